@@ -1,0 +1,48 @@
+# Two commands are enough: `make demo` and `make test`. Both set everything up first, and quickly when that is done.
+PYTHON ?= python3
+TORCH ?= torch>=2.11,<2.14
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-slow test-gpu check format lock clean help
+
+help:            ## this list
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+demo: $(READY)   ## the main job: builds each preset and prints its parts, parameters and FLOPs
+	@$(BIN)/regard demo
+
+test: $(READY) check  ## all checks and the tests, in minutes
+	$(BIN)/python -m pytest -n 2 -q
+
+test-slow: $(READY)   ## the tests that take longer
+	$(BIN)/python -m pytest -n 2 -q -m slow
+
+test-gpu: $(READY)    ## the tests that need a CUDA device
+	$(BIN)/python -m pytest -q -m gpu
+
+check: $(READY)  ## ruff, pyright, the import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+format: $(READY) ## reformat the source
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# torch comes first and by itself: its build (CPU, CUDA) depends on the machine, so its hash cannot be locked.
+$(READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+lock: $(READY)   ## choose versions anew and write requirements.lock
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --unsafe-package torch --output-file requirements.lock pyproject.toml
+
+clean:           ## remove what was set up
+	rm -rf .venv build dist src/*.egg-info

@@ -1,0 +1,13 @@
+"""Recipes as trees of frozen settings: TOML in and out, `key=value` on top, errors that name the path. No torch."""
+
+from regard.config.explain import Setting as Setting
+from regard.config.explain import explain as explain
+from regard.config.explain import json_schema as json_schema
+from regard.config.merge import parse_override as parse_override
+from regard.config.merge import resolve as resolve
+from regard.config.toml import dump_toml as dump_toml
+from regard.config.toml import read_toml as read_toml
+from regard.config.tree import BARE_KIND as BARE_KIND
+from regard.config.tree import BY_KIND as BY_KIND
+from regard.config.tree import Config as Config
+from regard.config.tree import refuse as refuse

@@ -1,0 +1,101 @@
+"""What settings there are: path, type, default, help; as rows for people and as JSON Schema for editors."""
+
+import inspect
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from regard.config.tree import Config, kinds, sub_config
+from regard.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a recipe, as `regard config` shows it."""
+
+    path: str
+    type: str
+    default: str
+    help: str
+
+
+def explain(root: type[Config], path: str = "") -> list[Setting]:
+    """The settings at and below a path; below a family, those of each kind."""
+    owners: list[tuple[str, type[Config]]] = [("", root)]
+    field: FieldInfo | None = None
+    for key in [key for key in path.split(".") if key]:
+        holders = [(prefix, owner) for prefix, owner in owners if key in owner.model_fields]
+        if not holders:
+            known = {name for _, owner in owners for name in owner.model_fields}
+            raise ConfigError(path, f"unknown setting; {nearest(key, known)}")
+        prefix, owner = holders[0]
+        field = owner.model_fields[key]
+        owners = _below(f"{prefix}.{key}" if prefix else key, field)
+    if field is not None and not owners:
+        return [_setting(path, field)]
+    head = [_setting(path, field)] if field is not None else []
+    return head + [setting for prefix, owner in owners for setting in _settings(prefix, owner)]
+
+
+def json_schema(root: type[Config]) -> dict[str, Any]:
+    """JSON Schema of the whole tree; editors complete and check recipes with it."""
+    return root.model_json_schema()
+
+
+def _below(path: str, field: FieldInfo) -> list[tuple[str, type[Config]]]:
+    family = kinds(field.annotation)
+    if family:
+        return [(path, member) for member in family.values()]
+    plain = sub_config(field.annotation)
+    return [(path, plain)] if plain else []
+
+
+def _settings(prefix: str, owner: type[Config]) -> Iterator[Setting]:
+    if "kind" in owner.model_fields:
+        kind = owner.model_fields["kind"].default
+        yield Setting(f"{prefix}.kind", "", f'"{kind}"', _summary(owner))
+    for name, field in owner.model_fields.items():
+        if name != "kind":
+            yield _setting(f"{prefix}.{name}" if prefix else name, field)
+            plain = sub_config(field.annotation)
+            if plain and not kinds(field.annotation):
+                yield from _settings(f"{prefix}.{name}" if prefix else name, plain)
+
+
+def _setting(path: str, field: FieldInfo) -> Setting:
+    return Setting(path, type_name(field.annotation), _default(field), field.description or "")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if isinstance(default, Config):
+        return getattr(default, "kind", "…")
+    return "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def type_name(annotation: Any) -> str:  # noqa: ANN401
+    """A type as a person would say it: `one of before, after`, `number`, `text`."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return type_name(get_args(annotation)[0])
+    if family := kinds(annotation):
+        return f"one of {', '.join(family)}"
+    if origin is Literal:
+        return f"one of {', '.join(str(choice) for choice in get_args(annotation))}"
+    if origin in (types.UnionType, getattr(types, "Union", None)) or str(origin) == "typing.Union":
+        return " or ".join(type_name(part) for part in get_args(annotation) if part is not type(None))
+    names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    if annotation in names:
+        return names[annotation]
+    if origin in (list, tuple, dict):
+        return f"{origin.__name__} of {type_name(get_args(annotation)[0])}"
+    return "table" if sub_config(annotation) else getattr(annotation, "__name__", str(annotation))
+
+
+def _summary(owner: type[Config]) -> str:
+    return (inspect.getdoc(owner) or "").split("\n\n")[0].replace("\n", " ")

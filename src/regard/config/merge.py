@@ -1,0 +1,108 @@
+"""`defaults → recipe.toml → key=value`: settings laid over one another before anything is validated.
+
+Two rules make `key=value` do what people mean: a setting lands on the kind that is there (also when that kind is only
+the default), and changing a kind keeps what the family shares and drops what only the old kind had.
+"""
+
+import tomllib
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic.fields import FieldInfo
+
+from regard.config.tree import Config, kinds, sub_config
+from regard.errors import ConfigError, nearest
+
+Tree = dict[str, Any]
+SomeConfig = TypeVar("SomeConfig", bound=Config)
+
+
+def resolve(root: type[SomeConfig], tree: Tree, overrides: Iterable[str] = ()) -> SomeConfig:
+    """The validated config: the recipe's tree with `key=value` overrides on top."""
+    tree = _name_kinds(root, tree)
+    for override in overrides:
+        path, value = parse_override(override)
+        _lay(root, tree, path, value)
+    return root.from_tree(tree)
+
+
+def parse_override(override: str) -> tuple[list[str], Any]:
+    """`model.width=512` as its path and value; the value is read as TOML, and a bare word as text."""
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError("", f"expected key=value such as model.width=512, got '{override}'")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        value = text.strip()
+    return [part.strip() for part in key.split(".")], value
+
+
+def _name_kinds(owner: type[Config], tree: Tree) -> Tree:
+    """The same tree with every family's kind written out, the default kind where none is given."""
+    named: Tree = {}
+    for key, value in tree.items():
+        field = owner.model_fields.get(key)
+        named[key] = _name_kind(field, value) if field else value
+    return named
+
+
+def _name_kind(field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
+    family = kinds(field.annotation)
+    if family and isinstance(value, str):
+        value = {"kind": value}
+    if not isinstance(value, dict):
+        return value
+    if family and "kind" not in value and (default := _default_kind(field)):
+        value = {"kind": default, **value}
+    below = family.get(str(value.get("kind"))) if family else sub_config(field.annotation)
+    return _name_kinds(below, value) if below else value
+
+
+def _default_kind(field: FieldInfo) -> str | None:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    return getattr(default, "kind", None)
+
+
+def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  # noqa: ANN401
+    """Puts a value at a path, making the tables on the way."""
+    owner, field = root, None
+    for depth, key in enumerate(path):
+        here = ".".join(path[: depth + 1])
+        if key not in owner.model_fields:
+            raise ConfigError(here, _unknown_setting(key, owner, field))
+        last, before = depth == len(path) - 1, field
+        field = owner.model_fields[key]
+        if last and key == "kind" and before is not None:
+            _change_kind(tree, owner, kinds(before.annotation), value)
+        elif last:
+            tree[key] = _name_kind(field, value)
+        else:
+            table = _name_kind(field, tree.get(key, {}))
+            below = kinds(field.annotation).get(str(table.get("kind"))) if isinstance(table, dict) else None
+            below = below or sub_config(field.annotation)
+            if below is None:
+                raise ConfigError(here, f"'{'.'.join(path[depth + 1 :])}' cannot stand below it; expected one value")
+            tree[key], tree, owner = table, table, below
+
+
+def _change_kind(table: Tree, old: type[Config], family: dict[str, type[Config]], kind: Any) -> None:  # noqa: ANN401
+    new = family.get(str(kind))
+    if new is not old:
+        shared = {name for base in old.__mro__ if new and issubclass(new, base) for name in _own_fields(base)}
+        for name in [name for name in table if name not in shared]:
+            del table[name]
+    table["kind"] = kind
+
+
+def _own_fields(base: type) -> Iterable[str]:
+    return base.model_fields if issubclass(base, Config) else ()
+
+
+def _unknown_setting(key: str, owner: type[Config], field: FieldInfo | None) -> str:
+    """Says which other kind has the setting, where one has it."""
+    others = [kind for kind, member in kinds(field.annotation).items() if key in member.model_fields] if field else []
+    own_kind = owner.model_fields["kind"].default if "kind" in owner.model_fields else None
+    if others:
+        return f"kind '{own_kind}' has no such setting; these kinds have it: {', '.join(sorted(others))}"
+    return f"unknown setting; {nearest(key, owner.model_fields)}"

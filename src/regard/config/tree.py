@@ -1,0 +1,131 @@
+"""The base of every config, families of kinds, and pydantic's errors turned into one sentence each.
+
+A *family* is a union of configs told apart by `kind`:
+
+    class RotaryConfig(Config):
+        kind: Literal["rotary"] = "rotary"
+        theta: float = 1e4
+        "Base period; larger reaches further."
+
+    PositionConfig = Annotated[NoPositionConfig | RotaryConfig, BY_KIND, BARE_KIND]
+"""
+
+from collections.abc import Sequence
+from types import UnionType
+from typing import Annotated, Any, Self, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic._internal._model_construction import ModelMetaclass
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from regard.errors import ConfigError, nearest
+
+BY_KIND = Field(discriminator="kind")
+BARE_KIND = BeforeValidator(lambda value: {"kind": value} if isinstance(value, str) else value)
+"""Lets a recipe say `position = "rotary"` for `position = { kind = "rotary" }`."""
+
+
+class _Sentences(ModelMetaclass):
+    """Makes `SomeConfig(...)` raise ConfigError; pydantic's own nested validation does not pass through here."""
+
+    def __call__(cls, *args: Any, **settings: Any) -> Any:  # noqa: ANN401
+        try:
+            return super().__call__(*args, **settings)
+        except ValidationError as error:
+            raise first_problem(cls, error) from None  # type: ignore[arg-type]
+
+
+class Config(BaseModel, metaclass=_Sentences):
+    """Settings of one part: frozen, unknown names refused, the text under a field is its help."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="constants")
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> Self:
+        """The config that a tree of plain values describes."""
+        try:
+            return cls.model_validate(tree)
+        except ValidationError as error:
+            raise first_problem(cls, error) from None
+
+    def tree(self) -> dict[str, Any]:
+        """Plain values that `from_tree` reads back; settings that are None are left out, as TOML has no null."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def but(self, **changes: Any) -> Self:  # noqa: ANN401
+        """The same config with some settings changed, checked again."""
+        return type(self)(**{**dict(self), **changes})
+
+
+def refuse(setting: str, problem: str) -> PydanticCustomError:
+    """What a validator raises about one of its own settings: the path then ends in that setting's name."""
+    escaped = problem.replace("{", "(").replace("}", ")")
+    return PydanticCustomError("refused", escaped, {"setting": setting})  # type: ignore[arg-type]
+
+
+def kinds(annotation: Any) -> dict[str, type[Config]]:  # noqa: ANN401
+    """The members of a family by kind; empty where the annotation is no family."""
+    found: dict[str, type[Config]] = {}
+    for member in _members(annotation):
+        if "kind" in member.model_fields:
+            found[str(member.model_fields["kind"].default)] = member
+    return found
+
+
+def sub_config(annotation: Any) -> type[Config] | None:  # noqa: ANN401
+    """The config class that stands under an annotation which is no family, if any."""
+    plain = [member for member in _members(annotation) if "kind" not in member.model_fields]
+    return plain[0] if plain else None
+
+
+def _members(annotation: Any) -> Sequence[type[Config]]:  # noqa: ANN401
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _members(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return [member for part in get_args(annotation) for member in _members(part)]
+    return [annotation] if isinstance(annotation, type) and issubclass(annotation, Config) else []
+
+
+def first_problem(root: type[Config], error: ValidationError) -> ConfigError:
+    """The first complaint of pydantic as a sentence that starts with the setting's path."""
+    details = error.errors(include_url=False)[0]
+    path, owner, annotation = _walk(root, details["loc"])
+    if details["type"] == "extra_forbidden":
+        return ConfigError(path, _unknown(path.rpartition(".")[2], owner))
+    if details["type"] == "union_tag_invalid":
+        tag = str(details["ctx"]["tag"])
+        return ConfigError(path, f"unknown kind '{tag}'; {nearest(tag, kinds(annotation))}")
+    if details["type"] == "union_tag_not_found":
+        return ConfigError(path, f"say which kind: {', '.join(sorted(kinds(annotation)))}")
+    if details["type"] == "refused":
+        setting = details["ctx"]["setting"]
+        return ConfigError(f"{path}.{setting}" if path else setting, details["msg"])
+    if details["type"] == "missing":
+        return ConfigError(path, "this setting is required")
+    return ConfigError(path, _complaint(details))
+
+
+def _unknown(name: str, owner: type[Config]) -> str:
+    of_kind = f" of kind '{owner.model_fields['kind'].default}'" if "kind" in owner.model_fields else ""
+    return f"unknown setting{of_kind}; {nearest(name, owner.model_fields)}"
+
+
+def _complaint(details: ErrorDetails) -> str:
+    message = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return f"expected {message}, got {details['input']!r}"
+
+
+def _walk(root: type[Config], location: tuple[int | str, ...]) -> tuple[str, type[Config], Any]:
+    """The path a person would write for pydantic's location, the config that owns its end, and the end's annotation."""
+    path, owner, annotation = "", root, root
+    for step in location:
+        if step in (family := kinds(annotation)):  # pydantic names the chosen kind on its way; people do not
+            owner = annotation = family[str(step)]
+        elif isinstance(step, int):
+            path, annotation = f"{path}[{step}]", (get_args(annotation) or (None,))[0]
+        else:
+            owner = sub_config(annotation) or owner
+            path = f"{path}.{step}" if path else step
+            annotation = owner.model_fields[step].annotation if step in owner.model_fields else None
+    return path, owner, annotation

@@ -1,0 +1,50 @@
+"""Every mistake of a user ends in one of these: one sentence that says where, what was expected, what came, what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RegardError(Exception):
+    """A mistake that the user can mend; the command line prints its sentence and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class ConfigError(RegardError):
+    """A setting that cannot be: `path` is where it stands in the recipe, such as `model.position.theta`."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+
+
+class ShapeError(RegardError):
+    """Tensors whose sizes do not go together."""
+
+
+class DataError(RegardError):
+    """Something wrong in a file: `line` counts from one."""
+
+    def __init__(self, file: object, problem: str, line: int | None = None) -> None:
+        super().__init__(f"{file}:{line}: {problem}" if line else f"{file}: {problem}")
+        self.file = str(file)
+        self.line = line
+
+
+class RunError(RegardError):
+    """A run folder that cannot be used as asked: missing, locked, damaged."""
+
+
+class Failure(RegardError):
+    """Nobody's mistake, but the work could not go on: a full disk, a loss that is not a number."""
+
+    exit_code = 1
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the closest known one, or all of them."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"known: {', '.join(known)}"

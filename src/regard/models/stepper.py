@@ -1,0 +1,39 @@
+"""The one contract that every search algorithm is written on.
+
+A stepper writes sequences token by token. Transformers with their key/value caches, recurrent and convolutional rivals and
+ensembles all implement it, so greedy search, beam search and sampling exist once.
+"""
+
+from typing import Protocol, TypeVar
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.nn.layout import Sequences
+
+State = TypeVar("State")
+
+
+class Stepper(Protocol[State]):
+    """Writes the rows of a batch side by side; no row's logits ever depend on another row."""
+
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> State:
+        """A state in which nothing is written yet, with room for `capacity` tokens in each of `rows` rows.
+
+        `source` is what an encoder-decoder translates, one padded sequence a row; a decoder alone takes None.
+        """
+        ...
+
+    def step(
+        self, tokens: Int[Tensor, "batch time"], state: State, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], State]:
+        """Appends tokens to each row; the logits at each place are those of the token that follows it.
+
+        A prompt is several tokens at once. Rows of different lengths are padded on the right: row b then advances by
+        `lengths[b]` tokens only, and its logits beyond them mean nothing.
+        """
+        ...
+
+    def reorder(self, state: State, rows: Int[Tensor, " rows"]) -> State:
+        """The state whose row i continues row `rows[i]`; rows may repeat, be left out, and change in number."""
+        ...
