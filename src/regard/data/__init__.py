@@ -1,0 +1,1 @@
+"""Raw files to examples, token ids and batches; no torch modules."""

@@ -1,0 +1,101 @@
+"""Columns by name, index or dotted path, and their values as text or label."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from regard.errors import nearest
+
+
+def _column(value: object) -> object:
+    is_name = isinstance(value, str) and value != ""
+    is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if not (is_name or is_number):
+        raise ValueError("a name, or a column's number from 0")
+    return value
+
+
+Column = Annotated[str | int, BeforeValidator(_column)]
+
+
+class BadValue(ValueError):
+    """A row has no usable value in a column; the message is the sentence for people."""
+
+
+def pick(record: object, column: str | int) -> object:
+    """The value of a record at a column: a key, a number into a list, or a path such as `translation.en`, `target.0`."""
+    if isinstance(record, Mapping) and column in record:
+        return record[column]
+    value = record
+    for step in str(column).split("."):
+        value = _step(value, step, column)
+    return value
+
+
+def column_index(column: str | int, names: Sequence[str] | None, width: int) -> int:
+    """Where a table's column stands; `names` is None for a table without a header."""
+    if isinstance(column, int):
+        if column >= width:
+            raise BadValue(f"no column {column}: the table has {width} columns, counted from 0")
+        return column
+    if names is None or column not in names:
+        known = nearest(column, names) if names else "the table has no header"
+        raise BadValue(f"no column '{column}'; {known}")
+    if names.count(column) > 1:
+        raise BadValue(f"{names.count(column)} columns are called '{column}'; give the number of one, counted from 0")
+    return names.index(column)
+
+
+def as_text(value: object, column: str | int) -> str:
+    """A text as it is; a list of texts joined by spaces (one of them is `column.0`)."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        return " ".join(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise BadValue(f"column '{column}' is not UTF-8 text") from None
+    raise BadValue(f"column '{column}': expected text, got {_described(value)}")
+
+
+def as_label(value: object, column: str | int) -> str:
+    """A label as text: `1` for the numbers 1 and 1.0, `true` for true."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str | int) and value != "":
+        return str(value)
+    raise BadValue(f"column '{column}': expected a label, got {_described(value)}")
+
+
+def _step(value: object, step: str, column: str | int) -> object:
+    if isinstance(value, Mapping):
+        if step in value:
+            return value[step]
+        known = nearest(step, map(str, value)) if value else "the row is empty"
+        raise BadValue(f"no column '{column}'; {known}")
+    if isinstance(value, list) and step.isdecimal():
+        if int(step) < len(value):
+            return value[int(step)]
+        raise BadValue(f"no column '{column}': the list has {len(value)} values, counted from 0")
+    raise BadValue(f"no column '{column}': '{step}' cannot be looked up in {_described(value)}")
+
+
+def _described(value: object) -> str:
+    match value:
+        case None:
+            return "nothing (null)"
+        case "":
+            return "an empty text"
+        case list():
+            return "an empty list" if not value else "a list"
+        case Mapping():
+            return f"a table with {', '.join(map(str, list(value)[:5]))}"
+        case str() | int() | float():
+            return repr(value)[:60]
+        case _:
+            return f"a value of type {type(value).__name__}"

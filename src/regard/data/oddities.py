@@ -1,0 +1,57 @@
+"""What is odd about the texts of an example: empty, over-long, or with characters that text should not hold."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from regard.data.examples import Example, Place, Row, Text
+from regard.data.findings import Findings
+
+LONGEST_TEXT = 10_000  # characters; longer is rarely one example, and often a missing line break
+SEPARATORS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+"""Where str.splitlines and many tools break a line, though no line feed stands there."""
+
+_SUSPECT = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls
+    "\u200b\u2028-\u202e\u2060-\u2069\ufeff"  # invisible: zero-width, separators, direction marks
+    "\ufff0-\uffff\ue000-\uf8ff\ud800-\udfff]"  # replacement character, private use, half a surrogate pair
+)
+
+
+def suspects(text: str) -> Iterator[str]:
+    """The characters of a text that do not belong into text."""
+    return (match.group() for match in _SUSPECT.finditer(text))
+
+
+def character_name(character: str) -> str:
+    """`U+FFFD REPLACEMENT CHARACTER`."""
+    name = unicodedata.name(character, "")
+    return f"U+{ord(character):04X}{' ' if name else ''}{name}"
+
+
+def inspect_example(example: Example | Row, findings: Findings, longest: int = LONGEST_TEXT) -> None:
+    """Reports what is odd about an example; an empty line of a running text is not odd."""
+    runs_on = isinstance(example, Text) and example.end
+    for name, text, place in example.sides:
+        if not runs_on and (not text or text.isspace()):
+            findings.add("empty", place.file, place.line, f"the {name} is empty")
+        if len(text) > longest:
+            findings.add("long", place.file, place.line, f"the {name} has {len(text):,} characters")
+        if _SUSPECT.search(text):
+            _report(set(suspects(text)), name, place, findings)
+
+
+def _report(found: set[str], name: str, place: Place, findings: Findings) -> None:
+    if "\0" in found:
+        findings.add("nul", place.file, place.line, f"the {name} holds a NUL character: is it text, and UTF-8?")
+    if any("\ud800" <= character <= "\udfff" for character in found):
+        findings.add("encoding", place.file, place.line, f"the {name} holds half a surrogate pair, which is not UTF-8")
+    if separators := found & set(SEPARATORS):
+        problem = f"the {name} holds {_names(separators)}, where many tools break the line"
+        findings.add("separator", place.file, place.line, problem)
+    if odd := {character for character in found - set(SEPARATORS) - {"\0"} if not "\ud800" <= character <= "\udfff"}:
+        findings.add("odd", place.file, place.line, f"the {name} holds {_names(odd)}")
+
+
+def _names(characters: set[str]) -> str:
+    return ", ".join(character_name(character) for character in sorted(characters))

@@ -1,0 +1,193 @@
+"""From a source to its examples, one at a time: memory does not grow with the file.
+
+Errors raise DataError with file and line; warnings are counted in the `Findings` that a caller may pass:
+
+    findings = Findings()
+    for pair in read_pairs(SourceConfig(source="train.en.gz", target="train.de.gz"), findings=findings):
+        ...
+    print(*findings.summaries(), sep="\\n")
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+from regard.data import street
+from regard.data.columns import BadValue, as_label, as_text, pick
+from regard.data.examples import Example, Labelled, Pair, Place, Text, fingerprint
+from regard.data.findings import Findings
+from regard.data.hub import hub_records
+from regard.data.oddities import inspect_example
+from regard.data.records import json_records, parquet_records
+from regard.data.sources import Content, SourceConfig, parse_part
+from regard.data.tables import table_cells, table_rows
+from regard.data.text import Line, lines
+
+HERE = Path()
+
+
+def read_pairs(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Pair]:
+    """The pairs of a source; ConfigError where it holds something else."""
+    source.require("pairs")
+    return cast(Iterator[Pair], read_examples(source, base, findings))
+
+
+def read_labelled(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Labelled]:
+    """The labelled texts of a source; ConfigError where it holds something else."""
+    source.require("labelled")
+    return cast(Iterator[Labelled], read_examples(source, base, findings))
+
+
+def read_texts(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Text]:
+    """The documents of a source, or the lines of its running text; ConfigError where it holds something else."""
+    source.require("text")
+    return cast(Iterator[Text], read_examples(source, base, findings))
+
+
+def read_examples(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Example]:
+    """Whatever a source holds; relative files lie below `base`, the folder of the recipe."""
+    findings = Findings() if findings is None else findings
+    count, errors = 0, findings.errors
+    for count, example in enumerate(islice(_part(source, base, findings), source.limit), start=1):
+        inspect_example(example, findings)
+        yield example
+    if not count and findings.errors == errors:
+        findings.add("nothing", _name(source, base), None, f"no examples{f' in {source.part}' if source.part else ''}")
+
+
+def _part(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:
+    """The examples of the asked part. A part by place needs the length, so the file is read twice."""
+    if source.part is None:
+        return _whole(source, base, findings)
+    part = parse_part(source.part)
+    if source.shuffle:
+        chosen = part.of(1 << 64)
+        return (example for example in _whole(source, base, findings) if fingerprint(example.key) in chosen)
+    size = _characters if source.is_running_text else _one
+    total = sum(size(example) for example in _whole(source, base, findings))
+    return _stretch(_whole(source, base, findings), part.of(total), size)
+
+
+def _stretch(examples: Iterator[Example], chosen: range, size: Callable[[Example], int]) -> Iterator[Example]:
+    """The examples that begin within the chosen positions."""
+    position = 0
+    for example in examples:
+        if position >= chosen.stop:
+            return
+        if position in chosen:
+            yield example
+        position += size(example)
+
+
+def _one(_: Example) -> int:
+    return 1
+
+
+def _characters(example: Example) -> int:
+    return len(cast(Text, example).text) + len(cast(Text, example).end)
+
+
+def _whole(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:
+    """All examples of a source, before any part or limit."""
+    files = source.files(base)
+    match source.origin:
+        case "files":
+            return aligned_pairs(files[0], files[1], findings)
+        case "file":
+            return running_text(files[0], findings) if source.is_running_text else _rows(source, files[0], findings)
+        case "hub":
+            records = hub_records(str(source.hub), source.config, str(source.split), base, findings)
+            return _examples(_picked(records, source.columns, findings), source.content, source.columns, findings)
+        case "street":
+            return _street(source)
+
+
+def aligned_pairs(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
+    """Pairs of two text files, line by line; lines left over in one of them are an error."""
+    sources, targets = lines(source, findings), lines(target, findings)
+    for line in sources:
+        other = next(targets, None)
+        if other is None:
+            return _report_unequal(source, target, line, sources, findings)
+        number, text, _ = line
+        yield Pair(text, other[1], Place(str(source), number), Place(str(target), number))
+    extra = next(targets, None)
+    if extra is not None:
+        _report_unequal(target, source, extra, targets, findings)
+
+
+def _report_unequal(longer: Path, shorter: Path, first: Line, rest: Iterator[Line], findings: Findings) -> None:
+    total = first[0] + sum(1 for _ in rest)
+    if str(shorter) not in findings.unreadable:
+        problem = f"no partner for this line: {shorter} has {first[0] - 1:,} lines, {longer} has {total:,}"
+        findings.add_once("alignment", longer, first[0], problem)
+
+
+def running_text(file: Path, findings: Findings) -> Iterator[Text]:
+    """The lines of a plain text."""
+    for number, text, end in lines(file, findings):
+        yield Text(text, Place(str(file), number), "\n" if end else "")
+
+
+def _street(source: SourceConfig) -> Iterator[Pair]:
+    split = source.street or "train"
+    size = source.limit if source.part is None else None
+    pairs = street.pairs(split, size=size) if source.seed is None else street.pairs(split, size=size, seed=source.seed)
+    for number, (english, german) in enumerate(pairs, start=1):
+        yield Pair(english, german, Place(f"street/{split}", number))
+
+
+def _rows(source: SourceConfig, file: Path, findings: Findings) -> Iterator[Example]:
+    match source.file_format:
+        case "tsv" | "csv":
+            cells = table_cells(file, "\t" if source.file_format == "tsv" else ",", findings)
+            rows = table_rows(cells, source.columns, source.has_header, findings)
+        case "parquet":
+            rows = _picked(parquet_records(file, source.columns, findings), source.columns, findings)
+        case _:
+            rows = _picked(json_records(file, findings), source.columns, findings)
+    return _examples(rows, source.content, source.columns, findings)
+
+
+def _picked(
+    records: Iterator[tuple[object, Place]], columns: list[str | int], findings: Findings
+) -> Iterator[tuple[list[object], Place]]:
+    for record, place in records:
+        try:
+            values = [pick(record, column) for column in columns]
+        except BadValue as problem:
+            findings.add_once("value", place.file, place.line, str(problem))
+            continue
+        yield values, place
+
+
+def _examples(
+    rows: Iterator[tuple[list[str], Place]] | Iterator[tuple[list[object], Place]],
+    content: Content,
+    columns: list[str | int],
+    findings: Findings,
+) -> Iterator[Example]:
+    for values, place in rows:
+        try:
+            example = _example(content, columns, values, place)
+        except BadValue as problem:
+            findings.add_once("value", place.file, place.line, str(problem))
+            continue
+        yield example
+
+
+def _example(content: Content, columns: list[str | int], values: Sequence[object], place: Place) -> Example:
+    text = as_text(values[0], columns[0])
+    match content:
+        case "pairs":
+            return Pair(text, as_text(values[1], columns[1]), place)
+        case "labelled":
+            return Labelled(text, as_label(values[1], columns[1]), place)
+        case "text":
+            return Text(text, place)
+
+
+def _name(source: SourceConfig, base: Path) -> str:
+    files = source.files(base)
+    return str(files[0]) if files else source.hub or f"street/{source.street}"

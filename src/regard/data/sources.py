@@ -1,0 +1,192 @@
+"""Where data lies, as recipes say it.
+
+train = { source = "train.en.gz", target = "train.de.gz" }         two files, aligned line by line
+train = { file = "pairs.tsv", source = "en", target = "de" }       columns by name, number or path
+train = { file = "reviews.csv", text = "review", label = "stars" }
+train = { file = "input.txt", part = "0%-90%" }                    a running text, or any part of a file
+train = { hub = "owner/name", split = "train", source = "translation.en", target = "translation.de" }
+train = { street = "train" }                                       the embedded corpus
+"""
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from regard.config import Config, refuse
+from regard.data.columns import Column
+from regard.data.formats import Format, format_of
+from regard.errors import ConfigError
+
+Content = Literal["pairs", "labelled", "text"]
+Origin = Literal["files", "file", "hub", "street"]
+
+HOW_TO_SAY: dict[Content, str] = {
+    "pairs": "pairs: source = … and target = …",
+    "labelled": "labelled texts: text = … and label = …",
+    "text": "plain text: file = … alone, or with text = …",
+}
+
+
+class Part(NamedTuple):
+    """A stretch of a file, as fractions of its length."""
+
+    start: Fraction
+    stop: Fraction
+
+    def of(self, total: int) -> range:
+        """The positions it covers; neighbouring parts share none and leave none out."""
+        return range(int(total * self.start), int(total * self.stop))
+
+
+def parse_part(text: str) -> Part:
+    """`0%-90%` as fractions; ValueError for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*-\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    start, stop = (Fraction(number) / 100 for number in match.groups()) if match else (Fraction(), Fraction())
+    if not 0 <= start < stop <= 1:
+        raise ValueError("a part from lower to higher such as '0%-90%' or '90%-100%'")
+    return Part(start, stop)
+
+
+class SourceConfig(Config):
+    """Where examples lie: two aligned text files, one file, a Hugging Face dataset, or the embedded corpus."""
+
+    file: str | None = None
+    """One file with everything: .tsv, .csv, .jsonl, .parquet, or text under any other name; each also as .gz or .zst."""
+    source: Column | None = None
+    """Beside `file` or `hub`: the column to translate from, by name, number from 0 or path. Alone: a text file."""
+    target: Column | None = None
+    """Beside `file` or `hub`: the column to translate into. Alone: a text file aligned with `source` line by line."""
+    text: Column | None = None
+    """The column that holds the text, by name, number from 0 or path such as `review.body` or `answers.0`."""
+    label: Column | None = None
+    """The column that holds the label."""
+    format: Format | None = None
+    """The format of `file`, where its name does not tell it."""
+    header: bool | None = None
+    """Whether the first row of a .tsv or .csv file names the columns; yes where a column is given by its name."""
+    hub: str | None = None
+    """A Hugging Face dataset `owner/name`, or a folder that holds one; needs the extra `hub`."""
+    config: str | None = None
+    """Which configuration of the Hugging Face dataset."""
+    split: str | None = None
+    """Which split of the Hugging Face dataset."""
+    street: Literal["train", "valid", "test"] | None = None
+    """A split of the embedded English-German corpus."""
+    seed: int | None = None
+    """Which embedded corpus to generate."""
+    part: str | None = None
+    """A part such as `0%-90%`: of the characters in a running text, of the examples in anything else."""
+    shuffle: bool = False
+    """Choose the part by a hash of each example, not by place: for sorted files; equal inputs stay in one part."""
+    limit: int | None = Field(default=None, ge=1)
+    """At most so many examples, the first ones."""
+
+    @property
+    def origin(self) -> Origin:
+        """What kind of place the data lies in."""
+        given = [name for name in ("file", "hub", "street") if getattr(self, name) is not None]
+        return given[0] if given else "files"
+
+    @property
+    def content(self) -> Content:
+        """What kind of examples the data holds."""
+        if self.source is not None or self.street:
+            return "pairs"
+        return "text" if self.label is None else "labelled"
+
+    @property
+    def file_format(self) -> Format:
+        """The format of `file`: the one given, or the one its name tells."""
+        return self.format or format_of(self.file or "")
+
+    @property
+    def is_running_text(self) -> bool:
+        """Whether the examples are the lines of one long text."""
+        return self.origin == "file" and self.file_format == "text"
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row of a table names its columns."""
+        return any(isinstance(column, str) for column in self.columns) if self.header is None else self.header
+
+    @property
+    def columns(self) -> list[str | int]:
+        """The columns to read, in the order of an example's fields."""
+        given = (self.source, self.target, self.text, self.label)
+        return [] if self.origin == "files" else [column for column in given if column is not None]
+
+    def files(self, base: Path = Path()) -> list[Path]:
+        """The files that are read, relative ones below `base`; none for the hub and the embedded corpus."""
+        names = {"files": [self.source, self.target], "file": [self.file]}.get(self.origin, [])
+        return [base / Path(str(name)).expanduser() for name in names]
+
+    def require(self, content: Content, path: str = "") -> None:
+        """Raises ConfigError unless the data holds this kind of examples; `path` is where it stands in the recipe."""
+        if self.content != content:
+            raise ConfigError(path, f"expected {HOW_TO_SAY[content]}; got {HOW_TO_SAY[self.content].partition(':')[0]}")
+
+    @field_validator("part")
+    @classmethod
+    def _part(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_part(value)
+        return value
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        given = [name for name in ("file", "hub", "street") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise refuse(given[1], f"cannot stand beside '{given[0]}'; give one of the two")
+        if not given and self.source is None and self.target is None:
+            raise refuse("file", "say where the data lies: file = …, source = … and target = …, hub = … or street = …")
+        for name, owner in (("config", "hub"), ("split", "hub"), ("seed", "street"), ("format", "file")):
+            if getattr(self, name) is not None and self.origin != owner:
+                raise refuse(name, f"only data given by '{owner}' has this setting")
+        if self.hub is not None and self.split is None:
+            raise refuse("split", "say which split of the dataset, such as split = 'train'")
+        if self.shuffle and self.part is None:
+            raise refuse("shuffle", "only chooses which examples belong to a 'part'; give one such as part = '0%-90%'")
+        return self
+
+    @model_validator(mode="after")
+    def _pair_or_text(self) -> Self:
+        for one, other in (("source", "target"), ("target", "source"), ("label", "text")):
+            if getattr(self, one) is not None and getattr(self, other) is None:
+                raise refuse(other, f"needed beside '{one}'")
+        if self.source is not None and self.text is not None:
+            raise refuse("text", "cannot stand beside 'source'; give source and target, or text and label")
+        return self
+
+    @model_validator(mode="after")
+    def _columns_fit(self) -> Self:
+        names = {"files": ("source", "target"), "file": ("file",)}.get(self.origin, ())
+        for name in names:
+            self._check_file_name(name)
+        first = "text" if self.source is None else "source"
+        if (self.origin == "street" or self.is_running_text) and self.columns:
+            hint = "; for a table, say format = 'tsv'" if self.file else ""
+            raise refuse(first, f"{'plain text' if self.file else 'the embedded corpus'} has no columns to name{hint}")
+        if self.origin in ("file", "hub") and not self.is_running_text and not self.columns:
+            raise refuse("text", "say which columns to read: source = … and target = …, or text = … and label = …")
+        return self
+
+    @model_validator(mode="after")
+    def _header_fits(self) -> Self:
+        if self.header is not None and not (self.origin == "file" and self.file_format in ("tsv", "csv")):
+            raise refuse("header", "only .tsv and .csv files have a header row")
+        named = [column for column in self.columns if isinstance(column, str)]
+        if self.header is False and named:
+            raise refuse("header", f"without a header no column is called '{named[0]}'; give its number from 0")
+        return self
+
+    def _check_file_name(self, name: str) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, str):
+            raise refuse(name, f"expected a file's name, got {value}; for a column, give 'file' too")
+        try:
+            self.format or format_of(value)
+        except ValueError as error:
+            raise refuse(name, str(error)) from None

@@ -1,0 +1,66 @@
+"""What a check tells about data that is not wrong: how much there is, how long, of which characters and labels."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.data.examples import Example, Labelled, Place, Row
+from regard.data.oddities import character_name, suspects
+
+MOST_LABELS = 10_000  # more are no labels but texts, and need not be remembered
+
+
+@dataclass
+class SideStatistics:
+    """Counts over one side of the examples, such as all sources."""
+
+    words: int = 0
+    characters: int = 0
+    empty: int = 0
+    longest: int = 0
+    longest_at: Place | None = None
+
+    def add(self, text: str, place: Place) -> None:
+        """Counts one text; words are what white space separates."""
+        words = len(text.split())
+        self.words += words
+        self.characters += len(text)
+        self.empty += not words
+        if len(text) > self.longest:
+            self.longest, self.longest_at = len(text), place
+
+
+@dataclass
+class Statistics:
+    """Counts over the examples of one source."""
+
+    examples: int = 0
+    sides: dict[str, SideStatistics] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+    first_label: str | None = None
+    alphabet: set[str] = field(default_factory=set)
+    odd: Counter[str] = field(default_factory=Counter)
+    """Characters that do not belong into text, by name."""
+
+    def add(self, example: Example | Row) -> None:
+        """Counts one example."""
+        self.examples += 1
+        for name, text, place in example.sides:
+            self.sides.setdefault(name, SideStatistics()).add(text, place)
+            self.alphabet.update(text)
+            self.odd.update(character_name(character) for character in suspects(text))
+        if isinstance(example, Labelled):
+            self.first_label = self.first_label or example.label
+            if example.label in self.labels or len(self.labels) < MOST_LABELS:
+                self.labels[example.label] += 1
+
+    @property
+    def too_many_labels(self) -> bool:
+        """Whether there are so many labels that the column can hardly be one of labels."""
+        return len(self.labels) >= MOST_LABELS
+
+    def tree(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        sides = {name: {**vars(side), "longest_at": str(side.longest_at or "")} for name, side in self.sides.items()}
+        counts = {"labels": dict(self.labels.most_common()), "odd_characters": dict(self.odd.most_common())}
+        return {"examples": self.examples, "sides": sides, "different_characters": len(self.alphabet), **counts}

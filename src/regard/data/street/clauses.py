@@ -1,0 +1,123 @@
+"""A clause in both languages: one meaning, the word order of each.
+
+English keeps subject, verb, objects in order. German orders by the kind of clause: the finite verb second in a statement
+('Heute kauft Anna das Buch'), first in a question ('Kauft Anna das Buch?'), last in a subordinate clause ('weil Anna das
+Buch kauft'); the rest of the verb closes the clause.
+"""
+
+from dataclasses import dataclass
+
+from regard.data.street.phrases import Nominal, NounPhrase, Phrase, Pronoun
+from regard.data.street.tenses import Bracket, EnglishGroup, Tense
+from regard.data.street.words import Verb
+
+SHORTENED = {"can not": "can't", "will not": "won't"}
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Who does what to whom; `complement` is what stands closest to the verb's end: a place, a goal, a quality."""
+
+    subject: Nominal
+    verb: Verb
+    tense: Tense
+    accusative: Nominal | None = None
+    dative: Nominal | None = None
+    complement: Phrase | None = None
+    time: Phrase | None = None
+    negated: bool = False
+    shortened: bool = False
+    """English 'didn't' for 'did not'."""
+    dative_with_to: bool = False
+    """English 'gives a book to the boy' for 'gives the boy a book'."""
+
+    def english(self, time_first: bool = False) -> str:
+        """The statement, also the subordinate clause: English orders both alike."""
+        auxiliary, rest = self._english_group(helped=self.negated)
+        subject = self.subject.english("nominative")
+        words = _join(subject, self._denied(auxiliary), rest, self._english_objects())
+        if not self.time:
+            return words
+        return f"{self.time.english} {words}" if time_first else f"{words} {self.time.english}"
+
+    def english_question(self, opener: str = "") -> str:
+        """The question, after a question word if there is one."""
+        auxiliary, rest = self._english_group(helped=True)
+        time = self.time.english if self.time else ""
+        return _join(opener, auxiliary, self.subject.english("nominative"), rest, self._english_objects(), time)
+
+    def english_infinitive(self) -> str:
+        """Without its subject, as in 'to open the door'."""
+        return _join("to", self.verb.english.base, self._english_objects())
+
+    def german(self, time_first: bool = False) -> str:
+        """The statement: the finite verb is second, whatever is first."""
+        finite, closing, _ = self._bracket()
+        subject = self.subject.german("nominative")
+        if self.time and time_first:
+            return _join(self.time.german, finite, subject, self._middle(with_time=False), closing)
+        return _join(subject, finite, self._middle(), closing)
+
+    def german_inverted(self, opener: str = "") -> str:
+        """The finite verb before its subject: a question, or a statement after a subordinate clause."""
+        finite, closing, _ = self._bracket()
+        return _join(opener, finite, self.subject.german("nominative"), self._middle(), closing)
+
+    def german_final(self, opener: str = "") -> str:
+        """The finite verb last: a subordinate clause after its conjunction, or a relative clause."""
+        finite, closing, joins = self._bracket()
+        end = closing + finite if joins else _join(closing, finite)
+        return _join(opener, self.subject.german("nominative"), self._middle(), end)
+
+    def german_infinitive(self) -> str:
+        """Without its subject, as in 'die Tür aufzumachen'."""
+        return _join(self._middle(), self.verb.german.infinitive_with_zu)
+
+    def _english_group(self, helped: bool) -> EnglishGroup:
+        return self.tense.english(self.verb, self.subject.agreement, helped)
+
+    def _bracket(self) -> Bracket:
+        return self.tense.german(self.verb, self.subject.agreement)
+
+    def _denied(self, auxiliary: str) -> str:
+        if not self.negated:
+            return auxiliary
+        full = f"{auxiliary} not"
+        if self.shortened:
+            return SHORTENED.get(full, f"{auxiliary}n't")
+        return "cannot" if auxiliary == "can" else full
+
+    def _english_objects(self) -> str:
+        particle = self.verb.english.particle
+        accusative = self.accusative.english("accusative") if self.accusative else ""
+        complement = self.complement.english if self.complement else ""
+        if not self.dative:
+            return _join(particle, accusative, complement)
+        dative = self.dative.english("dative")
+        if self.dative_with_to:
+            return _join(particle, accusative, "to", dative, complement)
+        return _join(particle, dative, accusative, complement)
+
+    def _middle(self, with_time: bool = True) -> str:
+        """What stands inside the bracket: pronouns first, then time, objects, 'nicht' and the complement."""
+        accusative, no = self.accusative, "nicht" if self.negated else ""
+        if self.negated and isinstance(accusative, NounPhrase) and accusative.determiner.indefinite:
+            accusative, no = accusative.denied(), ""
+        time = self.time.german if self.time and with_time else ""
+        dative = self.dative.german("dative") if self.dative else ""
+        objects = _join(dative, accusative.german("accusative") if accusative else "")
+        reflexive = self.subject.reflexive if self.verb.german.reflexive else ""
+        complement = self.complement.german if self.complement else ""
+        if isinstance(self.dative, Pronoun) or isinstance(accusative, Pronoun):
+            return _join(reflexive, objects, time, no, complement)
+        return _join(reflexive, time, objects, no, complement)
+
+
+def _join(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def sentence(english: str, german: str, mark: str = ".") -> Phrase:
+    """Both sides with their capital and full stop; a comma before another mark goes."""
+    german = german.rstrip(",").replace(",,", ",")
+    return Phrase(english[0].upper() + english[1:] + mark, german[0].upper() + german[1:] + mark)

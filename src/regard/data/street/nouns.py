@@ -1,0 +1,200 @@
+"""The nouns, by what they mean: the families of sentences draw from these groups, so that sentences make sense."""
+
+from regard.data.street.words import Noun, read_noun
+
+TABLE = """
+[person]
+man/men = der Mann Männer
+woman/women = die Frau Frauen
+child/children = das Kind Kinder
+boy = der Junge/Jungen Jungen
+girl = das Mädchen Mädchen
+teacher = der Lehrer Lehrer
+doctor = der Arzt Ärzte
+chef = der Koch Köche
+neighbour = der Nachbar/Nachbarn Nachbarn
+student = der Student/Studenten Studenten
+farmer = der Bauer/Bauern Bauern
+guest = der Gast Gäste
+king = der König Könige
+queen = die Königin Königinnen
+aunt = die Tante Tanten
+uncle = der Onkel Onkel
+mother = die Mutter Mütter
+father = der Vater Väter
+sister = die Schwester Schwestern
+brother = der Bruder Brüder
+
+[animal]
+animal = das Tier Tiere
+dog = der Hund Hunde
+bear = der Bär/Bären Bären
+fox = der Fuchs Füchse
+donkey = der Esel Esel
+monkey = der Affe/Affen Affen
+hare = der Hase/Hasen Hasen
+cat = die Katze Katzen
+cow = die Kuh Kühe
+goat = die Ziege Ziegen
+duck = die Ente Enten
+mouse/mice = die Maus Mäuse
+goose/geese = die Gans Gänse
+horse = das Pferd Pferde
+pig = das Schwein Schweine
+camel = das Kamel Kamele
+rabbit = das Kaninchen Kaninchen
+lamb = das Lamm Lämmer
+
+[way]
+path = der Weg Wege
+river = der Fluss Flüsse
+square = der Platz Plätze
+street = die Straße Straßen
+bridge = die Brücke Brücken
+meadow = die Wiese Wiesen
+field = das Feld Felder
+valley = das Tal Täler
+bog = das Moor Moore
+
+[food]
+apple = der Apfel Äpfel
+cake = der Kuchen Kuchen
+cheese = der Käse -
+fish = der Fisch -
+potato = die Kartoffel Kartoffeln
+sausage = die Wurst Würste
+pear = die Birne Birnen
+carrot = die Karotte Karotten
+bread = das Brot -
+meat = das Fleisch -
+egg = das Ei Eier
+roll = das Brötchen Brötchen
+
+[drink]
+juice = der Saft -
+tea = der Tee -
+coffee = der Kaffee -
+milk = die Milch -
+lemonade = die Limonade -
+water = das Wasser -
+beer = das Bier -
+
+[thing]
+suitcase = der Koffer Koffer
+mirror = der Spiegel Spiegel
+table = der Tisch Tische
+carpet = der Teppich Teppiche
+chair = der Stuhl Stühle
+letter = der Brief Briefe
+lamp = die Lampe Lampen
+guitar = die Gitarre Gitarren
+vase = die Vase Vasen
+clock = die Uhr Uhren
+picture = das Bild Bilder
+bicycle = das Fahrrad Fahrräder
+pillow = das Kissen Kissen
+book = das Buch Bücher
+radio/radios = das Radio Radios
+song = das Lied Lieder
+
+[clothing]
+coat = der Mantel Mäntel
+hat = der Hut Hüte
+jacket = die Jacke Jacken
+blouse = die Bluse Blusen
+dress = das Kleid Kleider
+shirt = das Hemd Hemden
+
+[container]
+cupboard = der Schrank Schränke
+sack = der Sack Säcke
+basket = der Korb Körbe
+box = die Kiste Kisten
+bag = die Tasche Taschen
+drawer = die Schublade Schubladen
+package = das Paket Pakete
+barrel = das Fass Fässer
+glass = das Glas Gläser
+
+[vehicle]
+cart = der Wagen Wagen
+sled = der Schlitten Schlitten
+bus = der Bus Busse
+carriage = die Kutsche Kutschen
+machine = die Maschine Maschinen
+car = das Auto Autos
+boat = das Boot Boote
+ship = das Schiff Schiffe
+
+[passage]
+tunnel = der Tunnel Tunnel
+entrance = der Eingang Eingänge
+corridor = der Gang Gänge
+door = die Tür Türen
+alley = die Gasse Gassen
+gap = die Lücke Lücken
+gate = das Tor Tore
+window = das Fenster Fenster
+hole = das Loch Löcher
+
+[height]
+tree = der Baum Bäume
+tower = der Turm Türme
+mountain = der Berg Berge
+wall = die Mauer Mauern
+ladder = die Leiter Leitern
+hut = die Hütte Hütten
+roof = das Dach Dächer
+house = das Haus Häuser
+monument = das Denkmal Denkmäler
+
+[place]
+garden = der Garten Gärten
+forest = der Wald Wälder
+park = der Park Parks
+market = der Markt Märkte
+store = der Laden Läden
+station = der Bahnhof Bahnhöfe
+kitchen = die Küche Küchen
+school = die Schule Schulen
+church = die Kirche Kirchen
+city = die Stadt Städte
+village = das Dorf Dörfer
+hotel = das Hotel Hotels
+museum = das Museum Museen
+room = das Zimmer Zimmer
+tent = das Zelt Zelte
+bed = das Bett Betten
+
+[event]
+train = der Zug Züge
+film = der Film Filme
+party = die Feier Feiern
+concert = das Konzert Konzerte
+"""
+
+
+def _read(table: str) -> dict[str, Noun]:
+    found: dict[str, Noun] = {}
+    kind = ""
+    for line in filter(None, table.splitlines()):
+        if line.startswith("["):
+            kind = line.strip("[]")
+        else:
+            noun = read_noun(line, kind)
+            found[noun.english] = noun
+    return found
+
+
+NOUNS = _read(TABLE)
+"""Every noun by its English singular."""
+
+
+def of_kind(*kinds: str) -> tuple[Noun, ...]:
+    """The nouns of one or more groups of the table."""
+    return tuple(noun for noun in NOUNS.values() if noun.kind in kinds)
+
+
+def named(names: str) -> tuple[Noun, ...]:
+    """The nouns with these English names, separated by spaces."""
+    return tuple(NOUNS[name] for name in names.split())

@@ -1,0 +1,162 @@
+"""The three kinds of word that change their form, each in both languages: nouns, verbs and adjectives.
+
+A word is read from one line of a dictionary table, English on the left and German on the right:
+
+    boy = der Junge/Jungen Jungen                      plural after the noun, accusative and dative after a slash
+    call called called = an-rufen ruft rief gerufen    prefix, then infinitive, present, past, participle
+    high = hoch/hoh höher höchst                       the stem that takes endings after a slash
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Gender = Literal["m", "f", "n"]
+Case = Literal["nominative", "accusative", "dative"]
+Agreement = Literal["first", "third", "plural"]
+"""What a verb agrees with: I; he, she, it; we and they."""
+
+GENDER_OF_ARTICLE: dict[str, Gender] = {"der": "m", "die": "f", "das": "n"}
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A noun; one without a plural is never counted, so it takes no 'a' either."""
+
+    english: str
+    english_plural: str | None
+    german: str
+    german_oblique: str
+    german_plural: str
+    gender: Gender
+    kind: str
+
+    def in_english(self, plural: bool) -> str:
+        """The form for one or for several."""
+        return self.english_plural or self.english if plural else self.english
+
+    def in_german(self, case: Case, plural: bool) -> str:
+        """The declined form: weak nouns change in the singular, the dative plural ends in n."""
+        if not plural:
+            return self.german if case == "nominative" else self.german_oblique
+        if case != "dative" or self.german_plural[-1] in "ns":
+            return self.german_plural
+        return self.german_plural + "n"
+
+
+@dataclass(frozen=True, slots=True)
+class EnglishVerb:
+    """The forms of an English verb, and the particle of such verbs as 'look for'."""
+
+    base: str
+    third: str
+    past: str
+    participle: str
+    particle: str
+
+    def present(self, agreement: Agreement) -> str:
+        """Such as 'buys' or 'buy'."""
+        return self.third if agreement == "third" else self.base
+
+
+@dataclass(frozen=True, slots=True)
+class GermanVerb:
+    """The principal parts of a German verb, without its separable prefix."""
+
+    stem_infinitive: str
+    third: str
+    stem_past: str
+    stem_participle: str
+    prefix: str
+    auxiliary: Literal["haben", "sein"]
+    reflexive: bool
+
+    @property
+    def infinitive(self) -> str:
+        """Such as 'anrufen'."""
+        return self.prefix + self.stem_infinitive
+
+    @property
+    def infinitive_with_zu(self) -> str:
+        """Such as 'zu kaufen', but 'anzurufen'."""
+        return f"{self.prefix}zu{self.stem_infinitive}" if self.prefix else f"zu {self.stem_infinitive}"
+
+    @property
+    def participle(self) -> str:
+        """Such as 'angerufen'."""
+        return self.prefix + self.stem_participle
+
+    def present(self, agreement: Agreement) -> str:
+        """Such as 'ruft'. Verbs like 'weiß', whose third person lacks the t, have it for the first person too."""
+        if agreement == "plural":
+            return self.stem_infinitive
+        if agreement == "third" or not self.third.endswith("t"):
+            return self.third
+        return self.stem_infinitive.removesuffix("n").removesuffix("e") + "e"
+
+    def past(self, agreement: Agreement) -> str:
+        """Such as 'rief', 'riefen' or 'kaufte', 'kauften'."""
+        if agreement != "plural":
+            return self.stem_past
+        return self.stem_past + ("n" if self.stem_past.endswith("e") else "en")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb in both languages."""
+
+    english: EnglishVerb
+    german: GermanVerb
+
+
+@dataclass(frozen=True, slots=True)
+class Adjective:
+    """An adjective; `german_stem` is what takes endings ('dunkel', but 'dunkle'). Only some can be compared."""
+
+    english: str
+    english_comparative: str
+    english_superlative: str
+    german: str
+    german_stem: str
+    german_comparative: str
+    german_superlative: str
+
+
+def read_noun(line: str, kind: str) -> Noun:
+    """A noun from its line in the dictionary; a plural of '-' means none."""
+    english, german = (side.split() for side in line.split("="))
+    singular, _, irregular = english[0].partition("/")
+    article, forms, plural = german
+    nominative, _, oblique = forms.partition("/")
+    english_plural = None if plural == "-" else irregular or with_s(singular)
+    gender = GENDER_OF_ARTICLE[article]
+    return Noun(singular, english_plural, nominative, oblique or nominative, plural, gender, kind)
+
+
+def read_verb(line: str) -> Verb:
+    """A verb from its line in the dictionary; 'sich' before it makes it reflexive, 'sein' after it is its auxiliary."""
+    english, german = (side.split() for side in line.split("="))
+    reflexive = german[0] == "sich"
+    infinitive, third, past, participle, *auxiliary = german[reflexive:]
+    prefix, _, stem = infinitive.rpartition("-")
+    base, _, particle = english[0].partition("+")
+    english_third = "has" if base == "have" else with_s(base)
+    return Verb(
+        EnglishVerb(base, english_third, english[1], english[2], particle.replace("+", " ")),
+        GermanVerb(stem, third, past, participle, prefix, "sein" if auxiliary else "haben", reflexive),
+    )
+
+
+def read_adjective(line: str) -> Adjective:
+    """An adjective from its line in the dictionary; '+' stands for a space, as in 'more+beautiful'."""
+    english, german = (side.split() for side in line.split("="))
+    comparative, superlative = (form.replace("+", " ") for form in english[1:] or ("", ""))
+    form, _, stem = german[0].partition("/")
+    german_comparative, german_superlative = german[1:] or ("", "")
+    return Adjective(english[0], comparative, superlative, form, stem or form, german_comparative, german_superlative)
+
+
+def with_s(word: str) -> str:
+    """The English s of plurals and of the third person: dogs, foxes, cities, goes."""
+    if word.endswith("y") and word[-2] not in "aeou":
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("s", "x", "ch", "sh", "o")) else "s")

@@ -1,0 +1,154 @@
+"""Subword regularisation: the same text cut differently in each epoch, so that a model sees words from the inside.
+
+The `tokenizers` library can do both kinds, but its random numbers cannot be seeded. Here each cut is a pure function of
+the text and a key, so a resumed run sees what an undisturbed one would have seen, in any order, in any process.
+"""
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from hashlib import shake_256
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+from tokenizers import Tokenizer as Core
+
+LARGEST_MEMORY = 200_000  # words or states remembered; forgetting them changes speed, never a result
+
+
+class Sampler(Protocol):
+    """Draws one way of cutting a text."""
+
+    settings: dict[str, float]
+
+    def sample(self, text: str, key: str) -> list[int]:
+        """The ids of the cut that the key draws."""
+        ...
+
+
+class BpeDropout:
+    """BPE with merges left out at random (Provilkov et al. 2020).
+
+    At each step every possible merge is dropped with probability `dropout`, and the earliest-learnt of the others is
+    made; when all are dropped, the word is done. A word half-merged is a *state*; its possible merges, in the order
+    learnt, are remembered. The first one not dropped is the k-th with probability (1 - dropout)·dropout^k, so each
+    step needs one random number.
+    """
+
+    def __init__(self, core: Core, dropout: float = 0.1) -> None:
+        if not 0 < dropout < 1:
+            raise ValueError(f"dropout: expected a number between 0 and 1, got {dropout}")
+        model = json.loads(core.to_str())["model"]
+        ids: dict[str, int] = model["vocab"]
+        self.settings = {"dropout": dropout}
+        self._core = core
+        self._log_dropout = math.log(dropout)
+        self._ids = {token: i for token, i in ids.items() if len(token) == 1}
+        self._merges = {
+            (ids[left], ids[right]): (rank, ids[left + right]) for rank, (left, right) in enumerate(model["merges"])
+        }
+        self._possible: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
+
+    def sample(self, text: str, key: str) -> list[int]:
+        """The ids of the cut that the key draws."""
+        words = cut_words(self._core, text)
+        draws = np.log(uniform(key, sum(map(len, words)))) / self._log_dropout
+        dropped = iter(np.minimum(draws, 1e9).astype(np.int64).tolist())
+        return [token for word in words for token in self._merge(tuple(map(self._ids.__getitem__, word)), dropped)]
+
+    def _merge(self, state: tuple[int, ...], dropped: Iterator[int]) -> tuple[int, ...]:
+        while possible := self._moves(state):
+            skipped = next(dropped)
+            if skipped >= len(possible):
+                break
+            _, place, merged = possible[skipped]
+            state = (*state[:place], merged, *state[place + 2 :])
+        return state
+
+    def _moves(self, state: tuple[int, ...]) -> list[tuple[int, int, int]]:
+        """The possible merges of a state as (rank, place, new token), best first."""
+        if (known := self._possible.get(state)) is not None:
+            return known
+        found = ((place, self._merges.get(pair)) for place, pair in enumerate(zip(state, state[1:], strict=False)))
+        moves = sorted((merge[0], place, merge[1]) for place, merge in found if merge)
+        if len(self._possible) >= LARGEST_MEMORY:
+            self._possible.clear()
+        self._possible[state] = moves
+        return moves
+
+
+Choices = tuple[list[float], list[tuple[int, int]]]
+"""Ways to end a piece at a place: running sums of their probabilities, and (start, id) of each."""
+
+
+class UnigramSampling:
+    """Cuts drawn from the unigram model, each with probability proportional to P(cut)^alpha (Kudo 2018).
+
+    Forward, the weights of all cuts up to each place are summed; backward, pieces are drawn from the end. What the
+    forward pass finds about a word is remembered.
+    """
+
+    def __init__(self, core: Core, alpha: float = 0.2) -> None:
+        if not alpha > 0:
+            raise ValueError(f"alpha: expected a positive number, got {alpha}")
+        pieces = json.loads(core.to_str())["model"]["vocab"]
+        specials = core.get_added_tokens_decoder()
+        self.settings = {"alpha": alpha}
+        self._core = core
+        self._weights = {piece: (i, alpha * score) for i, (piece, score) in enumerate(pieces) if i not in specials}
+        self._longest = max(map(len, self._weights))
+        self._lattices: dict[str, list[Choices]] = {}
+
+    def sample(self, text: str, key: str) -> list[int]:
+        """The ids of the cut that the key draws."""
+        words = cut_words(self._core, text)
+        draws = iter(uniform(key, sum(map(len, words))).tolist())
+        return [token for word in words for token in self._walk(self._lattice(word), draws)]
+
+    def _walk(self, lattice: list[Choices], draws: Iterator[float]) -> list[int]:
+        tokens: list[int] = []
+        end = len(lattice) - 1
+        while end:
+            sums, pieces = lattice[end]
+            end, token = pieces[min(bisect_right(sums, next(draws)), len(pieces) - 1)]
+            tokens.append(token)
+        return tokens[::-1]
+
+    def _lattice(self, word: str) -> list[Choices]:
+        """For each place of a word, the pieces that can end there and how likely each is."""
+        if (known := self._lattices.get(word)) is not None:
+            return known
+        totals, lattice = [0.0], [([], [])]
+        for end in range(1, len(word) + 1):
+            pieces, weights = [], []
+            for start in range(max(0, end - self._longest), end):
+                if found := self._weights.get(word[start:end]):
+                    pieces.append((start, found[0]))
+                    weights.append(totals[start] + found[1])
+            total = _log_sum(weights)
+            totals.append(total)
+            lattice.append((np.cumsum([math.exp(weight - total) for weight in weights]).tolist(), pieces))
+        if len(self._lattices) >= LARGEST_MEMORY:
+            self._lattices.clear()
+        self._lattices[word] = lattice
+        return lattice
+
+
+def _log_sum(weights: list[float]) -> float:
+    largest = max(weights)
+    return largest + math.log(sum(math.exp(weight - largest) for weight in weights))
+
+
+def cut_words(core: Core, text: str) -> list[str]:
+    """The words that a tokenizer's model sees, after normalising."""
+    if core.normalizer is not None:
+        text = core.normalizer.normalize_str(text)
+    return [word for word, _ in core.pre_tokenizer.pre_tokenize_str(text)]
+
+
+def uniform(key: str, count: int) -> Float[np.ndarray, " count"]:
+    """Random numbers between 0 and 1, both excluded, that depend on the key alone."""
+    digest = shake_256(key.encode()).digest(4 * count)
+    return (np.frombuffer(digest, dtype="<u4") + 0.5) / 2.0**32

@@ -1,0 +1,110 @@
+"""Files as streams of bytes, packed or not, and as lines of text that end at a line feed and nowhere else."""
+
+import errno
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from regard.data.findings import Findings
+from regard.data.formats import compression_of
+
+LONGEST_LINE = 1 << 26  # bytes; a file without line ends must not fill the memory
+BLOCK = 1 << 16
+READ_ERRORS = (OSError, EOFError, zlib.error)
+"""Whatever opening or reading a file can raise; `why_unreadable` turns it into a sentence."""
+
+Line = tuple[int, str, str]
+"""Number from one, text, and the line end: a line feed, `\\r\\n`, or nothing at the end of a file."""
+
+
+def open_stream(file: Path) -> io.BufferedReader:
+    """The bytes of a file, unpacked; raises one of READ_ERRORS, also later when the packed data is cut off or damaged."""
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder")
+    match compression_of(file):
+        case "gzip":
+            return io.BufferedReader(gzip.GzipFile(file, "rb"), BLOCK)  # type: ignore[arg-type]
+        case "zstd":
+            return io.BufferedReader(pa.input_stream(str(file), compression="zstd"), BLOCK)  # type: ignore[arg-type]
+        case None:
+            return file.open("rb", buffering=BLOCK)
+
+
+def why_unreadable(file: Path, error: Exception) -> str:
+    """The sentence for one of READ_ERRORS."""
+    if isinstance(error, FileNotFoundError):
+        return f"no such file{_similar(file)}"
+    if isinstance(error, IsADirectoryError):
+        return "expected a file, got a folder"
+    if isinstance(error, PermissionError):
+        return "may not be read (permission denied)"
+    if isinstance(error, EOFError) or "Truncated" in str(error):
+        return "cut off: the packed data ends too early; fetch or pack the file again"
+    if compression_of(file):
+        return f"not a {file.suffix} file, or a damaged one ({error}); fetch or pack the file again"
+    return f"cannot be read ({error})"
+
+
+def lines(file: Path, findings: Findings, crlf_is_odd: bool = True) -> Iterator[Line]:
+    """The lines of a text file.
+
+    A byte order mark at the start is left out, and both it and `\\r\\n` are reported as warnings. What cannot be read
+    is an error; where `findings` lets reading go on, a line that is not UTF-8 comes with replacement characters, so
+    that two files stay aligned.
+    """
+    number = 0
+    try:
+        with open_stream(file) as stream:
+            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+                if len(raw) > LONGEST_LINE:
+                    findings.add_once("unreadable", file, number, f"a line of more than {LONGEST_LINE:,} bytes")
+                    return
+                text, end = _split_end(_decode(file, raw, number, findings))
+                if crlf_is_odd and (end == "\r\n" or "\r" in text):
+                    _report_returns(file, number, text, findings)
+                yield number, text, end
+    except READ_ERRORS as error:
+        findings.add_once("unreadable", file, number + 1 if number else None, why_unreadable(file, error))
+
+
+def _split_end(line: str) -> tuple[str, str]:
+    if line.endswith("\r\n"):
+        return line[:-2], "\r\n"
+    return (line[:-1], "\n") if line.endswith("\n") else (line, "")
+
+
+def _decode(file: Path, raw: bytes, number: int, findings: Findings) -> str:
+    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+        findings.add_once("bom", file, 1, "starts with a byte order mark, which is left out")
+        raw = raw[3:]
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        byte, wide = raw[error.start], number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+        guess = "utf-16" if wide else "latin1"
+        problem = f"not UTF-8 (byte 0x{byte:02x} at position {error.start + 1}); if it is {guess}, convert it: "
+        findings.add_once("encoding", file, number, f"{problem}iconv -f {guess} -t utf-8")
+        return raw.decode(errors="replace")
+
+
+def _report_returns(file: Path, number: int, text: str, findings: Findings) -> None:
+    if "\r" in text:
+        findings.add_once("separator", file, number, "holds a carriage return, at which other tools break the line")
+    else:
+        findings.add_once("crlf", file, number, "ends in \\r\\n as on Windows; the \\r is left out")
+
+
+def _similar(file: Path) -> str:
+    """Names the file in the same folder that was probably meant."""
+    try:
+        neighbours = [entry.name for entry in file.parent.iterdir()]
+    except OSError:
+        return f"; there is no folder {file.parent}"
+    close = get_close_matches(file.name, neighbours, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,78 @@
+"""What a search considered, for those who want to look: recorded on request only, and never changing what is found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.decode.hypothesis import Written
+from regard.decode.top import top
+
+Fate = Literal["kept", "finished", "pruned"]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that could have been written, and the model's log-probability of it."""
+
+    token: int
+    logprob: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One step of one sequence: what was written and what the model thought most likely."""
+
+    row: int
+    sample: int
+    step: int
+    token: int
+    best: list[Alternative]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One edge of a beam's tree: a continuation that was considered."""
+
+    row: int
+    step: int
+    parent: int | None
+    """Which branch of the row's list it continues; None at the root."""
+    token: int
+    logprob: float
+    total: float
+    """Sum of the log-probabilities from the root to here."""
+    fate: Fate
+
+
+@dataclass
+class Trace:
+    """Give one to a search, read it afterwards."""
+
+    top: int = 5
+    """Likely tokens to keep at each step; in beam search, pruned continuations to keep for each sentence and step."""
+    choices: list[Choice] = field(default_factory=list)
+    """Greedy search, sampling and scoring: every step of every sequence."""
+    branches: dict[int, list[Branch]] = field(default_factory=dict)
+    """Beam search: the tree of each row, parents before children."""
+    _tips: dict[int, list[int]] = field(default_factory=dict, repr=False)
+    """Beam search: which branch each open hypothesis of a row ends with, best first."""
+
+    def record_step(self, step: int, written: Sequence[Written], logprobs: Float[Tensor, "rows vocab"]) -> None:
+        """One step of searches that write one token a row."""
+        values, tokens = top(logprobs, min(self.top, logprobs.shape[-1]))
+        for chosen, likely, least in zip(written, tokens.tolist(), values.tolist(), strict=True):
+            best = [Alternative(token, logprob) for token, logprob in zip(likely, least, strict=True)]
+            self.choices.append(Choice(chosen.row, chosen.sample, step, chosen.token, best))
+
+    def record_branches(self, row: int, step: int, considered: Sequence[tuple[int, int, float, float, Fate]]) -> None:
+        """One step of one sentence's beam: (parent, token, logprob, total, fate), best first."""
+        tree, tips = self.branches.setdefault(row, []), self._tips.get(row)
+        grown: list[int] = []
+        for parent, token, logprob, total, fate in considered:
+            if fate == "kept":
+                grown.append(len(tree))
+            tree.append(Branch(row, step, tips[parent] if tips else None, token, logprob, total, fate))
+        self._tips[row] = grown

@@ -1,0 +1,145 @@
+"""The encoder-decoder of Vaswani 2017: one stack reads the source, the other writes the target and listens to it."""
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.config import refuse
+from regard.errors import ConfigError, ShapeError
+from regard.models.stack import Stack, StackConfig
+from regard.models.transformer import Written, refuse_tree, start_writing
+from regard.nn.cache import KeyValues
+from regard.nn.embedding import EmbeddingConfig
+from regard.nn.head import VocabularyHeadConfig
+from regard.nn.layout import Layout, Sequences
+from regard.nn.position import PositionConfig
+from regard.nn.sight import Sight
+
+
+class EncoderDecoderConfig(StackConfig):
+    """Reads one sequence and writes another: translation, summaries, parsing."""
+
+    kind: Literal["encoder-decoder"] = "encoder-decoder"
+    decoder_depth: PositiveInt | None = None
+    """Blocks of the decoder; as many as the encoder's when left out."""
+    decoder_position: PositionConfig | None = None
+    """Position kind of the decoder; the encoder's when left out."""
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    """How tokens become vectors, and what source, target and output share."""
+    head: VocabularyHeadConfig = VocabularyHeadConfig()
+    """Output layer."""
+
+    @model_validator(mode="after")
+    def _decoder_writes_left_to_right(self) -> "EncoderDecoderConfig":
+        refuse_tree(self.target_position, "decoder_position")
+        return self
+
+    @property
+    def target_depth(self) -> int:
+        """Blocks of the decoder."""
+        return self.decoder_depth or self.depth
+
+    @property
+    def target_position(self) -> PositionConfig:
+        """Position kind of the decoder."""
+        return self.decoder_position or self.position
+
+    def build(self, source_vocab: int, target_vocab: int | None = None) -> "EncoderDecoder":
+        """The model; one vocabulary serves both sides when no second is given."""
+        return EncoderDecoder(self, source_vocab, self._checked(source_vocab, target_vocab))
+
+    def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
+        """Learned numbers of the whole model."""
+        target_vocab, embedding = self._checked(source_vocab, target_vocab), self.embedding
+        total = embedding.num_params(target_vocab, self.width)
+        total += 0 if embedding.share == "all" else embedding.num_params(source_vocab, self.width)
+        total += self.stack_params(self.depth, self.position, input_norm=embedding.norm)
+        total += self.stack_params(self.target_depth, self.target_position, cross=True, input_norm=embedding.norm)
+        return total + self.head.num_params(self.width, target_vocab, shared=embedding.share != "none")
+
+    def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
+        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
+        factor = self.embedding.factor if self.embedding.share != "none" else None
+        total = self.stack_flops(self.depth, self.position, batch, source)
+        total += self.stack_flops(self.target_depth, self.target_position, batch, target, source)
+        total += self.embedding.flops(self.width, batch * (source + target))
+        return total + self.head.flops(self.width, vocab, batch * target, factor)
+
+    def _checked(self, source_vocab: int, target_vocab: int | None) -> int:
+        target_vocab = source_vocab if target_vocab is None else target_vocab
+        if self.embedding.share == "all" and source_vocab != target_vocab:
+            raise ConfigError(
+                "model.embedding.share",
+                f"'all' needs one vocabulary for both sides, got {source_vocab} and {target_vocab} tokens; "
+                "set tokenizer.joint=true, or share 'output' or 'none'",
+            )
+        return target_vocab
+
+
+class EncoderDecoder(nn.Module):
+    """decoder(target so far, encoder(source)); a Stepper."""
+
+    def __init__(self, config: EncoderDecoderConfig, source_vocab: int, target_vocab: int) -> None:
+        super().__init__()
+        self.config = config
+        share, norm = config.embedding.share, config.embedding.norm
+        self.target_embedding = config.embedding.build(target_vocab, config.width)
+        own = None if share == "all" else config.embedding.build(source_vocab, config.width)
+        self.source_embedding = own or self.target_embedding
+        self.encoder = Stack(config, config.depth, config.position, input_norm=norm)
+        self.decoder = Stack(
+            config, config.target_depth, config.target_position, causal=True, cross=True, input_norm=norm
+        )
+        self.head = config.head.build(config.width, target_vocab, self.target_embedding if share != "none" else None)
+        config.initialise.apply(self, config.depth)
+
+    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:
+        """Scores of the token that follows each token of the target."""
+        return self.head(self.decode(target, self.encode(source), source.layout))
+
+    def encode(self, source: Sequences) -> Float[Tensor, "batch time width"]:
+        """What the encoder has to say about each token of the source."""
+        layout = source.layout
+        x = self.source_embedding(source.tokens)
+        return self.encoder(x, self.encoder.sight(layout), None if layout.whole else layout.valid)
+
+    def decode(
+        self, target: Sequences, encoded: Float[Tensor, "batch source width"], source: Layout
+    ) -> Float[Tensor, "batch time width"]:
+        """The vectors of the target's tokens after the last block."""
+        layout = target.layout
+        across = Sight(source.seen_from(layout), layout.places, source.places)
+        x = self.target_embedding(target.tokens)
+        valid = None if layout.whole else layout.valid
+        return self.decoder(x, self.decoder.sight(layout), valid, self.decoder.remember(encoded), across)
+
+    @torch.no_grad()
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
+        """Reads the source; nothing written yet."""
+        if source is None or source.layout.packed or len(source.tokens) != rows:
+            given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
+            raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        heard: list[KeyValues] = self.decoder.remember(self.encode(source))
+        state = start_writing(self.decoder, self.target_embedding.table.weight, rows, capacity)
+        return replace(state, source=heard, source_layout=source.layout)
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], Written]:
+        """Appends tokens to each row; the logits of what follows them."""
+        assert state.source_layout is not None
+        time, layout = tokens.shape[1], state.source_layout
+        sight = self.decoder.next_sight(state.clock, time)
+        across = Sight(layout.seen_from(layout), sight.queries, layout.places)
+        x = self.target_embedding(tokens)
+        x = self.decoder(x, sight, None, state.source, across, state.caches, state.clock)
+        return self.head(x), replace(state, clock=state.clock.advance(time, lengths))
+
+    def reorder(self, state: Written, rows: Int[Tensor, " rows"]) -> Written:
+        """The state of the chosen rows."""
+        return state.reorder(rows)

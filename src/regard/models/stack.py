@@ -1,0 +1,203 @@
+"""A stack of blocks: what encoder and decoder have in common, and the settings that describe it."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.config import Config, refuse
+from regard.errors import ConfigError
+from regard.nn.attention_kinds import AttentionConfig, FullConfig
+from regard.nn.block import Block
+from regard.nn.cache import Clock, KeyValues
+from regard.nn.dropout import DropoutConfig, DropoutSettings, DropWords
+from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
+from regard.nn.initialise import InitialiseConfig, XavierConfig
+from regard.nn.layout import Layout
+from regard.nn.norm import LayerNormConfig, NormConfig
+from regard.nn.pattern import Causal, Pattern, Placed
+from regard.nn.position import PositionConfig, RotaryConfig, SinusoidalConfig
+from regard.nn.residual import NormPlace, Residual
+from regard.nn.sight import Sight
+
+Vectors = Float[Tensor, "batch time width"]
+
+
+class StackConfig(Config):
+    """Settings that every Transformer has, whatever its shape."""
+
+    width: PositiveInt = 256
+    """Numbers that describe one token inside the model."""
+    depth: PositiveInt = 3
+    """Blocks, one above the other."""
+    heads: PositiveInt = 4
+    """Attention heads in each block."""
+    attention: AttentionConfig = FullConfig()
+    """Which tokens attend to which, and how heads are shaped."""
+    position: PositionConfig = SinusoidalConfig()
+    """How the model knows where a token stands."""
+    norm: NormConfig = LayerNormConfig()
+    """Normalisation."""
+    norm_place: NormPlace = "before"
+    """Normalise `before` each sub-layer (trains more easily) or `after` it (as in Vaswani 2017)."""
+    final_norm: bool | None = None
+    """Normalise once more after the last block; when left out, only where norm_place is before."""
+    residual: bool = True
+    """Add each sub-layer's input to its output; off, to show what happens without."""
+    feedforward: AnyFeedForwardConfig = FeedForwardConfig()
+    """The small network after attention."""
+    dropout: DropoutConfig = DropoutSettings(embedding=0.1, residual=0.1)
+    """What is dropped while training; one number sets embedding and residual."""
+    initialise: InitialiseConfig = XavierConfig()
+    """Random numbers that training starts from."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "StackConfig":
+        try:
+            head_width = self.head_width
+        except ConfigError as error:
+            raise refuse("heads", str(error).partition(": ")[2]) from None
+        if self.attention.kv_heads and self.heads % self.attention.kv_heads:
+            raise refuse(
+                "attention.kv_heads", f"expected a divisor of heads = {self.heads}, got {self.attention.kv_heads}"
+            )
+        if isinstance(self.position, RotaryConfig) and int(head_width * self.position.share) % 2:
+            raise refuse("position", f"rotary turns pairs of numbers: expected an even head width, got {head_width}")
+        return self
+
+    @property
+    def head_width(self) -> int:
+        """Numbers per head."""
+        return self.attention.width_of_head(self.width, self.heads)
+
+    @property
+    def has_final_norm(self) -> bool:
+        """Whether the last block is followed by one more norm."""
+        return self.norm_place == "before" if self.final_norm is None else self.final_norm
+
+    def stack_params(self, depth: int, position: PositionConfig, cross: bool = False, input_norm: bool = False) -> int:
+        """Learned numbers of one stack."""
+        norm, attention = self.norm.num_params(self.width), self.attention.num_params(self.width, self.heads)
+        feedforward = self.feedforward.num_params(self.width)
+        sublayers = 1 + cross + (self.feedforward.kind != "none")
+        block = attention * (1 + cross) + feedforward + norm * sublayers
+        positions = position.num_params(width=self.width, heads=self.heads, head_width=self.head_width)
+        positions *= depth if position.per_layer else 1
+        return depth * block + positions + norm * (self.has_final_norm + input_norm)
+
+    def stack_flops(
+        self, depth: int, position: PositionConfig, batch: int, time: int, source: int | None = None
+    ) -> int:
+        """Matrix-product FLOPs of one forward pass through a stack, listening to `source` tokens if given."""
+        block = self.attention.flops(self.width, self.heads, batch, time, time)
+        block += position.flops(
+            width=self.width, heads=self.heads, head_width=self.head_width, batch=batch, queries=time, keys=time
+        )
+        if source is not None:
+            block += self.attention.flops(self.width, self.heads, batch, time, source)
+        block += self.feedforward.flops(self.width, batch * time)
+        inputs = position.input_flops(width=self.width, tokens=batch * time) * (depth if position.every_layer else 1)
+        return depth * block + inputs
+
+
+class Stack(nn.Module):
+    """Positions and dropout on the inputs, then the blocks, then perhaps one more norm."""
+
+    def __init__(
+        self,
+        config: StackConfig,
+        depth: int,
+        position: PositionConfig,
+        causal: bool = False,
+        cross: bool = False,
+        input_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.config, self.causal, self.position_config = config, causal, position
+        shape: dict[str, Any] = {"width": config.width, "heads": config.heads, "head_width": config.head_width}
+        count = depth if position.per_layer else 1
+        self.positions = nn.ModuleList(position.build(**shape, causal=causal) for _ in range(count))
+        self.input_norm = config.norm.build(config.width) if input_norm else nn.Identity()
+        self.dropout = nn.Sequential(DropWords(config.dropout.word), nn.Dropout(config.dropout.embedding))
+        self.blocks = nn.ModuleList(self._block(self.positions[layer % count], cross) for layer in range(depth))
+        self.final_norm = config.norm.build(config.width) if config.has_final_norm else nn.Identity()
+        self._patterns: dict[tuple[int, str], Pattern | None] = {}
+
+    def _block(self, position: nn.Module, cross: bool) -> Block:
+        config, drop = self.config, self.config.dropout
+        feedforward = config.feedforward.build(config.width, drop.feedforward)
+
+        def around() -> Residual:
+            norm = config.norm.build(config.width)
+            return Residual(norm, config.norm_place, config.residual, drop.residual, drop.layer)
+
+        return Block(
+            config.attention.build(config.width, config.heads, position, drop.attention),  # type: ignore[arg-type]
+            around(),
+            feedforward,
+            around() if feedforward is not None else None,
+            config.attention.build(config.width, config.heads, None, drop.attention) if cross else None,
+            around() if cross else None,
+        )
+
+    def forward(
+        self,
+        x: Vectors,
+        sight: Sight,
+        valid: Bool[Tensor, "batch time"] | None = None,
+        source: list[KeyValues] | None = None,
+        source_sight: Sight | None = None,
+        caches: list[KeyValues] | None = None,
+        clock: Clock | None = None,
+    ) -> Vectors:
+        """The vectors of all tokens after the last block."""
+        every = self.position_config.every_layer
+        for layer, block in enumerate(self.blocks):
+            if layer == 0 or every:
+                x = self.positions[layer % len(self.positions)].embed(x, sight)  # type: ignore[operator]
+            if layer == 0:
+                x = self.dropout(self.input_norm(x))
+            heard = source[layer] if source is not None else None
+            cache = caches[layer] if caches is not None else None
+            x = block(x, sight, valid, heard, source_sight, cache, clock)
+        return self.final_norm(x)
+
+    def sight(self, layout: Layout) -> Sight:
+        """What each token of a whole grid may see."""
+        inner, own = self.pattern(layout.longest, layout.document.device), layout.pattern()
+        if self.causal and not layout.packed:
+            own = None  # padding stands on the right: who cannot see the future cannot see it either
+        if inner is not None and layout.packed and not inner.by_distance:
+            inner = Placed(inner, layout.index, layout.index)
+        pattern = own if inner is None else inner & own
+        return Sight(pattern, layout.places, layout.places, layout.tree)
+
+    def next_sight(self, clock: Clock, time: int) -> Sight:
+        """What the next `time` tokens of each row may see: themselves and all that is written."""
+        queries = clock.places(time)
+        keys = torch.arange(clock.filled + time, device=queries.device)[None]
+        inner = self.pattern(clock.capacity, queries.device)
+        alone = time == 1 and clock.even and isinstance(inner, Causal) and not inner.strict
+        pattern = None if alone or inner is None else Placed(inner, queries, keys)
+        if clock.filled == 0 and clock.even:
+            pattern = inner
+        return Sight(pattern, queries, keys)
+
+    def pattern(self, length: int, device: torch.device) -> Pattern | None:
+        """The pattern of self-attention for sequences up to a length; made once, so that its masks are too."""
+        known = (1 << max(length - 1, 1).bit_length(), str(device))
+        if known not in self._patterns:
+            self._patterns[known] = self.config.attention.pattern(self.config.heads, known[0], self.causal, device)
+        return self._patterns[known]
+
+    def remember(self, source: Vectors) -> list[KeyValues]:
+        """Keys and values of what the encoder said, for each block's cross-attention."""
+        return [block.cross.remember(source) for block in self.blocks]  # type: ignore[union-attr, operator]
+
+    def room(self, rows: int, capacity: int, like: Tensor) -> list[KeyValues]:
+        """Empty caches for all blocks."""
+        attention = self.config.attention
+        kv_heads = attention.kv_heads or self.config.heads
+        return [KeyValues.room(rows, kv_heads, capacity, self.config.head_width, like) for _ in self.blocks]

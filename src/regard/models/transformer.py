@@ -1,0 +1,197 @@
+"""Transformers of one stack: the encoder, which sees both ways, and the decoder, which sees the past and writes on."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.config import refuse
+from regard.errors import ConfigError
+from regard.models.stack import Stack, StackConfig
+from regard.nn.cache import Clock, KeyValues
+from regard.nn.embedding import EmbeddingConfig
+from regard.nn.head import HeadConfig, PooledHead, PooledHeadConfig, TokenHeadConfig, VocabularyHeadConfig
+from regard.nn.layout import Layout, Sequences
+from regard.nn.position import PositionConfig
+
+
+class SingleStackConfig(StackConfig):
+    """Settings of models with one stack."""
+
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    """How tokens become vectors."""
+    head: HeadConfig | None = None
+    """Output layer; when left out, the one the task needs: vocabulary, or pooled where there are classes."""
+
+    def head_for(self, classes: int | None) -> VocabularyHeadConfig | PooledHeadConfig | TokenHeadConfig:
+        """The output layer's config, checked against what is asked of it."""
+        head = self.head or (VocabularyHeadConfig() if classes is None else PooledHeadConfig())
+        if (classes is None) != isinstance(head, VocabularyHeadConfig):
+            wanted = "classes" if classes is not None else "tokens of the vocabulary"
+            raise ConfigError("model.head", f"a {head.kind} head cannot give {wanted}; leave it out or choose another")
+        return head
+
+    def num_params(self, vocab: int, classes: int | None = None) -> int:
+        """Learned numbers of the whole model."""
+        head = self.head_for(classes)
+        shared = self.embedding.share != "none"
+        if isinstance(head, VocabularyHeadConfig):
+            output = head.num_params(self.width, vocab, shared)
+        else:
+            output = head.num_params(self.width, classes or 0)
+        stack = self.stack_params(self.depth, self.position, input_norm=self.embedding.norm)
+        return self.embedding.num_params(vocab, self.width) + stack + output
+
+    def flops(self, batch: int, time: int, vocab: int, classes: int | None = None) -> int:
+        """Matrix-product FLOPs of one forward pass over a full grid; training costs three times as much."""
+        head, tokens = self.head_for(classes), batch * time
+        total = self.stack_flops(self.depth, self.position, batch, time) + self.embedding.flops(self.width, tokens)
+        if isinstance(head, VocabularyHeadConfig):
+            factor = self.embedding.factor if self.embedding.share != "none" else None
+            return total + head.flops(self.width, vocab, tokens, factor)
+        return total + head.flops(self.width, classes or 0, batch if isinstance(head, PooledHeadConfig) else tokens)
+
+
+class SingleStack(nn.Module):
+    """Embedding, stack, output layer."""
+
+    def __init__(self, config: SingleStackConfig, vocab: int, classes: int | None, causal: bool) -> None:
+        super().__init__()
+        self.config = config
+        head = config.head_for(classes)
+        self.embedding = config.embedding.build(vocab, config.width)
+        self.stack = Stack(config, config.depth, config.position, causal, input_norm=config.embedding.norm)
+        if isinstance(head, VocabularyHeadConfig):
+            shared = self.embedding if config.embedding.share != "none" else None
+            self.head: nn.Module = head.build(config.width, vocab, shared)
+        else:
+            self.head = head.build(config.width, classes or 0)
+        config.initialise.apply(self, config.depth)
+
+    def forward(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Tensor:
+        """Scores over the vocabulary or the classes at each place, or over the classes for each row."""
+        x = self.encode(sequences, segments)
+        if isinstance(self.head, PooledHead):
+            if sequences.layout.packed:
+                raise ConfigError(
+                    "data.batching", "one class for a whole sequence needs padded batches, got packed ones"
+                )
+            return self.head(x, sequences.layout.valid)
+        return self.head(x)
+
+    def encode(
+        self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None
+    ) -> Float[Tensor, "batch time width"]:
+        """The vectors of all tokens after the last block."""
+        layout = sequences.layout
+        x = self.embedding(sequences.tokens, segments)
+        return self.stack(x, self.stack.sight(layout), None if layout.whole else layout.valid)
+
+
+class EncoderConfig(SingleStackConfig):
+    """Sees the whole sequence at once: classification, tagging, masked language models."""
+
+    kind: Literal["encoder"] = "encoder"
+
+    @model_validator(mode="after")
+    def _sees_both_ways(self) -> "EncoderConfig":
+        if self.attention.strict:
+            raise refuse("attention.strict", "an encoder hides no token, so there is nothing to be strict about")
+        return self
+
+    def build(self, vocab: int, classes: int | None = None) -> "Encoder":
+        """The model for a vocabulary, and for classes if it is to tell them apart."""
+        return Encoder(self, vocab, classes)
+
+
+class Encoder(SingleStack):
+    """Every token sees every other."""
+
+    def __init__(self, config: EncoderConfig, vocab: int, classes: int | None = None) -> None:
+        super().__init__(config, vocab, classes, causal=False)
+
+
+class DecoderConfig(SingleStackConfig):
+    """Sees the past only and predicts what follows: language models, generation."""
+
+    kind: Literal["decoder"] = "decoder"
+
+    @model_validator(mode="after")
+    def _writes_left_to_right(self) -> "DecoderConfig":
+        refuse_tree(self.position, "position")
+        return self
+
+    def build(self, vocab: int, classes: int | None = None) -> "Decoder":
+        """The model for a vocabulary, and for classes if it is to tell them apart."""
+        return Decoder(self, vocab, classes)
+
+
+def refuse_tree(position: PositionConfig, setting: str) -> None:
+    """A decoder cannot follow the tree of a sentence that is not written yet."""
+    if position.needs_tree:
+        raise refuse(
+            setting, "a decoder writes its sentence token by token, so it has no tree yet; choose another kind"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What a decoder has written so far: the keys and values of each row, and what it listens to."""
+
+    clock: Clock
+    caches: list[KeyValues]
+    source: list[KeyValues] | None = None
+    source_layout: Layout | None = None
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> Self:
+        """The chosen rows, copied."""
+        layout = self.source_layout
+        return replace(
+            self,
+            clock=self.clock.reorder(rows),
+            caches=[cache.reorder(rows) for cache in self.caches],
+            source=[heard.reorder(rows) for heard in self.source] if self.source is not None else None,
+            source_layout=Layout.padded(layout.lengths[rows], layout.document.shape[1]) if layout is not None else None,
+        )
+
+
+class Decoder(SingleStack):
+    """Every token sees itself and those before it; a Stepper."""
+
+    def __init__(self, config: DecoderConfig, vocab: int, classes: int | None = None) -> None:
+        super().__init__(config, vocab, classes, causal=True)
+
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
+        """Nothing written yet; a decoder alone listens to nobody."""
+        if source is not None:
+            raise ConfigError("model.kind", "a decoder has no source; give the text as a prompt instead")
+        return start_writing(self.stack, self.embedding.table.weight, rows, capacity)
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], Written]:
+        """Appends tokens to each row; the logits of what follows them."""
+        time = tokens.shape[1]
+        sight = self.stack.next_sight(state.clock, time)
+        x = self.stack(self.embedding(tokens), sight, caches=state.caches, clock=state.clock)
+        return self.head(x), replace(state, clock=state.clock.advance(time, lengths))
+
+    def reorder(self, state: Written, rows: Int[Tensor, " rows"]) -> Written:
+        """The state of the chosen rows."""
+        return state.reorder(rows)
+
+
+def start_writing(stack: Stack, like: Tensor, rows: int, capacity: int) -> Written:
+    """Empty caches; refused where positions cannot reach that far."""
+    longest = stack.position_config.longest
+    if longest is not None and capacity > longest:
+        raise ConfigError(
+            "model.position.length",
+            f"learned positions reach {longest} tokens, got room asked for {capacity}; "
+            "write less, train with a larger table, or choose a kind that extends (alibi, t5, rotary)",
+        )
+    return Written(Clock.start(rows, capacity, like.device), stack.room(rows, capacity, like))

@@ -1,0 +1,76 @@
+"""Room for the keys and values of tokens already written, so that each step computes only what is new."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.errors import ShapeError
+
+Keys = Float[Tensor, "batch kv_heads time head_width"]
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """How many tokens each row holds; shared by all layers of a decoder."""
+
+    lengths: Int[Tensor, " batch"]
+    filled: int
+    """The longest row's length."""
+    even: bool
+    """Whether all rows have that length, which spares a mask."""
+    capacity: int
+
+    @classmethod
+    def start(cls, rows: int, capacity: int, device: torch.device | str) -> Self:
+        """Nothing written yet."""
+        return cls(torch.zeros(rows, dtype=torch.long, device=device), 0, True, capacity)
+
+    def advance(self, time: int, lengths: Int[Tensor, " batch"] | None = None) -> Self:
+        """After `time` more tokens in each row, or only `lengths[b]` of them in row b."""
+        if lengths is None:
+            return replace(self, lengths=self.lengths + time, filled=self.filled + time)
+        total = self.lengths + lengths
+        return replace(self, lengths=total, filled=int(total.max()), even=bool((total == total[0]).all()))
+
+    def places(self, time: int) -> Int[Tensor, "#batch time"]:
+        """Where the next `time` tokens of each row stand; one row for all where they agree."""
+        new = torch.arange(time, device=self.lengths.device)
+        return new[None] + self.filled if self.even else new[None] + self.lengths[:, None]
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> Self:
+        """The clock of the chosen rows."""
+        return replace(self, lengths=self.lengths[rows])
+
+
+class KeyValues:
+    """Keys and values of one layer, in room that never moves."""
+
+    def __init__(self, keys: Keys, values: Keys) -> None:
+        self.keys, self.values = keys, values
+
+    @classmethod
+    def room(cls, rows: int, kv_heads: int, capacity: int, head_width: int, like: Tensor) -> Self:
+        """Empty room for `capacity` tokens a row."""
+        shape = (rows, kv_heads, capacity, head_width)
+        return cls(like.new_zeros(shape), like.new_zeros(shape))
+
+    def append(self, keys: Keys, values: Keys, clock: Clock) -> tuple[Keys, Keys]:
+        """Writes new keys and values at each row's end; gives all there are so far."""
+        time, end = keys.shape[2], clock.filled + keys.shape[2]
+        if end > clock.capacity:
+            raise ShapeError(f"the cache has room for {clock.capacity} tokens, got {end}; ask for more capacity")
+        if clock.even:
+            self.keys[:, :, clock.filled : end] = keys
+            self.values[:, :, clock.filled : end] = values
+        else:
+            at = clock.places(time)[:, None, :, None].expand(-1, keys.shape[1], -1, keys.shape[3])
+            self.keys.scatter_(2, at, keys)
+            self.values.scatter_(2, at, values)
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "KeyValues":
+        """The chosen rows, copied."""
+        return KeyValues(self.keys[rows], self.values[rows])

@@ -1,0 +1,67 @@
+"""From token ids to vectors, and (shared or not) back to scores over the vocabulary."""
+
+import math
+from typing import Literal
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from pydantic import NonNegativeInt, PositiveInt
+from torch import Tensor, nn
+
+from regard.config import Config
+
+
+class EmbeddingConfig(Config):
+    """How tokens become vectors."""
+
+    share: Literal["all", "output", "none"] = "all"
+    """`all`: one matrix for source, target and output (one vocabulary for both sides); `output`: the output layer uses
+    the target's; `none`: each has its own."""
+    scale: bool = True
+    """Multiply by √width, as in Vaswani 2017."""
+    factor: PositiveInt | None = None
+    """Store vectors of this smaller width and map them up (factorised embeddings)."""
+    norm: bool = False
+    """Normalise the input vectors before the first layer, as BERT does."""
+    segments: NonNegativeInt = 0
+    """Learned vectors for kinds of segments (sentence A, sentence B)."""
+
+    def build(self, vocab: int, width: int) -> "Embedding":
+        """The module for a vocabulary of this size."""
+        return Embedding(vocab, width, scale=self.scale, factor=self.factor, segments=self.segments)
+
+    def num_params(self, vocab: int, width: int) -> int:
+        """Learned numbers of one embedding."""
+        tokens = vocab * self.factor + self.factor * width if self.factor else vocab * width
+        return tokens + self.segments * width
+
+    def flops(self, width: int, tokens: int) -> int:
+        """Matrix-product FLOPs: a look-up costs none, a map up does."""
+        return 2 * tokens * self.factor * width if self.factor else 0
+
+
+class Embedding(nn.Module):
+    """Row `token` of a learned table, times √width if scaled, mapped up if factorised."""
+
+    def __init__(
+        self, vocab: int, width: int, scale: bool = True, factor: int | None = None, segments: int = 0
+    ) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocab, factor or width)
+        self.up = nn.Linear(factor, width, bias=False) if factor else None
+        self.segments = nn.Embedding(segments, width) if segments else None
+        self.scale = math.sqrt(width) if scale else 1.0
+
+    def forward(
+        self, tokens: Int[Tensor, "batch time"], segments: Int[Tensor, "batch time"] | None = None
+    ) -> Float[Tensor, "batch time width"]:
+        """The vectors of the tokens, with those of their segments if there are any."""
+        x = self.table(tokens)
+        x = (x if self.up is None else self.up(x)) * self.scale
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        return x
+
+    def scores(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        """The product with every token's vector: the output layer of models that share their embedding."""
+        return F.linear(x if self.up is None else x @ self.up.weight, self.table.weight)

@@ -1,0 +1,186 @@
+"""Mixture of experts: many feed-forward parts, of which each token uses the few that a router picks for it."""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.config import Config, refuse
+
+
+class ExpertsConfig(Config):
+    """Many feed-forward experts, a few of them used for each token (Shazeer 2017)."""
+
+    kind: Literal["experts"] = "experts"
+    experts: PositiveInt = 8
+    """How many there are."""
+    chosen: PositiveInt = 2
+    """How many each token uses."""
+    hidden: PositiveInt | None = None
+    """Inner width of each expert; four times the model's width when left out."""
+    capacity: PositiveFloat | None = None
+    """While training, an expert takes at most this many times its even share of tokens; the rest pass it by and are
+    counted. Left out: no limit."""
+    balance: NonNegativeFloat = 0.01
+    """Weight of the loss that keeps experts evenly used."""
+    noise: bool = False
+    """Learned noise on the router's scores while training, as in Shazeer 2017."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> "ExpertsConfig":
+        if self.chosen > self.experts:
+            raise refuse("chosen", f"expected at most experts = {self.experts}, got {self.chosen}")
+        return self
+
+    def hidden_of(self, width: int) -> int:
+        """The inner width of each expert in a model of this width."""
+        return self.hidden or 4 * width
+
+    def build(self, width: int, dropout: float = 0.0) -> "Experts":
+        """The module for a model of this width."""
+        return Experts(
+            width,
+            self.hidden_of(width),
+            self.experts,
+            self.chosen,
+            capacity=self.capacity,
+            balance=self.balance,
+            noise=self.noise,
+            dropout=dropout,
+        )
+
+    def num_params(self, width: int) -> int:
+        """Learned numbers."""
+        return self.experts * 2 * width * self.hidden_of(width) + self.experts * width * (1 + self.noise)
+
+    def flops(self, width: int, tokens: int) -> int:
+        """Matrix-product FLOPs of one pass over this many tokens: only the chosen experts compute."""
+        router = 2 * tokens * width * self.experts
+        return router + 4 * tokens * self.chosen * width * self.hidden_of(width)
+
+
+class Experts(nn.Module):
+    """y = Σ_{e ∈ chosen} g_e · W₂ᵉ ReLU(W₁ᵉ x), the gates g a softmax over the chosen experts' router scores.
+
+    Tokens are sorted by expert, and all experts computed in one grouped matrix product each way.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        experts: int,
+        chosen: int = 2,
+        *,
+        capacity: float | None = None,
+        balance: float = 0.01,
+        noise: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.experts, self.chosen, self.capacity, self.balance = experts, chosen, capacity, balance
+        self.router = nn.Linear(width, experts, bias=False)
+        self.noise = nn.Linear(width, experts, bias=False) if noise else None
+        self.up = nn.Parameter(torch.empty(experts, width, hidden))
+        self.down = nn.Parameter(torch.empty(experts, hidden, width))
+        self.dropout = nn.Dropout(dropout)
+        self.balance_loss: Tensor | None = None
+        """What to add to the loss after a training pass: `balance` times the unevenness."""
+        self.passed_by: Tensor | None = None
+        """Choices that found their expert full in the last pass."""
+        for weight in (self.up, self.down):
+            for matrix in weight:
+                nn.init.xavier_uniform_(matrix.data)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None
+    ) -> Float[Tensor, "batch time width"]:
+        """Each token through its chosen experts; padding (not `valid`) counts for nothing in balance and capacity."""
+        tokens = x.flatten(0, 1)
+        real = torch.ones_like(tokens[:, 0], dtype=torch.bool) if valid is None else valid.flatten()
+        gates, expert = self.route(tokens, real)
+        kept = self._within_capacity(expert, real)
+        weight = (gates * kept).flatten()
+        order = expert.flatten().argsort(stable=True)
+        source = order // self.chosen
+        ends = torch.bincount(expert.flatten(), minlength=self.experts).cumsum(0).int()
+        y = self.compute(tokens[source], ends) * weight[order, None].to(x.dtype)
+        return torch.zeros_like(tokens).index_add(0, source, y.to(x.dtype)).view_as(x)
+
+    def route(
+        self, tokens: Float[Tensor, "tokens width"], real: Bool[Tensor, " tokens"]
+    ) -> tuple[Float[Tensor, "tokens chosen"], Int[Tensor, "tokens chosen"]]:
+        """Gates and numbers of the experts chosen for each token; the gates of a token sum to one."""
+        scores = self.router(tokens).float()
+        if self.noise is not None and self.training:
+            scores = scores + torch.randn_like(scores) * F.softplus(self.noise(tokens).float())
+        best, expert = scores.topk(self.chosen, dim=-1)
+        if self.training:
+            self.balance_loss = self.balance * unevenness(scores, expert, real)
+        return best.softmax(-1), expert
+
+    def compute(
+        self, tokens: Float[Tensor, "rows width"], ends: Int[Tensor, " experts"]
+    ) -> Float[Tensor, "rows width"]:
+        """Rows sorted by expert through their experts; expert e has the rows up to `ends[e]`."""
+        inner = self.dropout(F.relu(grouped_product(tokens, self.up, ends)))
+        return grouped_product(inner, self.down, ends)
+
+    def _within_capacity(
+        self, expert: Int[Tensor, "tokens chosen"], real: Bool[Tensor, " tokens"]
+    ) -> Bool[Tensor, "tokens chosen"]:
+        """True where the chosen expert still has room; first choices are served before second ones."""
+        kept = real[:, None].expand_as(expert)
+        if self.capacity is not None and self.training:
+            limit = math.ceil(self.capacity * len(expert) * self.chosen / self.experts)
+            asked = F.one_hot(expert.T.flatten(), self.experts) * kept.T.flatten()[:, None]
+            place = (asked.cumsum(0) * asked).sum(-1).view(self.chosen, -1).T
+            full = kept & (place > limit)
+            self.passed_by = full.sum()
+            kept = kept & ~full
+        return kept
+
+
+def unevenness(
+    scores: Float[Tensor, "tokens experts"], expert: Int[Tensor, "tokens chosen"], real: Bool[Tensor, " tokens"]
+) -> Float[Tensor, ""]:
+    """experts · Σ_e (share of choices that fall on e) · (mean router probability of e): one when all are used evenly."""
+    count = real.sum().clamp(min=1)
+    used = (F.one_hot(expert, scores.shape[-1]).sum(1) * real[:, None]).sum(0) / (count * expert.shape[1])
+    liked = (scores.softmax(-1) * real[:, None]).sum(0) / count
+    return scores.shape[-1] * (used * liked).sum()
+
+
+def grouped_product(
+    rows: Float[Tensor, "rows n"], matrices: Float[Tensor, "experts n m"], ends: Int[Tensor, " experts"]
+) -> Float[Tensor, "rows m"]:
+    """Each group of rows times its own matrix, all in one call."""
+    matrices = matrices.to(rows.dtype)
+    item = rows.element_size()
+    if matrices.shape[1] * item % 16 == 0 and matrices.shape[2] * item % 16 == 0 and len(rows):
+        return F.grouped_mm(rows, matrices, offs=ends)
+    return _padded_product(rows, matrices, ends)
+
+
+def _padded_product(
+    rows: Float[Tensor, "rows n"], matrices: Float[Tensor, "experts n m"], ends: Int[Tensor, " experts"]
+) -> Float[Tensor, "rows m"]:
+    """The same for sizes that the grouped kernel does not take: groups padded to the largest, one batched product."""
+    counts = torch.diff(ends, prepend=ends.new_zeros(1)).long()
+    group = torch.repeat_interleave(torch.arange(len(counts), device=rows.device), counts)
+    place = torch.arange(len(rows), device=rows.device) - (ends.long() - counts)[group]
+    grid = rows.new_zeros(len(counts), int(counts.max()) if len(rows) else 0, rows.shape[1])
+    grid = grid.index_put((group, place), rows)
+    return (grid @ matrices)[group, place]
+
+
+def balance_loss(model: nn.Module) -> Tensor | None:
+    """The balance losses of all mixtures in a model after a training pass, summed; None where there are none."""
+    losses = [
+        part.balance_loss for part in model.modules() if isinstance(part, Experts) and part.balance_loss is not None
+    ]
+    return torch.stack(losses).sum() if losses else None

@@ -1,0 +1,142 @@
+"""The feed-forward part: the same small network at each place, one of the block's two sources of non-linearity."""
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from regard.config import BARE_KIND, BY_KIND, Config
+from regard.nn.experts import ExpertsConfig
+
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh", "none"]
+
+
+def activate(x: Float[Tensor, "*batch hidden"], activation: Activation) -> Float[Tensor, "*batch hidden"]:
+    """The non-linearity of that name."""
+    if activation == "gelu-tanh":
+        return F.gelu(x, approximate="tanh")
+    if activation == "none":
+        return x
+    return {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh}[activation](x)
+
+
+class FeedForwardConfig(Config):
+    """W₂ f(W₁ x + b₁) + b₂ with a bend f in between (Vaswani 2017: ReLU)."""
+
+    kind: Literal["plain"] = "plain"
+    hidden: PositiveInt | None = None
+    """Inner width; four times the model's width when left out."""
+    activation: Activation = "relu"
+    """The bend."""
+    bias: bool = True
+    """Learn b₁ and b₂."""
+
+    def hidden_of(self, width: int) -> int:
+        """The inner width in a model of this width."""
+        return self.hidden or 4 * width
+
+    def build(self, width: int, dropout: float = 0.0) -> "FeedForward":
+        """The module for a model of this width."""
+        return FeedForward(width, self.hidden_of(width), self.activation, self.bias, dropout)
+
+    def num_params(self, width: int) -> int:
+        """Learned numbers."""
+        hidden = self.hidden_of(width)
+        return 2 * width * hidden + (width + hidden if self.bias else 0)
+
+    def flops(self, width: int, tokens: int) -> int:
+        """Matrix-product FLOPs of one pass over this many tokens."""
+        return 4 * tokens * width * self.hidden_of(width)
+
+
+class FeedForward(nn.Module):
+    """FF(x) = W₂ f(W₁ x + b₁) + b₂."""
+
+    def __init__(
+        self, width: int, hidden: int, activation: Activation = "relu", bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, hidden, bias=bias)
+        self.down = nn.Linear(hidden, width, bias=bias)
+        self.activation: Activation = activation
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None
+    ) -> Float[Tensor, "batch time width"]:
+        """Each token by itself."""
+        return self.down(self.dropout(activate(self.up(x), self.activation)))
+
+
+class GatedConfig(Config):
+    """W₃(f(W₁ x) ⊙ W₂ x): one half opens and closes the other (Shazeer 2020; with silu: SwiGLU)."""
+
+    kind: Literal["gated"] = "gated"
+    hidden: PositiveInt | None = None
+    """Inner width; 8/3 of the model's width when left out, for the same size as a plain part."""
+    activation: Activation = "silu"
+    """The bend of the gate."""
+    bias: bool = False
+    """Learn biases."""
+
+    def hidden_of(self, width: int) -> int:
+        """The inner width in a model of this width, a multiple of eight."""
+        return self.hidden or -(-8 * width // 3 // 8) * 8
+
+    def build(self, width: int, dropout: float = 0.0) -> "GatedFeedForward":
+        """The module for a model of this width."""
+        return GatedFeedForward(width, self.hidden_of(width), self.activation, self.bias, dropout)
+
+    def num_params(self, width: int) -> int:
+        """Learned numbers."""
+        hidden = self.hidden_of(width)
+        return 3 * width * hidden + (width + 2 * hidden if self.bias else 0)
+
+    def flops(self, width: int, tokens: int) -> int:
+        """Matrix-product FLOPs of one pass over this many tokens."""
+        return 6 * tokens * width * self.hidden_of(width)
+
+
+class GatedFeedForward(nn.Module):
+    """FF(x) = W₃(f(W₁ x) ⊙ W₂ x)."""
+
+    def __init__(
+        self, width: int, hidden: int, activation: Activation = "silu", bias: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, hidden, bias=bias)
+        self.up = nn.Linear(width, hidden, bias=bias)
+        self.down = nn.Linear(hidden, width, bias=bias)
+        self.activation: Activation = activation
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None
+    ) -> Float[Tensor, "batch time width"]:
+        """Each token by itself."""
+        return self.down(self.dropout(activate(self.gate(x), self.activation) * self.up(x)))
+
+
+class NoFeedForwardConfig(Config):
+    """No feed-forward part: stacked attention then only re-averages values."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, width: int, dropout: float = 0.0) -> None:
+        """Nothing."""
+
+    def num_params(self, width: int) -> int:
+        """None."""
+        return 0
+
+    def flops(self, width: int, tokens: int) -> int:
+        """None."""
+        return 0
+
+
+AnyFeedForwardConfig = Annotated[
+    FeedForwardConfig | GatedConfig | ExpertsConfig | NoFeedForwardConfig, BY_KIND, BARE_KIND
+]

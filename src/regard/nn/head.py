@@ -1,0 +1,156 @@
+"""Output layers: over the vocabulary at each place, over classes for the whole sequence, over classes at each place."""
+
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from regard.config import BARE_KIND, BY_KIND, Config
+from regard.nn.embedding import Embedding
+from regard.nn.feedforward import Activation, activate
+from regard.nn.norm import LayerNorm
+
+Pooling = Literal["mean", "max", "first", "last"]
+
+
+class VocabularyHeadConfig(Config):
+    """Scores over the vocabulary at each place: softmax(W x + b)."""
+
+    kind: Literal["vocabulary"] = "vocabulary"
+    bias: bool = False
+    """Learn b."""
+    transform: Activation | None = None
+    """One more layer with this bend and a norm before W, as BERT has it."""
+    transform_epsilon: PositiveFloat = 1e-5
+    """ε of that norm."""
+    scale: bool = False
+    """Divide x by √width first, as T5 does with a shared embedding."""
+
+    def build(self, width: int, vocab: int, shared: Embedding | None = None) -> "VocabularyHead":
+        """The module; with `shared`, W is that embedding's table."""
+        return VocabularyHead(width, vocab, shared, self.bias, self.transform, self.transform_epsilon, self.scale)
+
+    def num_params(self, width: int, vocab: int, shared: bool) -> int:
+        """Learned numbers of its own."""
+        transform = width * width + 3 * width if self.transform else 0
+        return transform + (0 if shared else width * vocab) + (vocab if self.bias else 0)
+
+    def flops(self, width: int, vocab: int, tokens: int, factor: int | None = None) -> int:
+        """Matrix-product FLOPs; a shared factorised embedding maps down first."""
+        transform = 2 * tokens * width * width if self.transform else 0
+        product = 2 * tokens * (width * factor + factor * vocab) if factor else 2 * tokens * width * vocab
+        return transform + product
+
+
+class VocabularyHead(nn.Module):
+    """logits = W x + b, W shared with the embedding or its own."""
+
+    def __init__(
+        self,
+        width: int,
+        vocab: int,
+        shared: Embedding | None = None,
+        bias: bool = False,
+        transform: Activation | None = None,
+        transform_epsilon: float = 1e-5,
+        scale: bool = False,
+    ) -> None:
+        super().__init__()
+        self.transform = nn.Linear(width, width) if transform else None
+        self.transform_norm = LayerNorm(width, transform_epsilon) if transform else None
+        self.activation: Activation = transform or "none"
+        self.scale = width**-0.5 if scale else 1.0
+        self.linear = nn.Linear(width, vocab, bias=False) if shared is None else None
+        self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
+        self._shared = [shared]  # used here, owned by the model
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        """Scores of every token of the vocabulary."""
+        x = self.prepare(x)
+        shared = self._shared[0]
+        logits = self.linear(x) if self.linear is not None else shared.scores(x)  # type: ignore[union-attr]
+        return logits if self.bias is None else logits + self.bias
+
+    def prepare(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """What W is multiplied with."""
+        if self.transform is not None and self.transform_norm is not None:
+            x = self.transform_norm(activate(self.transform(x), self.activation))
+        return x * self.scale if self.scale != 1.0 else x
+
+
+class PooledHeadConfig(Config):
+    """One class for the whole sequence: pool the vectors, then softmax(W x + b)."""
+
+    kind: Literal["pooled"] = "pooled"
+    pooling: Pooling = "mean"
+    """Average over the tokens, as in the lectures; or their maximum, the first or the last token."""
+    hidden: PositiveInt | None = None
+    """Width of one more tanh layer before W."""
+
+    def build(self, width: int, classes: int) -> "PooledHead":
+        """The module for this many classes."""
+        return PooledHead(width, classes, self.pooling, self.hidden)
+
+    def num_params(self, width: int, classes: int) -> int:
+        """Learned numbers."""
+        last = self.hidden or width
+        return last * classes + classes + (width * last + last if self.hidden else 0)
+
+    def flops(self, width: int, classes: int, sequences: int) -> int:
+        """Matrix-product FLOPs."""
+        last = self.hidden or width
+        return 2 * sequences * (last * classes + (width * last if self.hidden else 0))
+
+
+class PooledHead(nn.Module):
+    """logits = W pool(x) + b."""
+
+    def __init__(self, width: int, classes: int, pooling: Pooling = "mean", hidden: int | None = None) -> None:
+        super().__init__()
+        self.pooling: Pooling = pooling
+        self.hidden = nn.Linear(width, hidden) if hidden else None
+        self.linear = nn.Linear(hidden or width, classes)
+
+    def forward(
+        self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"]
+    ) -> Float[Tensor, "batch classes"]:
+        """Scores of every class, one row a sequence."""
+        pooled = pool(x, valid, self.pooling)
+        return self.linear(pooled if self.hidden is None else torch.tanh(self.hidden(pooled)))
+
+
+def pool(
+    x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"], pooling: Pooling
+) -> Float[Tensor, "batch width"]:
+    """One vector for each row, padding left out."""
+    if pooling == "first":
+        return x[:, 0]
+    if pooling == "last":
+        return x[torch.arange(len(x), device=x.device), valid.sum(1) - 1]
+    if pooling == "max":
+        return x.masked_fill(~valid[..., None], -torch.inf).amax(1)
+    weight = valid[..., None].to(x.dtype)
+    return (x * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+class TokenHeadConfig(Config):
+    """One class at each place: softmax(W x + b)."""
+
+    kind: Literal["token"] = "token"
+
+    def build(self, width: int, classes: int) -> nn.Linear:
+        """The module for this many classes."""
+        return nn.Linear(width, classes)
+
+    def num_params(self, width: int, classes: int) -> int:
+        """Learned numbers."""
+        return width * classes + classes
+
+    def flops(self, width: int, classes: int, tokens: int) -> int:
+        """Matrix-product FLOPs."""
+        return 2 * tokens * width * classes
+
+
+HeadConfig = Annotated[VocabularyHeadConfig | PooledHeadConfig | TokenHeadConfig, BY_KIND, BARE_KIND]

@@ -1,0 +1,65 @@
+"""Three ways to have several heads (row A4 of the lectures): from vectors of the model to queries, keys or values.
+
+standard   each head sees the whole input through a d × d/h matrix; all heads together cost as much as one
+narrow     the input is cut into h chunks of d/h; each head maps its own chunk by a d/h × d/h matrix
+wide       each head has a whole d × d matrix; h times the cost
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+HeadShape = Literal["standard", "narrow", "wide"]
+
+
+def split_heads(x: Float[Tensor, "batch time all"], heads: int) -> Float[Tensor, "batch heads time head_width"]:
+    """The vector of each token, cut into one part per head."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(x: Float[Tensor, "batch heads time head_width"]) -> Float[Tensor, "batch time all"]:
+    """The parts of all heads, one after another again."""
+    return x.transpose(1, 2).flatten(2)
+
+
+class HeadMap(nn.Linear):
+    """Standard and wide heads: one matrix for all heads, whose result is cut up."""
+
+    def __init__(self, width: int, heads: int, head_width: int, bias: bool = True) -> None:
+        super().__init__(width, heads * head_width, bias=bias)
+        self.heads = heads
+
+    def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
+        """W x, a part for each head."""
+        return split_heads(super().forward(x), self.heads)
+
+
+class NarrowHeadMap(nn.Module):
+    """Narrow heads: the input is cut up first, and each chunk has a small matrix of its own."""
+
+    def __init__(self, width: int, heads: int, bias: bool = True) -> None:
+        super().__init__()
+        chunk = width // heads
+        self.weight = nn.Parameter(torch.empty(heads, chunk, chunk))
+        self.bias = nn.Parameter(torch.zeros(heads, 1, chunk)) if bias else None
+        for matrix in self.weight:
+            nn.init.xavier_uniform_(matrix.data)
+
+    def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
+        """W_r x_r for each head r and its chunk x_r."""
+        y = split_heads(x, len(self.weight)) @ self.weight.transpose(1, 2)
+        return y if self.bias is None else y + self.bias
+
+
+class NoHeadMap(nn.Module):
+    """No matrices: queries, keys and values are the input itself, cut up (row A1)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
+        """x, a chunk for each head."""
+        return split_heads(x, self.heads)

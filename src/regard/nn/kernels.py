@@ -1,0 +1,154 @@
+"""The fast ways to compute attention. Each takes and gives what the reference in `attention.py` does, but no weights."""
+
+from collections.abc import Callable
+from functools import cache
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
+
+from regard.nn.pattern import Documents, Pattern
+from regard.nn.position import Bias
+
+Query = Float[Tensor, "batch heads query head_width"]
+Key = Float[Tensor, "batch kv_heads key head_width"]
+
+
+def sdpa(
+    query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Query:
+    """torch's fused attention; a pattern goes in as its flag where it has one, else as a mask."""
+    flags = pattern.flags() if pattern is not None else None
+    square = query.shape[2] == key.shape[2]
+    causal = bias is None and square and flags is not None and flags.causal and flags.documents is None
+    mask = None if causal else dense_mask(query, key, pattern, bias)
+    return F.scaled_dot_product_attention(
+        query, key, value, mask, dropout, is_causal=causal, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
+    )
+
+
+def dense_mask(query: Query, key: Key, pattern: Pattern | None, bias: Bias | None) -> Tensor | None:
+    """Pattern and bias as the one mask that torch takes: truth values, or numbers with −∞ where nothing may be seen."""
+    batch, heads, queries, _ = query.shape
+    keys = key.shape[2]
+    allowed = _dense(pattern, (batch, heads, queries, keys, query.device)) if pattern is not None else None
+    if bias is None:
+        return allowed
+    added = bias.dense(batch, queries, keys)
+    return added if allowed is None else added.masked_fill(~allowed, -torch.inf)
+
+
+def variable_length(
+    query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Query:
+    """Packed sequences without computing a single score between two of them."""
+    flags = pattern.flags() if pattern is not None else None
+    assert flags is not None and flags.documents is not None and bias is None
+    if query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16):
+        return _fused_varlen(query, key, value, flags.documents, flags.causal, scale)
+    return _one_a_row(query, key, value, flags.documents, flags.causal, scale, dropout)
+
+
+def _fused_varlen(query: Query, key: Key, value: Key, documents: Documents, causal: bool, scale: float) -> Query:
+    from torch.nn.attention.varlen import varlen_attn
+
+    flat = [x[0].transpose(0, 1) for x in (query, key, value)]
+    if query.shape[1] != key.shape[1]:
+        flat[1:] = [x.repeat_interleave(query.shape[1] // key.shape[1], dim=1) for x in flat[1:]]
+    bounds_q = _bounds(documents.query_lengths, query.shape[2])
+    bounds_k = _bounds(documents.key_lengths, key.shape[2])
+    window = (-1, 0) if causal else (-1, -1)
+    y = varlen_attn(
+        *flat, bounds_q, bounds_k, documents.longest_query, documents.longest_key, scale=scale, window_size=window
+    )
+    return y.transpose(0, 1)[None]  # type: ignore[union-attr]
+
+
+def _bounds(lengths: Int[Tensor, " sequences"], time: int) -> Int[Tensor, " bounds"]:
+    """Where each sequence starts; the padding at the row's end counts as one more sequence."""
+    ends = torch.cumsum(lengths, 0)
+    return torch.cat([ends.new_zeros(1), ends, ends.new_full((1,), time)]).int()
+
+
+def _one_a_row(
+    query: Query, key: Key, value: Key, documents: Documents, causal: bool, scale: float, dropout: float
+) -> Query:
+    """The sequences of a packed row laid out one a row, attended, and packed again."""
+    rows_q, back = _grid(documents.query_document[0], documents.query_lengths, documents.longest_query)
+    rows_k, _ = _grid(documents.key_document[0], documents.key_lengths, documents.longest_key)
+    places = torch.arange(documents.longest_key, device=key.device)
+    mask = None if causal else (places < documents.key_lengths[:, None])[:, None, None, :]
+    y = F.scaled_dot_product_attention(
+        query[0][:, rows_q].transpose(0, 1),
+        key[0][:, rows_k].transpose(0, 1),
+        value[0][:, rows_k].transpose(0, 1),
+        mask,
+        dropout,
+        is_causal=causal,
+        scale=scale,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
+    return y.transpose(0, 1).flatten(1, 2)[:, back][None]
+
+
+def _grid(
+    document: Int[Tensor, " time"], lengths: Int[Tensor, " sequences"], longest: int
+) -> tuple[Int[Tensor, "sequences longest"], Int[Tensor, " time"]]:
+    """For each cell of the one-a-row grid its place in the packed row, and for each place its cell."""
+    time = len(document)
+    starts = torch.cumsum(lengths, 0) - lengths
+    rows = (starts[:, None] + torch.arange(longest, device=document.device)).clamp(max=time - 1)
+    own = document.clamp(min=0)
+    cell = own * longest + torch.arange(time, device=document.device) - starts[own]
+    return rows, torch.where(document >= 0, cell, 0)
+
+
+def flex(
+    query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Query:
+    """A kernel generated for this very pattern and bias, which skips blocks where nothing may be seen."""
+    assert dropout == 0
+    kernel = _compiled_flex() if query.device.type == "cuda" else flex_attention
+    y = kernel(
+        query,
+        key,
+        value,
+        score_mod=bias.score_mod if bias is not None else None,
+        block_mask=_block_mask(pattern, query, key) if pattern is not None else None,
+        scale=scale,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
+    assert isinstance(y, Tensor)
+    return y
+
+
+@cache
+def _compiled_flex() -> Callable[..., Tensor]:
+    return torch.compile(flex_attention, dynamic=False)  # type: ignore[return-value]
+
+
+_matrices: WeakKeyDictionary[Pattern, dict[tuple[object, ...], Tensor]] = WeakKeyDictionary()
+
+
+def _dense(pattern: Pattern, shape: tuple[int, int, int, int, torch.device]) -> Tensor:
+    """The pattern's matrix, built once per shape and not once per layer."""
+    known = _matrices.setdefault(pattern, {})
+    if shape not in known:
+        known.clear()  # of a pattern that lives long, the last matrix only
+        known[shape] = pattern.dense(*shape)
+    return known[shape]
+
+
+_masks: WeakKeyDictionary[Pattern, dict[tuple[object, ...], BlockMask]] = WeakKeyDictionary()
+
+
+def _block_mask(pattern: Pattern, query: Query, key: Key) -> BlockMask:
+    """The pattern's block mask, built once per shape."""
+    known = _masks.setdefault(pattern, {})
+    shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2], query.device)
+    if shape not in known:
+        known[shape] = pattern.block_mask(*shape)
+    return known[shape]

@@ -1,0 +1,132 @@
+"""How sequences lie in a grid of tokens: padded, one a row; or packed, several a row without waste."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.nn.pattern import Documents, Padding, Pattern
+
+PADDING = -1  # the document number of places that hold no token
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Which sequence each place of the grid belongs to, and where in that sequence it stands."""
+
+    document: Int[Tensor, "batch time"]
+    """Number of the sequence within its row; -1 where there is none."""
+    index: Int[Tensor, "batch time"]
+    """Place within the sequence, from zero."""
+    lengths: Int[Tensor, " sequences"]
+    longest: int
+    packed: bool
+    whole: bool = False
+    """Whether every place is known to hold a token, so that nothing needs hiding."""
+    tree: Int[Tensor, "batch time"] | None = None
+    """Dependency head of each token as its place in the grid's row; a root points at itself."""
+
+    @classmethod
+    def padded(cls, lengths: Int[Tensor, " batch"], time: int) -> Self:
+        """One sequence a row, padding on the right."""
+        if lengths.numel() and int(lengths.max()) > time:
+            raise ShapeError(f"lengths: expected at most {time} (the grid's time), got {int(lengths.max())}")
+        index = torch.arange(time, device=lengths.device).expand(len(lengths), time)
+        document = torch.where(index < lengths[:, None], 0, PADDING)
+        return cls(document, index, lengths, longest=time, packed=False)
+
+    @classmethod
+    def full(cls, batch: int, time: int, device: torch.device | str = "cpu") -> Self:
+        """Every place holds a token."""
+        index = torch.arange(time, device=device).expand(batch, time)
+        lengths = torch.full((batch,), time, device=device)
+        return cls(torch.zeros_like(index), index, lengths, longest=time, packed=False, whole=True)
+
+    @classmethod
+    def packing(cls, lengths: Int[Tensor, " sequences"], time: int | None = None) -> Self:
+        """All sequences one after another in a single row, padded to `time` if given."""
+        total = int(lengths.sum())
+        time = total if time is None else time
+        if total > time:
+            raise ShapeError(f"lengths: expected a sum of at most {time} (the row's time), got {total}")
+        number = torch.arange(len(lengths), device=lengths.device)
+        document = torch.repeat_interleave(number, lengths)
+        starts = torch.cumsum(lengths, 0) - lengths
+        index = torch.arange(total, device=lengths.device) - starts[document]
+        rest = document.new_full((time - total,), PADDING)
+        document, index = torch.cat([document, rest]), torch.cat([index, torch.zeros_like(rest)])
+        longest = max(int(lengths.max()) if len(lengths) else 0, time - total)  # the padding counts as a sequence too
+        return cls(document[None], index[None], lengths, longest=longest, packed=True)
+
+    def with_tree(self, tree: Int[Tensor, "batch time"]) -> Self:
+        """The same layout with the dependency head of each token."""
+        return replace(self, tree=tree)
+
+    @cached_property
+    def valid(self) -> Bool[Tensor, "batch time"]:
+        """True where a token stands."""
+        return self.document != PADDING
+
+    def pattern(self) -> Pattern | None:
+        """Lets each token see its own sequence only."""
+        if self.whole:
+            return None
+        if self.packed:
+            return Documents(self.document, self.document, self.lengths, self.lengths, self.longest, self.longest)
+        return Padding(keys=self.lengths, queries=self.lengths)
+
+    def seen_from(self, other: "Layout") -> Pattern | None:
+        """Lets each token of another layout see its partner sequence in this one (cross-attention)."""
+        if self.packed != other.packed:
+            raise ShapeError("source and target must both be padded or both be packed")
+        if self.packed:
+            return Documents(other.document, self.document, other.lengths, self.lengths, other.longest, self.longest)
+        return None if self.whole else Padding(keys=self.lengths)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same layout on another device."""
+        tree = None if self.tree is None else self.tree.to(device)
+        document, index, lengths = (part.to(device) for part in (self.document, self.index, self.lengths))
+        return replace(self, document=document, index=index, lengths=lengths, tree=tree)
+
+    @property
+    def places(self) -> Int[Tensor, "#batch time"]:
+        """Where each token stands in its sequence; one row for all where rows agree."""
+        return self.index if self.packed else self.index[:1]
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Token ids in a grid, and how they lie in it."""
+
+    tokens: Int[Tensor, "batch time"]
+    layout: Layout
+
+    @classmethod
+    def padded(cls, rows: Sequence[Sequence[int]], pad: int = 0, device: torch.device | str = "cpu") -> Self:
+        """One sequence a row, padded on the right."""
+        lengths = torch.tensor([len(row) for row in rows], device=device)
+        time = max((len(row) for row in rows), default=0)
+        tokens = torch.tensor([[*row, *[pad] * (time - len(row))] for row in rows], dtype=torch.long, device=device)
+        return cls(tokens.reshape(len(rows), time), Layout.padded(lengths, time))
+
+    @classmethod
+    def packed(cls, rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Self:
+        """All sequences one after another in a single row."""
+        lengths = torch.tensor([len(row) for row in rows], device=device)
+        tokens = torch.tensor([token for row in rows for token in row], dtype=torch.long, device=device)
+        return cls(tokens[None], Layout.packing(lengths))
+
+    @classmethod
+    def full(cls, tokens: Int[Tensor, "batch time"]) -> Self:
+        """A grid without padding."""
+        return cls(tokens, Layout.full(*tokens.shape, device=tokens.device))
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same sequences on another device."""
+        return type(self)(self.tokens.to(device), self.layout.to(device))

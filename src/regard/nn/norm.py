@@ -1,0 +1,102 @@
+"""Normalisation: each vector brought to a common scale, then stretched and shifted by learned numbers."""
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from pydantic import PositiveFloat
+from torch import Tensor, nn
+
+from regard.config import BARE_KIND, BY_KIND, Config
+
+
+class LayerNormConfig(Config):
+    """(x − μ)/√(σ² + ε)·γ + β, or with ε outside the root as one lecture writes it (Ba 2016)."""
+
+    kind: Literal["layer"] = "layer"
+    epsilon: PositiveFloat = 1e-5
+    """Keeps the division safe."""
+    epsilon_inside: bool = True
+    """ε under the root, √(σ² + ε); off: beside it, σ + ε."""
+    gain: bool = True
+    """Learn γ."""
+    shift: bool = True
+    """Learn β."""
+
+    def build(self, width: int) -> "LayerNorm":
+        """The module for vectors of this width."""
+        return LayerNorm(width, self.epsilon, self.epsilon_inside, self.gain, self.shift)
+
+    def num_params(self, width: int) -> int:
+        """Learned numbers."""
+        return width * (self.gain + self.shift)
+
+
+class LayerNorm(nn.Module):
+    """(x − μ)/√(σ² + ε)·γ + β or (x − μ)/(σ + ε)·γ + β, over the width of each token."""
+
+    def __init__(
+        self, width: int, epsilon: float = 1e-5, epsilon_inside: bool = True, gain: bool = True, shift: bool = True
+    ) -> None:
+        super().__init__()
+        self.width, self.epsilon, self.epsilon_inside = width, epsilon, epsilon_inside
+        self.gain = nn.Parameter(torch.ones(width)) if gain else None
+        self.shift = nn.Parameter(torch.zeros(width)) if shift else None
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """The normalised vectors."""
+        if self.epsilon_inside:
+            return F.layer_norm(x, (self.width,), self.gain, self.shift, self.epsilon)
+        centred = x - x.mean(-1, keepdim=True)
+        y = centred / (centred.square().mean(-1, keepdim=True).sqrt() + self.epsilon)
+        y = y if self.gain is None else y * self.gain
+        return y if self.shift is None else y + self.shift
+
+
+class RMSNormConfig(Config):
+    """x/√(mean(x²) + ε)·γ: no mean is subtracted, nothing is shifted (Zhang 2019)."""
+
+    kind: Literal["rms"] = "rms"
+    epsilon: PositiveFloat = 1e-6
+    """Keeps the division safe."""
+    gain: bool = True
+    """Learn γ."""
+
+    def build(self, width: int) -> "RMSNorm":
+        """The module for vectors of this width."""
+        return RMSNorm(width, self.epsilon, self.gain)
+
+    def num_params(self, width: int) -> int:
+        """Learned numbers."""
+        return width * self.gain
+
+
+class RMSNorm(nn.Module):
+    """x/√(mean(x²) + ε)·γ over the width of each token."""
+
+    def __init__(self, width: int, epsilon: float = 1e-6, gain: bool = True) -> None:
+        super().__init__()
+        self.width, self.epsilon = width, epsilon
+        self.gain = nn.Parameter(torch.ones(width)) if gain else None
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """The normalised vectors."""
+        return F.rms_norm(x, (self.width,), self.gain, self.epsilon)
+
+
+class NoNormConfig(Config):
+    """No normalisation, to show what it does."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, width: int) -> nn.Module:
+        """Nothing."""
+        return nn.Identity()
+
+    def num_params(self, width: int) -> int:
+        """None."""
+        return 0
+
+
+NormConfig = Annotated[LayerNormConfig | RMSNormConfig | NoNormConfig, BY_KIND, BARE_KIND]

@@ -1,0 +1,71 @@
+"""Which way to compute attention: the fastest that gives exactly what was asked for, and the reason in a sentence."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.nn.pattern import Flags, Pattern
+from regard.nn.position import Bias
+
+Path = Literal["reference", "sdpa", "variable-length", "flex"]
+SPARSE_FROM = 1024
+"""From this length on, skipping empty blocks pays for the block mask."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A way to compute attention, and why it was chosen."""
+
+    path: Path
+    why: str
+
+
+def plan(
+    query: Tensor, key: Tensor, pattern: Pattern | None, bias: Bias | None, needs_weights: bool, dropout: float
+) -> Plan:
+    """The path for these tensors (batch, heads, time, head width)."""
+    if needs_weights:
+        return Plan("reference", "the weights themselves are needed: to be looked at, or for values by distance")
+    if pattern is not None and pattern.may_blind:
+        return Plan("reference", "some query may see no key, which fused kernels answer with not-a-number")
+    flags = pattern.flags() if pattern is not None else Flags()
+    if flags and flags.documents and bias is None:
+        return _packed(query, dropout)
+    if query.device.type == "cuda" and dropout == 0 and pattern is not None and _flex_fits(query):
+        if flags and flags.documents:
+            return Plan("flex", "packed sequences with a bias on the scores: both go into one generated kernel")
+        if flags is None and max(query.shape[2], key.shape[2]) >= SPARSE_FROM:
+            return Plan("flex", "a sparse or composed pattern over a long sequence: empty blocks are skipped")
+    return Plan("sdpa", _why_sdpa(flags, bias, query.shape[2] == key.shape[2]))
+
+
+def _packed(query: Tensor, dropout: float) -> Plan:
+    if dropout and query.device.type == "cuda":
+        return Plan("sdpa", "packed sequences with dropout on the weights, which the variable-length kernel lacks")
+    if _varlen_kernel_fits(query):
+        return Plan("variable-length", "packed sequences in half precision: the fused kernel takes their lengths")
+    return Plan(
+        "variable-length", "packed sequences: laid out one a row for this call, so none computes another's scores"
+    )
+
+
+def _why_sdpa(flags: Flags | None, bias: Bias | None, square: bool) -> str:
+    if bias is not None:
+        return "a bias on the scores goes in as a mask of numbers"
+    if flags and flags.causal and square:
+        return "plain causal attention: the fused kernel has a flag for it"
+    if flags and not flags.causal:
+        return "everything may be seen: the fused kernel as it is"
+    return "the pattern goes in as a mask; the sequence is too short for skipping blocks to pay"
+
+
+def _varlen_kernel_fits(query: Tensor) -> bool:
+    half = query.dtype in (torch.bfloat16, torch.float16)
+    return query.device.type == "cuda" and half and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
+
+
+def _flex_fits(query: Tensor) -> bool:
+    width = query.shape[-1]
+    return width >= 16 and width & (width - 1) == 0

@@ -1,0 +1,35 @@
+"""Positions: where each kind acts (inputs, queries and keys, scores) and what it computes there."""
+
+from typing import Annotated
+
+from regard.config import BARE_KIND, BY_KIND
+from regard.nn.position.absolute import Learned as Learned
+from regard.nn.position.absolute import LearnedConfig as LearnedConfig
+from regard.nn.position.absolute import NoPositionConfig as NoPositionConfig
+from regard.nn.position.absolute import Sinusoidal as Sinusoidal
+from regard.nn.position.absolute import SinusoidalConfig as SinusoidalConfig
+from regard.nn.position.base import Position as Position
+from regard.nn.position.bias import Bias as Bias
+from regard.nn.position.relative import Alibi as Alibi
+from regard.nn.position.relative import AlibiConfig as AlibiConfig
+from regard.nn.position.relative import Relative as Relative
+from regard.nn.position.relative import RelativeConfig as RelativeConfig
+from regard.nn.position.relative import T5Bias as T5Bias
+from regard.nn.position.relative import T5Config as T5Config
+from regard.nn.position.rotary import Rotary as Rotary
+from regard.nn.position.rotary import RotaryConfig as RotaryConfig
+from regard.nn.position.tree import TreeConfig as TreeConfig
+from regard.nn.position.tree import TreePosition as TreePosition
+
+PositionConfig = Annotated[
+    NoPositionConfig
+    | SinusoidalConfig
+    | LearnedConfig
+    | RelativeConfig
+    | RotaryConfig
+    | T5Config
+    | AlibiConfig
+    | TreeConfig,
+    BY_KIND,
+    BARE_KIND,
+]

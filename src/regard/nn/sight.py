@@ -1,0 +1,25 @@
+"""What the queries of one forward pass may see: the pattern, and where both sides stand. Made once, used by all layers."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.nn.pattern import Pattern
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """Which keys each query may look at, and the places that position kinds compute with."""
+
+    pattern: Pattern | None
+    """None: everything may be seen."""
+    queries: Int[Tensor, "#batch query"]
+    """Place of each query in its own sequence."""
+    keys: Int[Tensor, "#batch key"]
+    """Place of each key in its own sequence."""
+    tree: Int[Tensor, "batch key"] | None = None
+    """Dependency head of each token, for the position kinds that follow the sentence's tree."""
+    shared: dict[Any, Any] = field(default_factory=dict)
+    """What layers that share a position kind compute once a pass."""
