@@ -1,4 +1,4 @@
-"""Every mistake of a user ends in one of these: one sentence that says where, what was expected, what came, what to do."""
+"""Every mistake of a user ends in one of these: one sentence that says where, what was expected, what came."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -35,7 +35,7 @@ class RunError(RegardError):
     """A run folder that cannot be used as asked: missing, locked, damaged."""
 
 
-class Failure(RegardError):
+class Failure(RegardError):  # noqa: N818
     """Nobody's mistake, but the work could not go on: a full disk, a loss that is not a number."""
 
     exit_code = 1

@@ -26,6 +26,23 @@ def resolve(root: type[SomeConfig], tree: Tree, overrides: Iterable[str] = ()) -
     return root.from_tree(tree)
 
 
+def layered(root: type[Config], base: Tree, tree: Tree) -> Tree:
+    """One tree laid over another, table by table; a change of kind follows the rule above."""
+    result = _name_kinds(root, base)
+    for path, value in _leaves(tree):
+        _lay(root, result, path, value)
+    return result
+
+
+def _leaves(tree: Tree) -> Iterable[tuple[list[str], Any]]:
+    """Paths and values of a tree, each table's kind before its other settings."""
+    for key, value in sorted(tree.items(), key=lambda item: item[0] != "kind"):
+        if isinstance(value, dict):
+            yield from (([key, *path], leaf) for path, leaf in _leaves(value))
+        else:
+            yield [key], value
+
+
 def parse_override(override: str) -> tuple[list[str], Any]:
     """`model.width=512` as its path and value; the value is read as TOML, and a bare word as text."""
     key, equals, text = override.partition("=")
@@ -66,7 +83,7 @@ def _default_kind(field: FieldInfo) -> str | None:
 
 def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  # noqa: ANN401
     """Puts a value at a path, making the tables on the way."""
-    owner, field = root, None
+    owner, field, top = root, None, tree
     for depth, key in enumerate(path):
         here = ".".join(path[: depth + 1])
         if key not in owner.model_fields:
@@ -75,6 +92,8 @@ def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  
         field = owner.model_fields[key]
         if last and key == "kind" and before is not None:
             _change_kind(tree, owner, kinds(before.annotation), value)
+        elif last and key in tree and isinstance(value, str) and kinds(field.annotation):
+            return _lay(root, top, [*path, "kind"], value)  # a bare kind
         elif last:
             tree[key] = _name_kind(field, value)
         else:

@@ -28,7 +28,7 @@ BARE_KIND = BeforeValidator(lambda value: {"kind": value} if isinstance(value, s
 class _Sentences(ModelMetaclass):
     """Makes `SomeConfig(...)` raise ConfigError; pydantic's own nested validation does not pass through here."""
 
-    def __call__(cls, *args: Any, **settings: Any) -> Any:  # noqa: ANN401
+    def __call__(cls, *args: Any, **settings: Any) -> Any:  # noqa: ANN401, N805
         try:
             return super().__call__(*args, **settings)
         except ValidationError as error:
@@ -90,16 +90,17 @@ def _members(annotation: Any) -> Sequence[type[Config]]:  # noqa: ANN401
 def first_problem(root: type[Config], error: ValidationError) -> ConfigError:
     """The first complaint of pydantic as a sentence that starts with the setting's path."""
     details = error.errors(include_url=False)[0]
+    context = details.get("ctx", {})
     path, owner, annotation = _walk(root, details["loc"])
     if details["type"] == "extra_forbidden":
         return ConfigError(path, _unknown(path.rpartition(".")[2], owner))
     if details["type"] == "union_tag_invalid":
-        tag = str(details["ctx"]["tag"])
+        tag = str(context["tag"])
         return ConfigError(path, f"unknown kind '{tag}'; {nearest(tag, kinds(annotation))}")
     if details["type"] == "union_tag_not_found":
         return ConfigError(path, f"say which kind: {', '.join(sorted(kinds(annotation)))}")
     if details["type"] == "refused":
-        setting = details["ctx"]["setting"]
+        setting = context["setting"]
         return ConfigError(f"{path}.{setting}" if path else setting, details["msg"])
     if details["type"] == "missing":
         return ConfigError(path, "this setting is required")

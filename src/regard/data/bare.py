@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path, PurePath
 
-from regard.data.columns import BadValue, as_text
+from regard.data.columns import ColumnError, as_text
 from regard.data.examples import Example, Place, Row
 from regard.data.findings import Findings
 from regard.data.formats import Format, format_of, uncompressed_name
-from regard.data.oddities import inspect_example
+from regard.data.oddities import inspected
 from regard.data.readers import aligned_pairs, running_text
 from regard.data.records import Record, json_records, parquet_records
 from regard.data.tables import table_cells
@@ -26,16 +26,14 @@ def split_of(file: Path) -> str:
 
 
 def grouped(files: Iterable[Path]) -> list[list[Path]]:
-    """The files that are read together: two texts `name.en` and `name.de`, or the only two of their split, are a pair."""
+    """The files that are read together: two texts `name.en` and `name.de`, or the only two of a split, are a pair."""
     groups = [[file] for file in dict.fromkeys(files)]
     return _joined(_joined(groups, _stem), split_of)
 
 
 def read_bare(files: list[Path], findings: Findings) -> Iterator[Example | Row]:
     """The examples of one group: pairs of two texts, the lines of one, the rows of a table."""
-    for example in _examples(files, findings):
-        inspect_example(example, findings)
-        yield example
+    return inspected(_examples(files, findings), findings, files[0])
 
 
 def _joined(groups: list[list[Path]], same: Callable[[Path], Hashable]) -> list[list[Path]]:
@@ -84,7 +82,7 @@ def _refuse(file: Path, findings: Findings) -> Iterator[Row]:
         format_of(file)
     except ValueError as problem:
         findings.add("unreadable", file, None, str(problem))
-    return iter(())
+    yield from ()
 
 
 def _table(cells: Iterator[tuple[list[str], Place]]) -> Iterator[Row]:
@@ -102,5 +100,5 @@ def _rows(records: Iterator[Record]) -> Iterator[Row]:
 def _text(value: object) -> str | None:
     try:
         return as_text(value, "")
-    except BadValue:
+    except ColumnError:
         return None

@@ -16,7 +16,7 @@ from regard.data.findings import Finding, Findings, Summary
 from regard.data.readers import HERE, read_examples
 from regard.data.repeats import Seen
 from regard.data.sources import SourceConfig
-from regard.data.statistics import MOST_LABELS, Statistics
+from regard.data.statistics import Statistics
 
 Reading = Callable[[Findings], Iterator[Example | Row]]
 
@@ -71,7 +71,7 @@ def _check(readings: dict[str, Reading], train: str, headless: list[str], keep: 
         _report_repeats(seen, trained, findings)
         _report_labels(statistics[name], seen.file, name in headless, findings)
         trained = seen if name == train else trained
-    return Checked(findings.list, findings.summaries(), {name: statistics[name] for name in readings})
+    return Checked(findings.found, findings.summaries(), {name: statistics[name] for name in readings})
 
 
 def _observe(
@@ -97,7 +97,7 @@ def _report_repeats(seen: Seen, trained: Seen, findings: Findings) -> None:
 def _report_labels(statistics: Statistics, file: str, headless: bool, findings: Findings) -> None:
     labels, first = statistics.labels, statistics.first_label or ""
     if statistics.too_many_labels:
-        findings.add("value", file, None, f"{MOST_LABELS:,} different labels and more; is it the right column?")
+        findings.add("value", file, None, f"{len(labels):,} different labels or more; is it the right column?")
     elif headless and labels[first] == 1 and len(labels) > 2:
         findings.add("header", file, 1, f"the label '{first}' occurs only here; if it is a header, say header = true")
 

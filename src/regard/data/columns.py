@@ -19,12 +19,12 @@ def _column(value: object) -> object:
 Column = Annotated[str | int, BeforeValidator(_column)]
 
 
-class BadValue(ValueError):
+class ColumnError(ValueError):
     """A row has no usable value in a column; the message is the sentence for people."""
 
 
 def pick(record: object, column: str | int) -> object:
-    """The value of a record at a column: a key, a number into a list, or a path such as `translation.en`, `target.0`."""
+    """The value at a column: a key, a number into a list, or a path such as `translation.en` or `target.0`."""
     if isinstance(record, Mapping) and column in record:
         return record[column]
     value = record
@@ -37,13 +37,15 @@ def column_index(column: str | int, names: Sequence[str] | None, width: int) -> 
     """Where a table's column stands; `names` is None for a table without a header."""
     if isinstance(column, int):
         if column >= width:
-            raise BadValue(f"no column {column}: the table has {width} columns, counted from 0")
+            raise ColumnError(f"no column {column}: the table has {width} columns, counted from 0")
         return column
     if names is None or column not in names:
         known = nearest(column, names) if names else "the table has no header"
-        raise BadValue(f"no column '{column}'; {known}")
+        raise ColumnError(f"no column '{column}'; {known}")
     if names.count(column) > 1:
-        raise BadValue(f"{names.count(column)} columns are called '{column}'; give the number of one, counted from 0")
+        raise ColumnError(
+            f"{names.count(column)} columns are called '{column}'; give the number of one, counted from 0"
+        )
     return names.index(column)
 
 
@@ -57,8 +59,8 @@ def as_text(value: object, column: str | int) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise BadValue(f"column '{column}' is not UTF-8 text") from None
-    raise BadValue(f"column '{column}': expected text, got {_described(value)}")
+            raise ColumnError(f"column '{column}' is not UTF-8 text") from None
+    raise ColumnError(f"column '{column}': expected text, got {_described(value)}")
 
 
 def as_label(value: object, column: str | int) -> str:
@@ -69,7 +71,7 @@ def as_label(value: object, column: str | int) -> str:
         value = int(value)
     if isinstance(value, str | int) and value != "":
         return str(value)
-    raise BadValue(f"column '{column}': expected a label, got {_described(value)}")
+    raise ColumnError(f"column '{column}': expected a label, got {_described(value)}")
 
 
 def _step(value: object, step: str, column: str | int) -> object:
@@ -77,12 +79,12 @@ def _step(value: object, step: str, column: str | int) -> object:
         if step in value:
             return value[step]
         known = nearest(step, map(str, value)) if value else "the row is empty"
-        raise BadValue(f"no column '{column}'; {known}")
+        raise ColumnError(f"no column '{column}'; {known}")
     if isinstance(value, list) and step.isdecimal():
         if int(step) < len(value):
             return value[int(step)]
-        raise BadValue(f"no column '{column}': the list has {len(value)} values, counted from 0")
-    raise BadValue(f"no column '{column}': '{step}' cannot be looked up in {_described(value)}")
+        raise ColumnError(f"no column '{column}': the list has {len(value)} values, counted from 0")
+    raise ColumnError(f"no column '{column}': '{step}' cannot be looked up in {_described(value)}")
 
 
 def _described(value: object) -> str:

@@ -12,6 +12,7 @@ class Place:
     line: int
 
     def __str__(self) -> str:
+        """`train.en:17`, as messages say it."""
         return f"{self.file}:{self.line}"
 
 

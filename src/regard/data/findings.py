@@ -60,12 +60,13 @@ class Finding:
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def __str__(self) -> str:
+        """`train.en:17: the source is empty`."""
         return f"{self.where}: {self.what}"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """How often one kind of finding was met: `3 empty lines (first at train.en:17)`."""
+    """How often one kind of finding was met."""
 
     kind: KindName
     severity: Severity
@@ -73,6 +74,7 @@ class Summary:
     first: Finding
 
     def __str__(self) -> str:
+        """`3 empty lines (first at train.en:17)`."""
         name = KINDS[self.kind].one if self.count == 1 else KINDS[self.kind].many
         first = "at" if self.count == 1 else "first at"
         return f"{self.count:,} {name} ({first} {self.first.where})"
@@ -105,14 +107,14 @@ class Findings:
             raise DataError(file, what, line)
 
     def add_once(self, kind: KindName, file: object, line: int | None, what: str) -> None:
-        """Reports a finding unless an earlier reading of the same file has; each reading goes from first to last line."""
+        """Reports a finding unless an earlier reading of the same file, from first line to last, has done so."""
         reached = self._reached.get((kind, str(file)), -1)
         if (line or 0) > reached:
             self._reached[kind, str(file)] = line or 0
             self.add(kind, file, line, what)
 
     @property
-    def list(self) -> list[Finding]:
+    def found(self) -> list[Finding]:
         """The findings kept, errors first."""
         return [finding for kind in KINDS for finding in self._kept.get(kind, [])]
 

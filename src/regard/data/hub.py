@@ -1,7 +1,7 @@
 """Rows of Hugging Face datasets, through the optional `datasets` library: from the hub, or from a local folder."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,10 +52,10 @@ def _split(saved: Any, split: str) -> Any:  # noqa: ANN401
     return saved[split]
 
 
-def _classes(rows: Any) -> dict[str, list[str]]:  # noqa: ANN401
+def _classes(rows: Any) -> dict[str, Sequence[str]]:  # noqa: ANN401
     features = getattr(rows, "features", None) or {}
     return {key: feature.names for key, feature in features.items() if getattr(feature, "names", None)}
 
 
-def _named(value: object, names: list[str] | None) -> object:
+def _named(value: object, names: Sequence[str] | None) -> object:
     return names[value] if names and isinstance(value, int) and 0 <= value < len(names) else value

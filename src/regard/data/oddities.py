@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from typing import TypeVar
 
 from regard.data.examples import Example, Place, Row, Text
 from regard.data.findings import Findings
@@ -10,6 +11,8 @@ from regard.data.findings import Findings
 LONGEST_TEXT = 10_000  # characters; longer is rarely one example, and often a missing line break
 SEPARATORS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 """Where str.splitlines and many tools break a line, though no line feed stands there."""
+
+AnyExample = TypeVar("AnyExample", bound=Example | Row)
 
 _SUSPECT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls
@@ -39,6 +42,19 @@ def inspect_example(example: Example | Row, findings: Findings, longest: int = L
             findings.add("long", place.file, place.line, f"the {name} has {len(text):,} characters")
         if _SUSPECT.search(text):
             _report(set(suspects(text)), name, place, findings)
+
+
+def inspected(
+    examples: Iterator[AnyExample], findings: Findings, file: object, part: str | None = None
+) -> Iterator[AnyExample]:
+    """The same examples, each inspected as it passes; that there are none is an error of its own."""
+    errors, is_empty = findings.errors, True
+    for example in examples:
+        is_empty = False
+        inspect_example(example, findings)
+        yield example
+    if is_empty and findings.errors == errors:
+        findings.add("nothing", file, None, f"no examples in {part}" if part else "no examples")
 
 
 def _report(found: set[str], name: str, place: Place, findings: Findings) -> None:

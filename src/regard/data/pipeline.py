@@ -22,7 +22,7 @@ LINE_END = "\n"
 SPACES = r"[^\S\n]+"
 SPELT_LIKE_SPECIAL = "<(?=(?:" + "|".join(token[1:-1] for i, token in enumerate(SPECIAL_TOKENS) if i != UNK) + ")>)"
 AROUND_LINE_END = " ?\n ?"
-PATTERNS = frozenset({LINE_END, SPACES, SPELT_LIKE_SPECIAL, AROUND_LINE_END})
+PATTERNS = (LINE_END, SPACES, SPELT_LIKE_SPECIAL, AROUND_LINE_END)
 """Every regular expression that a tokenizer of ours may hold; one from elsewhere could take for ever to match."""
 
 
@@ -72,7 +72,7 @@ def words(
     """Reads text word by word and writes one space between two words, none at the end of a line."""
     core = Core(model)
     core.normalizer = _normaliser(normalise, lowercase)
-    cuts = [
+    cuts: list[pre_tokenizers.PreTokenizer] = [
         pre_tokenizers.Split(Regex(LINE_END), "isolated"),
         pre_tokenizers.Split(Regex(SPACES), "removed"),
         # a word spelt like a special token falls in two, so that text can never name one

@@ -9,16 +9,16 @@ Errors raise DataError with file and line; warnings are counted in the `Findings
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from regard.data import street
-from regard.data.columns import BadValue, as_label, as_text, pick
+from regard.data.columns import ColumnError, as_label, as_text, pick
 from regard.data.examples import Example, Labelled, Pair, Place, Text, fingerprint
 from regard.data.findings import Findings
 from regard.data.hub import hub_records
-from regard.data.oddities import inspect_example
+from regard.data.oddities import inspected
 from regard.data.records import json_records, parquet_records
 from regard.data.sources import Content, SourceConfig, parse_part
 from regard.data.tables import table_cells, table_rows
@@ -48,25 +48,22 @@ def read_texts(source: SourceConfig, base: Path = HERE, findings: Findings | Non
 def read_examples(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Example]:
     """Whatever a source holds; relative files lie below `base`, the folder of the recipe."""
     findings = Findings() if findings is None else findings
-    count, errors = 0, findings.errors
-    for count, example in enumerate(islice(_part(source, base, findings), source.limit), start=1):
-        inspect_example(example, findings)
-        yield example
-    if not count and findings.errors == errors:
-        findings.add("nothing", _name(source, base), None, f"no examples{f' in {source.part}' if source.part else ''}")
+    file = next(iter(source.files(base)), source.hub or f"street/{source.street}")
+    return inspected(islice(_part(source, base, findings), source.limit), findings, file, source.part)
 
 
 def _part(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:
     """The examples of the asked part. A part by place needs the length, so the file is read twice."""
+    whole = partial(_whole, source, base, findings)
     if source.part is None:
-        return _whole(source, base, findings)
-    part = parse_part(source.part)
-    if source.shuffle:
-        chosen = part.of(1 << 64)
-        return (example for example in _whole(source, base, findings) if fingerprint(example.key) in chosen)
-    size = _characters if source.is_running_text else _one
-    total = sum(size(example) for example in _whole(source, base, findings))
-    return _stretch(_whole(source, base, findings), part.of(total), size)
+        yield from whole()
+    elif source.shuffle:
+        chosen = parse_part(source.part).of(1 << 64)
+        yield from (example for example in whole() if fingerprint(example.key) in chosen)
+    else:
+        size = _characters if source.is_running_text else _one
+        chosen = parse_part(source.part).of(sum(map(size, whole())))
+        yield from _stretch(whole(), chosen, size)
 
 
 def _stretch(examples: Iterator[Example], chosen: range, size: Callable[[Example], int]) -> Iterator[Example]:
@@ -131,10 +128,12 @@ def running_text(file: Path, findings: Findings) -> Iterator[Text]:
 
 
 def _street(source: SourceConfig) -> Iterator[Pair]:
+    from regard.data import street  # here, as most runs never read the embedded corpus
+
     split = source.street or "train"
     size = source.limit if source.part is None else None
-    pairs = street.pairs(split, size=size) if source.seed is None else street.pairs(split, size=size, seed=source.seed)
-    for number, (english, german) in enumerate(pairs, start=1):
+    seed = 1 if source.seed is None else source.seed
+    for number, (english, german) in enumerate(street.pairs(split, size=size, seed=seed), start=1):
         yield Pair(english, german, Place(f"street/{split}", number))
 
 
@@ -156,7 +155,7 @@ def _picked(
     for record, place in records:
         try:
             values = [pick(record, column) for column in columns]
-        except BadValue as problem:
+        except ColumnError as problem:
             findings.add_once("value", place.file, place.line, str(problem))
             continue
         yield values, place
@@ -171,7 +170,7 @@ def _examples(
     for values, place in rows:
         try:
             example = _example(content, columns, values, place)
-        except BadValue as problem:
+        except ColumnError as problem:
             findings.add_once("value", place.file, place.line, str(problem))
             continue
         yield example
@@ -186,8 +185,3 @@ def _example(content: Content, columns: list[str | int], values: Sequence[object
             return Labelled(text, as_label(values[1], columns[1]), place)
         case "text":
             return Text(text, place)
-
-
-def _name(source: SourceConfig, base: Path) -> str:
-    files = source.files(base)
-    return str(files[0]) if files else source.hub or f"street/{source.street}"

@@ -11,7 +11,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from regard.data.columns import BadValue, column_index
+from regard.data.columns import ColumnError, column_index
 from regard.data.examples import Place
 from regard.data.findings import Findings
 from regard.data.formats import compression_of
@@ -50,11 +50,11 @@ def parquet_records(file: Path, columns: Sequence[str | int] | None, findings: F
 
 
 def _seekable(file: Path, stack: ExitStack) -> IO[bytes]:
-    """The file itself; one that is packed as a whole is unpacked to a temporary file, as Parquet is read from its end."""
+    """The file itself; one packed as a whole is first unpacked to a temporary file, as Parquet is read from its end."""
     stream = stack.enter_context(open_stream(file))
     if not compression_of(file):
         return stream
-    unpacked = stack.enter_context(tempfile.TemporaryFile())
+    unpacked = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
     shutil.copyfileobj(stream, unpacked)
     return unpacked
 
@@ -71,7 +71,7 @@ def _parquet_rows(
             for row in range(batch.num_rows):
                 number += 1
                 yield {key: column[row] for key, column in values.items()}, Place(str(file), number)
-    except BadValue as problem:
+    except ColumnError as problem:
         findings.add_once("column", file, None, str(problem))
     except (OSError, pa.ArrowException) as error:
         problem = f"not a Parquet file, or one that is cut off or damaged ({str(error).splitlines()[0]})"
@@ -89,7 +89,7 @@ def _top_columns(names: list[str], columns: Sequence[str | int] | None) -> dict[
             continue
         name = column if column in names else column.partition(".")[0]
         if name not in names:
-            raise BadValue(f"no column '{column}'; {nearest(name, names)}")
+            raise ColumnError(f"no column '{column}'; {nearest(name, names)}")
         keys[name] = name
     return keys
 

@@ -1,4 +1,4 @@
-"""Which examples repeat, within a split or from one split to another: found by fingerprints, twenty bytes an example."""
+"""Which examples repeat, within a split or from one to another: found by fingerprints, twenty bytes an example."""
 
 from array import array
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ train = { street = "train" }                                       the embedded 
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -54,7 +54,7 @@ class SourceConfig(Config):
     """Where examples lie: two aligned text files, one file, a Hugging Face dataset, or the embedded corpus."""
 
     file: str | None = None
-    """One file with everything: .tsv, .csv, .jsonl, .parquet, or text under any other name; each also as .gz or .zst."""
+    """One file for all: .tsv, .csv, .jsonl, .parquet, or text under any other name; each also as .gz or .zst."""
     source: Column | None = None
     """Beside `file` or `hub`: the column to translate from, by name, number from 0 or path. Alone: a text file."""
     target: Column | None = None
@@ -76,7 +76,7 @@ class SourceConfig(Config):
     street: Literal["train", "valid", "test"] | None = None
     """A split of the embedded English-German corpus."""
     seed: int | None = None
-    """Which embedded corpus to generate."""
+    """Which embedded corpus to generate; 1 if not given."""
     part: str | None = None
     """A part such as `0%-90%`: of the characters in a running text, of the examples in anything else."""
     shuffle: bool = False
@@ -87,8 +87,11 @@ class SourceConfig(Config):
     @property
     def origin(self) -> Origin:
         """What kind of place the data lies in."""
-        given = [name for name in ("file", "hub", "street") if getattr(self, name) is not None]
-        return given[0] if given else "files"
+        if self.file is not None:
+            return "file"
+        if self.hub is not None:
+            return "hub"
+        return "files" if self.street is None else "street"
 
     @property
     def content(self) -> Content:
@@ -136,13 +139,13 @@ class SourceConfig(Config):
         return value
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
+    def _one_origin(self) -> "SourceConfig":
         given = [name for name in ("file", "hub", "street") if getattr(self, name) is not None]
         if len(given) > 1:
             raise refuse(given[1], f"cannot stand beside '{given[0]}'; give one of the two")
         if not given and self.source is None and self.target is None:
             raise refuse("file", "say where the data lies: file = …, source = … and target = …, hub = … or street = …")
-        for name, owner in (("config", "hub"), ("split", "hub"), ("seed", "street"), ("format", "file")):
+        for name, owner in (("config", "hub"), ("split", "hub"), ("format", "file"), ("seed", "street")):
             if getattr(self, name) is not None and self.origin != owner:
                 raise refuse(name, f"only data given by '{owner}' has this setting")
         if self.hub is not None and self.split is None:
@@ -152,7 +155,7 @@ class SourceConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _pair_or_text(self) -> Self:
+    def _pair_or_text(self) -> "SourceConfig":
         for one, other in (("source", "target"), ("target", "source"), ("label", "text")):
             if getattr(self, one) is not None and getattr(self, other) is None:
                 raise refuse(other, f"needed beside '{one}'")
@@ -161,7 +164,7 @@ class SourceConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _columns_fit(self) -> Self:
+    def _columns_fit(self) -> "SourceConfig":
         names = {"files": ("source", "target"), "file": ("file",)}.get(self.origin, ())
         for name in names:
             self._check_file_name(name)
@@ -174,7 +177,7 @@ class SourceConfig(Config):
         return self
 
     @model_validator(mode="after")
-    def _header_fits(self) -> Self:
+    def _header_fits(self) -> "SourceConfig":
         if self.header is not None and not (self.origin == "file" and self.file_format in ("tsv", "csv")):
             raise refuse("header", "only .tsv and .csv files have a header row")
         named = [column for column in self.columns if isinstance(column, str)]
@@ -187,6 +190,7 @@ class SourceConfig(Config):
         if not isinstance(value, str):
             raise refuse(name, f"expected a file's name, got {value}; for a column, give 'file' too")
         try:
-            self.format or format_of(value)
+            format_of(value)
         except ValueError as error:
-            raise refuse(name, str(error)) from None
+            if self.format is None:
+                raise refuse(name, str(error)) from None

@@ -9,11 +9,14 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from hashlib import shake_256
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
 from tokenizers import Tokenizer as Core
+
+from regard.errors import ConfigError
 
 LARGEST_MEMORY = 200_000  # words or states remembered; forgetting them changes speed, never a result
 
@@ -39,7 +42,7 @@ class BpeDropout:
 
     def __init__(self, core: Core, dropout: float = 0.1) -> None:
         if not 0 < dropout < 1:
-            raise ValueError(f"dropout: expected a number between 0 and 1, got {dropout}")
+            raise ConfigError("dropout", f"expected a number between 0 and 1, got {dropout}")
         model = json.loads(core.to_str())["model"]
         ids: dict[str, int] = model["vocab"]
         self.settings = {"dropout": dropout}
@@ -71,7 +74,7 @@ class BpeDropout:
         """The possible merges of a state as (rank, place, new token), best first."""
         if (known := self._possible.get(state)) is not None:
             return known
-        found = ((place, self._merges.get(pair)) for place, pair in enumerate(zip(state, state[1:], strict=False)))
+        found = ((place, self._merges.get(pair)) for place, pair in enumerate(pairwise(state)))
         moves = sorted((merge[0], place, merge[1]) for place, merge in found if merge)
         if len(self._possible) >= LARGEST_MEMORY:
             self._possible.clear()
@@ -92,7 +95,7 @@ class UnigramSampling:
 
     def __init__(self, core: Core, alpha: float = 0.2) -> None:
         if not alpha > 0:
-            raise ValueError(f"alpha: expected a positive number, got {alpha}")
+            raise ConfigError("alpha", f"expected a positive number, got {alpha}")
         pieces = json.loads(core.to_str())["model"]["vocab"]
         specials = core.get_added_tokens_decoder()
         self.settings = {"alpha": alpha}

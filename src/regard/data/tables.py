@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regard.data.columns import BadValue, column_index
+from regard.data.columns import ColumnError, column_index
 from regard.data.examples import Place
 from regard.data.findings import Findings
 from regard.data.text import LONGEST_LINE, lines
@@ -20,7 +20,7 @@ def table_rows(
     row, place = first
     try:
         indices = [column_index(column, row if header else None, len(row)) for column in columns]
-    except BadValue as problem:
+    except ColumnError as problem:
         findings.add_once("column", place.file, place.line, str(problem))
         return
     if not header:

@@ -24,7 +24,7 @@ Line = tuple[int, str, str]
 
 
 def open_stream(file: Path) -> io.BufferedReader:
-    """The bytes of a file, unpacked; raises one of READ_ERRORS, also later when the packed data is cut off or damaged."""
+    """The bytes of a file, unpacked; opening and reading raise READ_ERRORS, also where packed data is cut off."""
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder")
     match compression_of(file):
@@ -33,7 +33,7 @@ def open_stream(file: Path) -> io.BufferedReader:
         case "zstd":
             return io.BufferedReader(pa.input_stream(str(file), compression="zstd"), BLOCK)  # type: ignore[arg-type]
         case None:
-            return file.open("rb", buffering=BLOCK)
+            return io.BufferedReader(io.FileIO(file), BLOCK)
 
 
 def why_unreadable(file: Path, error: Exception) -> str:
@@ -55,8 +55,8 @@ def lines(file: Path, findings: Findings, crlf_is_odd: bool = True) -> Iterator[
     """The lines of a text file.
 
     A byte order mark at the start is left out, and both it and `\\r\\n` are reported as warnings. What cannot be read
-    is an error; where `findings` lets reading go on, a line that is not UTF-8 comes with replacement characters, so
-    that two files stay aligned.
+    is an error; where `findings` lets reading go on, a line that is not UTF-8 comes with its bytes spelt out, so that
+    two files stay aligned.
     """
     number = 0
     try:
@@ -90,7 +90,7 @@ def _decode(file: Path, raw: bytes, number: int, findings: Findings) -> str:
         guess = "utf-16" if wide else "latin1"
         problem = f"not UTF-8 (byte 0x{byte:02x} at position {error.start + 1}); if it is {guess}, convert it: "
         findings.add_once("encoding", file, number, f"{problem}iconv -f {guess} -t utf-8")
-        return raw.decode(errors="replace")
+        return raw.decode(errors="backslashreplace")
 
 
 def _report_returns(file: Path, number: int, text: str, findings: Findings) -> None:

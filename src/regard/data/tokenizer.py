@@ -142,7 +142,7 @@ class Tokenizer:
         return self.core.normalizer is not None and self.core.normalizer.normalize_str("x") == " x"
 
     def _require_known(self, ids: Sequence[int]) -> None:
-        if len(ids) and not (0 <= min(ids) and max(ids) < self.vocab_size):
+        if len(ids) and not (min(ids) >= 0 and max(ids) < self.vocab_size):
             wrong = next(i for i in ids if not 0 <= i < self.vocab_size)
             raise DataError("tokenizer", f"id {wrong} is not in its vocabulary of {self.vocab_size:,} tokens")
 

@@ -17,11 +17,11 @@ from regard.errors import DataError
 
 LARGEST_FILE = 200_000_000  # bytes; vocabularies of a quarter of a million pieces take about a tenth of it
 
-MODELS = {"BPE", "Unigram", "WordLevel"}
+MODELS = ("BPE", "Unigram", "WordLevel")
 PARTS = {
-    "normalizer": {"Sequence", "NFC", "NFKC", "Lowercase", "Prepend"},
-    "pre_tokenizer": {"Sequence", "ByteLevel", "Split", "Punctuation"},
-    "decoder": {"Sequence", "ByteLevel", "ByteFallback", "Fuse", "Strip", "WordPiece", "Replace"},
+    "normalizer": ("Sequence", "NFC", "NFKC", "Lowercase", "Prepend"),
+    "pre_tokenizer": ("Sequence", "ByteLevel", "Split", "Punctuation"),
+    "decoder": ("Sequence", "ByteLevel", "ByteFallback", "Fuse", "Strip", "WordPiece", "Replace"),
 }
 MUST_BE_EMPTY = ("truncation", "padding", "post_processor")
 MODEL_MUST_NOT_HAVE = ("dropout", "alpha", "nbest_size", "continuing_subword_prefix", "end_of_word_suffix")
@@ -71,7 +71,7 @@ def find_problem(tree: object) -> str | None:
 def _forbidden_part(tree: dict[str, Any]) -> str | None:
     model = tree["model"]
     if model.get("type") not in MODELS:
-        return f"model.type: expected one of {', '.join(sorted(MODELS))}, got {_short(model.get('type'))}"
+        return f"model.type: expected one of {', '.join(MODELS)}, got {_short(model.get('type'))}"
     for owner, keys, path in ((tree, MUST_BE_EMPTY, ""), (model, MODEL_MUST_NOT_HAVE, "model.")):
         for key in keys:
             if owner.get(key) is not None:
@@ -108,7 +108,7 @@ def _wrong_vocabulary(tree: dict[str, Any]) -> str | None:
         return "model.vocab: expected each token once, with the ids 0, 1, 2, … without a gap"
     if any(vocabulary.get(token) != i for i, token in enumerate(SPECIAL_TOKENS)):
         return f"model.vocab: expected {', '.join(SPECIAL_TOKENS)} first"
-    types = {part.get("type") for part in _tables(tree.get("decoder"))}
+    types = [part.get("type") for part in _tables(tree.get("decoder"))]
     needed = BYTE_CHARACTERS if "ByteLevel" in types else BYTE_TOKENS if "ByteFallback" in types else ()
     if missing := [token for token in needed if token not in vocabulary]:
         return f"model.vocab: {len(missing)} of the 256 bytes are missing, so some text could not be written"

@@ -89,7 +89,7 @@ class UnigramConfig(_Shared):
     size: int = Field(8000, ge=SMALLEST)
     """Tokens in the vocabulary at most, with the 7 special ones and the 256 bytes."""
     alpha: float | None = Field(None, gt=0)
-    """Subword regularisation: while training, cuts are drawn with probability^alpha; 0.2 is usual, none: the best cut."""
+    """Subword regularisation: training draws cuts with probability^alpha; 0.2 is usual. None: always the best cut."""
     prefix_space: bool = False
     """Put a space before each text and take it away again, so that a word is the same token at the start as inside."""
 
@@ -131,22 +131,25 @@ def train_unigram(
     )
     learnt.train_from_iterator(texts, trainer)
     pieces = json.loads(learnt.to_str())["model"]["vocab"]
-    return pipe(models.Unigram(_settled(pieces), unk_id=UNK))
+    return pipe(models.Unigram(_settled(pieces, size), unk_id=UNK))
 
 
-def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def _settled(pieces: list[tuple[str, float]], size: int) -> list[tuple[str, float]]:
     """The same pieces in an order, and with scores, that do not depend on how the library's hash tables lay.
 
     The library sums in the order of a randomly seeded table, so scores differ in their last digits from run to run:
     four decimals are kept. To characters that it never saw, or dropped, it gives the lowest score plus a ten-thousandth
-    more for each, in the table's order: here all of them have the lowest score.
+    more for each, in the table's order: here all of them have the lowest score. Where there are hardly more tokens
+    than bytes, the library keeps too many pieces: here the likeliest fill the size.
     """
     specials, learnt = pieces[: len(SPECIAL_TOKENS)], pieces[len(SPECIAL_TOKENS) :]
     lowest = min(score for _, score in learnt)
     band = lowest + 1e-4 * (len(BYTE_CHARACTERS) + 1)
     scores = {piece: lowest if len(piece) == 1 and score < band else score for piece, score in learnt}
     ranked = sorted(((piece, round(score, 4)) for piece, score in scores.items()), key=lambda item: (-item[1], item[0]))
-    return [(token, 0.0) for token, _ in specials] + ranked
+    best = {piece for piece, _ in [item for item in ranked if len(item[0]) > 1][: size - SMALLEST]}
+    kept = [item for item in ranked if len(item[0]) == 1 or item[0] in best]
+    return [(token, 0.0) for token, _ in specials] + kept
 
 
 class WordConfig(_Shared):
@@ -199,7 +202,7 @@ class CharConfig(_Shared):
 
     kind: Literal["char"] = "char"
     size: int | None = Field(None, ge=SMALLEST)
-    """Tokens in the vocabulary at most, with the 7 special ones and the 256 bytes; the most frequent are kept."""
+    """Tokens in the vocabulary at most, with the 7 special ones and the 256 bytes; frequent ones are kept."""
     min_count: int = Field(1, ge=1)
     """Characters that occur less often than this in the training text are written as bytes."""
 

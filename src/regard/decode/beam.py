@@ -1,8 +1,9 @@
 """Beam search: the best few sequences of a sentence, side by side.
 
-A beam has `size` places. A hypothesis that ends keeps its place, so the beam narrows as hypotheses finish: a beam of one is
-greedy search, and a beam with a place for every sequence is exhaustive. A sentence is done when all places are finished,
-when its length limit is reached, or when no open hypothesis can still enter its n best (proof: `LengthPenalty.bound`).
+A beam has `size` places. A hypothesis that ends keeps its place, so the beam narrows as hypotheses finish: a beam of
+one is greedy search, and a beam with a place for every sequence is exhaustive. A sentence is done when all places are
+finished, when its length limit is reached, or when no open hypothesis can still enter its n best (the proof stands at
+`LengthPenalty.bound`).
 """
 
 from dataclasses import dataclass, replace
@@ -74,11 +75,11 @@ class Beam:
         """Which places hold a hypothesis."""
         return self.totals > -torch.inf
 
-    def without(self, gone: Bool[Tensor, "sentences #beams"]) -> "Beam":
+    def without(self, gone: Bool[Tensor, " sentences #beams"]) -> "Beam":
         """Empties places."""
         return replace(self, totals=self.totals.masked_fill(gone, -torch.inf))
 
-    def take(self, sentences: Int[Tensor, "some #beams"], places: Int[Tensor, "#some beams"]) -> "Beam":
+    def take(self, sentences: Int[Tensor, " some #beams"], places: Int[Tensor, "#some beams"]) -> "Beam":
         """The hypotheses in these places of these sentences."""
         parts = (self.parents, self.tokens, self.logprobs, self.totals)
         return Beam(self.rows[sentences[:, 0]], *(part[sentences, places] for part in parts))
@@ -118,8 +119,8 @@ class BeamSearch:
         vocab = logits.shape[-1]
         prompts = history[beam.rows, None].expand(-1, beams, -1)
         written = torch.cat([prompts, beam.tokens], -1).flatten(0, 1)
-        logprobs = job.rules.apply(logits.float().log_softmax(-1), written, step).view(sentences, beams * vocab)
-        totals = beam.totals.repeat_interleave(vocab, 1) + logprobs
+        logprobs = job.rules.apply(logits.float().log_softmax(-1), written, step).view(sentences, beams, vocab)
+        totals = (beam.totals[..., None] + logprobs).flatten(1)
         totals, places = top(totals, min(self.size + watched, beams * vocab))
         sentence = torch.arange(sentences, device=job.device)[:, None]
         parent, token = places // vocab, places % vocab
@@ -127,7 +128,7 @@ class BeamSearch:
             rows=beam.rows,
             parents=sentence * beams + parent,
             tokens=torch.cat([beam.tokens[sentence, parent], token[..., None]], -1),
-            logprobs=torch.cat([beam.logprobs[sentence, parent], logprobs.gather(1, places)[..., None]], -1),
+            logprobs=torch.cat([beam.logprobs[sentence, parent], logprobs.flatten(1).gather(1, places)[..., None]], -1),
             totals=totals,
         )
 
@@ -156,11 +157,26 @@ class BeamSearch:
 
     def _regroup(self, beam: Beam, drop: bool) -> Beam:
         """Leaves out sentences that are done and places that are empty in all others; here the device is waited for."""
-        open_places = beam.standing.sum(1).where(~beam.totals.isnan().any(1), -1).tolist()
-        if min(open_places) < 0:
+        places = beam.standing.sum(1).where(~beam.totals.isnan().any(1), -1).tolist()
+        if min(places) < 0:
             raise Failure("the model's logits are not numbers (NaN); its weights are damaged")
-        kept = [sentence for sentence, places in enumerate(open_places) if places or not drop]
-        beams = max(open_places) if drop else self.size
-        if not any(open_places):
-            kept = []
-        return beam.take(_index(kept, beam.rows.device)[:, None], _index(range(beams), beam.rows.device)[None])
+        going = any(places)
+        kept = [sentence for sentence, standing in enumerate(places) if going and (standing or not drop)]
+        beams = max(places) if drop else min(self.size, beam.totals.shape[1])
+        device = beam.rows.device
+        sentences = torch.tensor(kept, dtype=torch.long, device=device)
+        return beam.take(sentences[:, None], torch.arange(beams, device=device)[None])
+
+
+def _record(trace: Trace, candidates: Beam, kept: Beam, eos: int | None, beams: int) -> None:
+    """Tells a trace what became of each candidate; `beams` is how many places the parents' beam had."""
+    step = candidates.tokens.shape[-1] - 1
+    parts = (candidates.parents % beams, candidates.tokens[..., -1], candidates.logprobs[..., -1], candidates.totals)
+    columns = [part.tolist() for part in (*parts, kept.standing, candidates.standing)]
+    for row, *sentence in zip(candidates.rows.tolist(), *columns, strict=True):
+        considered: list[tuple[int, int, float, float, Fate]] = []
+        for parent, token, logprob, total, standing, possible in zip(*sentence, strict=True):
+            fate: Fate = "pruned" if not standing else "finished" if token == eos else "kept"
+            if possible:
+                considered.append((parent, token, logprob, total, fate))
+        trace.record_branches(row, step, considered)

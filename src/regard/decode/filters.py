@@ -1,7 +1,7 @@
-"""Pure functions between distributions over the next token: log-probabilities in, log-probabilities that sum to one out.
+"""Pure functions between distributions over the next token: log-probabilities in, normalised log-probabilities out.
 
-Each one narrows or reshapes; none changes which of two kept tokens is the likelier. Where equally likely tokens compete for
-the last place, lower ids win.
+None of those that narrow or sharpen changes which of two kept tokens is the likelier. Where equally likely tokens
+compete for the last place, lower ids win.
 """
 
 import torch

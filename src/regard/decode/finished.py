@@ -48,7 +48,7 @@ class Finished:
         return self.scores[rows, : self.size].topk(n, dim=1).values[:, -1]
 
     def best(self, n: int) -> list[list[Hypothesis]]:
-        """The n best of each row: those that ended before those that were cut, then by score, then the earlier first."""
+        """The n best of each row: ended before cut, then by score, then the earlier first."""
         parts = (self.tokens, self.logprobs, self.scores, self.lengths, self.ended)
         slots = zip(*(part.flatten(0, 1).tolist() for part in parts), strict=True)
         found = [_hypothesis(*slot) for slot in slots]

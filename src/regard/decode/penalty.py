@@ -12,8 +12,9 @@ Formula = Literal["power", "gnmt"]
 class LengthPenalty:
     """A hypothesis of log-probability s and length l (the end token counted) scores s / lp(l).
 
-    `power`: lp(l) = l^alpha, the mean log-probability at alpha 1. `gnmt`: lp(l) = ((5 + l) / 6)^alpha, which is milder for
-    short sequences. Both are 1 everywhere at alpha 0, and never fall as l grows.
+    `power`: lp(l) = l^alpha, so that the score is the mean log-probability at alpha 1.
+    `gnmt`: lp(l) = ((5 + l) / 6)^alpha, which is milder for short sequences.
+    Both are 1 everywhere at alpha 0, and never fall as l grows.
     """
 
     def __init__(self, alpha: float = 1.0, formula: Formula = "power") -> None:

@@ -95,8 +95,8 @@ class Sampler(Stepwise):
 def row_uniforms(job: Job, samples: int, seed: int) -> Float[Tensor, "sequences steps"]:
     """Numbers in [0, 1) for every step of every sequence, from a generator of its own.
 
-    The generator is seeded by the seed, the sample's number and the row's own tokens: neither its place in the batch nor
-    its neighbours matter, and equal inputs draw equal samples.
+    The generator is seeded by the seed, the sample's number and the row's own tokens: neither its place in the batch
+    nor its neighbours matter, and equal inputs draw equal samples.
     """
     inputs = zip(job.source_tokens(), job.prompts, strict=True)
     seeds = [[seed, sample, len(source), *source, *prompt] for source, prompt in inputs for sample in range(samples)]

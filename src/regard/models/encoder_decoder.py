@@ -8,19 +8,17 @@ from jaxtyping import Float, Int
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.config import refuse
 from regard.errors import ConfigError, ShapeError
-from regard.models.stack import Stack, StackConfig
+from regard.models.stack import Stack, TextStackConfig
 from regard.models.transformer import Written, refuse_tree, start_writing
 from regard.nn.cache import KeyValues
-from regard.nn.embedding import EmbeddingConfig
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import PositionConfig
 from regard.nn.sight import Sight
 
 
-class EncoderDecoderConfig(StackConfig):
+class EncoderDecoderConfig(TextStackConfig):
     """Reads one sequence and writes another: translation, summaries, parsing."""
 
     kind: Literal["encoder-decoder"] = "encoder-decoder"
@@ -28,8 +26,6 @@ class EncoderDecoderConfig(StackConfig):
     """Blocks of the decoder; as many as the encoder's when left out."""
     decoder_position: PositionConfig | None = None
     """Position kind of the decoder; the encoder's when left out."""
-    embedding: EmbeddingConfig = EmbeddingConfig()
-    """How tokens become vectors, and what source, target and output share."""
     head: VocabularyHeadConfig = VocabularyHeadConfig()
     """Output layer."""
 
@@ -56,14 +52,14 @@ class EncoderDecoderConfig(StackConfig):
         """Learned numbers of the whole model."""
         target_vocab, embedding = self._checked(source_vocab, target_vocab), self.embedding
         total = embedding.num_params(target_vocab, self.width)
-        total += 0 if embedding.share == "all" else embedding.num_params(source_vocab, self.width)
+        total += 0 if embedding.shares_inputs else embedding.num_params(source_vocab, self.width)
         total += self.stack_params(self.depth, self.position, input_norm=embedding.norm)
         total += self.stack_params(self.target_depth, self.target_position, cross=True, input_norm=embedding.norm)
-        return total + self.head.num_params(self.width, target_vocab, shared=embedding.share != "none")
+        return total + self.head.num_params(self.width, target_vocab, shared=embedding.shares_output)
 
     def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
         """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
-        factor = self.embedding.factor if self.embedding.share != "none" else None
+        factor = self.embedding.factor if self.embedding.shares_output else None
         total = self.stack_flops(self.depth, self.position, batch, source)
         total += self.stack_flops(self.target_depth, self.target_position, batch, target, source)
         total += self.embedding.flops(self.width, batch * (source + target))
@@ -71,10 +67,11 @@ class EncoderDecoderConfig(StackConfig):
 
     def _checked(self, source_vocab: int, target_vocab: int | None) -> int:
         target_vocab = source_vocab if target_vocab is None else target_vocab
-        if self.embedding.share == "all" and source_vocab != target_vocab:
+        share = self.embedding.share
+        if self.embedding.shares_inputs and source_vocab != target_vocab:
             raise ConfigError(
                 "model.embedding.share",
-                f"'all' needs one vocabulary for both sides, got {source_vocab} and {target_vocab} tokens; "
+                f"'{share}' needs one vocabulary for both sides, got {source_vocab} and {target_vocab} tokens; "
                 "set tokenizer.joint=true, or share 'output' or 'none'",
             )
         return target_vocab
@@ -86,15 +83,16 @@ class EncoderDecoder(nn.Module):
     def __init__(self, config: EncoderDecoderConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
         self.config = config
-        share, norm = config.embedding.share, config.embedding.norm
-        self.target_embedding = config.embedding.build(target_vocab, config.width)
-        own = None if share == "all" else config.embedding.build(source_vocab, config.width)
+        embedding, norm = config.embedding, config.embedding.norm
+        self.target_embedding = embedding.build(target_vocab, config.width)
+        own = None if embedding.shares_inputs else embedding.build(source_vocab, config.width)
         self.source_embedding = own or self.target_embedding
         self.encoder = Stack(config, config.depth, config.position, input_norm=norm)
         self.decoder = Stack(
             config, config.target_depth, config.target_position, causal=True, cross=True, input_norm=norm
         )
-        self.head = config.head.build(config.width, target_vocab, self.target_embedding if share != "none" else None)
+        shared = self.target_embedding if embedding.shares_output else None
+        self.head = config.head.build(config.width, target_vocab, shared)
         config.initialise.apply(self, config.depth)
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:

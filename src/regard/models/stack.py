@@ -13,6 +13,7 @@ from regard.nn.attention_kinds import AttentionConfig, FullConfig
 from regard.nn.block import Block
 from regard.nn.cache import Clock, KeyValues
 from regard.nn.dropout import DropoutConfig, DropoutSettings, DropWords
+from regard.nn.embedding import EmbeddingConfig
 from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
 from regard.nn.layout import Layout
@@ -98,8 +99,15 @@ class StackConfig(Config):
         if source is not None:
             block += self.attention.flops(self.width, self.heads, batch, time, source)
         block += self.feedforward.flops(self.width, batch * time)
-        inputs = position.input_flops(width=self.width, tokens=batch * time) * (depth if position.every_layer else 1)
+        inputs = position.input_flops(width=self.width, batch=batch, time=time) * (depth if position.every_layer else 1)
         return depth * block + inputs
+
+
+class TextStackConfig(StackConfig):
+    """Settings of models whose inputs are tokens."""
+
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    """How tokens become vectors, and what source, target and output share."""
 
 
 class Stack(nn.Module):

@@ -1,7 +1,7 @@
 """Transformers of one stack: the encoder, which sees both ways, and the decoder, which sees the past and writes on."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -10,19 +10,16 @@ from torch import Tensor, nn
 
 from regard.config import refuse
 from regard.errors import ConfigError
-from regard.models.stack import Stack, StackConfig
+from regard.models.stack import Stack, TextStackConfig
 from regard.nn.cache import Clock, KeyValues
-from regard.nn.embedding import EmbeddingConfig
 from regard.nn.head import HeadConfig, PooledHead, PooledHeadConfig, TokenHeadConfig, VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import PositionConfig
 
 
-class SingleStackConfig(StackConfig):
+class SingleStackConfig(TextStackConfig):
     """Settings of models with one stack."""
 
-    embedding: EmbeddingConfig = EmbeddingConfig()
-    """How tokens become vectors."""
     head: HeadConfig | None = None
     """Output layer; when left out, the one the task needs: vocabulary, or pooled where there are classes."""
 
@@ -37,7 +34,7 @@ class SingleStackConfig(StackConfig):
     def num_params(self, vocab: int, classes: int | None = None) -> int:
         """Learned numbers of the whole model."""
         head = self.head_for(classes)
-        shared = self.embedding.share != "none"
+        shared = self.embedding.shares_output
         if isinstance(head, VocabularyHeadConfig):
             output = head.num_params(self.width, vocab, shared)
         else:
@@ -50,7 +47,7 @@ class SingleStackConfig(StackConfig):
         head, tokens = self.head_for(classes), batch * time
         total = self.stack_flops(self.depth, self.position, batch, time) + self.embedding.flops(self.width, tokens)
         if isinstance(head, VocabularyHeadConfig):
-            factor = self.embedding.factor if self.embedding.share != "none" else None
+            factor = self.embedding.factor if self.embedding.shares_output else None
             return total + head.flops(self.width, vocab, tokens, factor)
         return total + head.flops(self.width, classes or 0, batch if isinstance(head, PooledHeadConfig) else tokens)
 
@@ -65,7 +62,7 @@ class SingleStack(nn.Module):
         self.embedding = config.embedding.build(vocab, config.width)
         self.stack = Stack(config, config.depth, config.position, causal, input_norm=config.embedding.norm)
         if isinstance(head, VocabularyHeadConfig):
-            shared = self.embedding if config.embedding.share != "none" else None
+            shared = self.embedding if config.embedding.shares_output else None
             self.head: nn.Module = head.build(config.width, vocab, shared)
         else:
             self.head = head.build(config.width, classes or 0)
@@ -146,7 +143,7 @@ class Written:
     source: list[KeyValues] | None = None
     source_layout: Layout | None = None
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> Self:
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "Written":
         """The chosen rows, copied."""
         layout = self.source_layout
         return replace(

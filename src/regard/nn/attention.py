@@ -7,8 +7,8 @@ The lectures' recipe, the 'fuzzy hash table', in four steps:
     3. softmax   α_ij = exp(e_ij) / Σ_j exp(e_ij)      over the keys j that i may see
     4. weigh     y_i = Σ_j α_ij v_j
 
-`attend_step_by_step` is steps 2 to 4 as written: slow, obvious, every intermediate result kept. `attend` computes the same
-by the fastest way that fits (`plan.py` chooses, `kernels.py` computes). `Attention` adds the projections and the heads.
+`attend_step_by_step` is steps 2 to 4 as written: slow, obvious, every intermediate result kept. `attend` computes the
+same by the fastest way that fits (`plan.py` chooses, `kernels.py` computes). `Attention` adds projections and heads.
 """
 
 import math

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import NonNegativeInt, PositiveInt
+from typing_extensions import override
 
 from regard.config import BARE_KIND, BY_KIND
 from regard.nn.attention import AttentionBase
@@ -23,7 +24,8 @@ class WindowConfig(AttentionBase):
     reach: PositiveInt = 128
     """How many tokens to each side."""
 
-    def pattern(self, heads: int, length: int, causal: bool, device: torch.device | str) -> Pattern | None:  # noqa: D102
+    @override
+    def pattern(self, heads: int, length: int, causal: bool, device: torch.device | str) -> Pattern | None:
         return Window(self.reach) & super().pattern(heads, length, causal, device)
 
 
@@ -42,7 +44,8 @@ class BigBirdConfig(AttentionBase):
     seed: NonNegativeInt = 0
     """Chooses the random links."""
 
-    def pattern(self, heads: int, length: int, causal: bool, device: torch.device | str) -> Pattern | None:  # noqa: D102
+    @override
+    def pattern(self, heads: int, length: int, causal: bool, device: torch.device | str) -> Pattern | None:
         sparse = Window(self.reach, self.block) | Global(self.global_tokens)
         if self.random:
             sparse = sparse | Random(self.random, self.block, heads, length, self.seed, device)

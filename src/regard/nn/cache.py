@@ -1,7 +1,6 @@
 """Room for the keys and values of tokens already written, so that each step computes only what is new."""
 
 from dataclasses import dataclass, replace
-from typing import Self
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +9,7 @@ from torch import Tensor
 from regard.errors import ShapeError
 
 Keys = Float[Tensor, "batch kv_heads time head_width"]
+AllKeys = Float[Tensor, "batch kv_heads filled head_width"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +24,11 @@ class Clock:
     capacity: int
 
     @classmethod
-    def start(cls, rows: int, capacity: int, device: torch.device | str) -> Self:
+    def start(cls, rows: int, capacity: int, device: torch.device | str) -> "Clock":
         """Nothing written yet."""
         return cls(torch.zeros(rows, dtype=torch.long, device=device), 0, True, capacity)
 
-    def advance(self, time: int, lengths: Int[Tensor, " batch"] | None = None) -> Self:
+    def advance(self, time: int, lengths: Int[Tensor, " batch"] | None = None) -> "Clock":
         """After `time` more tokens in each row, or only `lengths[b]` of them in row b."""
         if lengths is None:
             return replace(self, lengths=self.lengths + time, filled=self.filled + time)
@@ -40,7 +40,7 @@ class Clock:
         new = torch.arange(time, device=self.lengths.device)
         return new[None] + self.filled if self.even else new[None] + self.lengths[:, None]
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> Self:
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "Clock":
         """The clock of the chosen rows."""
         return replace(self, lengths=self.lengths[rows])
 
@@ -52,12 +52,12 @@ class KeyValues:
         self.keys, self.values = keys, values
 
     @classmethod
-    def room(cls, rows: int, kv_heads: int, capacity: int, head_width: int, like: Tensor) -> Self:
+    def room(cls, rows: int, kv_heads: int, capacity: int, head_width: int, like: Tensor) -> "KeyValues":
         """Empty room for `capacity` tokens a row."""
         shape = (rows, kv_heads, capacity, head_width)
         return cls(like.new_zeros(shape), like.new_zeros(shape))
 
-    def append(self, keys: Keys, values: Keys, clock: Clock) -> tuple[Keys, Keys]:
+    def append(self, keys: Keys, values: Keys, clock: Clock) -> tuple[AllKeys, AllKeys]:
         """Writes new keys and values at each row's end; gives all there are so far."""
         time, end = keys.shape[2], clock.filled + keys.shape[2]
         if end > clock.capacity:

@@ -14,9 +14,9 @@ from regard.config import Config
 class EmbeddingConfig(Config):
     """How tokens become vectors."""
 
-    share: Literal["all", "output", "none"] = "all"
-    """`all`: one matrix for source, target and output (one vocabulary for both sides); `output`: the output layer uses
-    the target's; `none`: each has its own."""
+    share: Literal["all", "inputs", "output", "none"] = "all"
+    """`all`: one matrix for source, target and output (one vocabulary for both sides); `inputs`: one for source and
+    target, the output layer has its own; `output`: the output layer uses the target's; `none`: each has its own."""
     scale: bool = True
     """Multiply by √width, as in Vaswani 2017."""
     factor: PositiveInt | None = None
@@ -25,6 +25,16 @@ class EmbeddingConfig(Config):
     """Normalise the input vectors before the first layer, as BERT does."""
     segments: NonNegativeInt = 0
     """Learned vectors for kinds of segments (sentence A, sentence B)."""
+
+    @property
+    def shares_inputs(self) -> bool:
+        """Whether source and target have one matrix."""
+        return self.share in ("all", "inputs")
+
+    @property
+    def shares_output(self) -> bool:
+        """Whether the output layer uses the matrix of the tokens it writes."""
+        return self.share in ("all", "output")
 
     def build(self, vocab: int, width: int) -> "Embedding":
         """The module for a vocabulary of this size."""

@@ -148,7 +148,7 @@ class Experts(nn.Module):
 def unevenness(
     scores: Float[Tensor, "tokens experts"], expert: Int[Tensor, "tokens chosen"], real: Bool[Tensor, " tokens"]
 ) -> Float[Tensor, ""]:
-    """experts · Σ_e (share of choices that fall on e) · (mean router probability of e): one when all are used evenly."""
+    """experts · Σ_e (share of choices that fall on e) · (mean router probability of e): one when used evenly."""
     count = real.sum().clamp(min=1)
     used = (F.one_hot(expert, scores.shape[-1]).sum(1) * real[:, None]).sum(0) / (count * expert.shape[1])
     liked = (scores.softmax(-1) * real[:, None]).sum(0) / count

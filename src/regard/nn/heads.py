@@ -31,9 +31,9 @@ class HeadMap(nn.Linear):
         super().__init__(width, heads * head_width, bias=bias)
         self.heads = heads
 
-    def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
+    def forward(self, input: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
         """W x, a part for each head."""
-        return split_heads(super().forward(x), self.heads)
+        return split_heads(super().forward(input), self.heads)
 
 
 class NarrowHeadMap(nn.Module):

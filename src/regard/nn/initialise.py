@@ -62,7 +62,7 @@ class KeepConfig(Config):
 
 def _into_stream(model: nn.Module) -> list[nn.Module]:
     """The maps whose result is added to the residual stream."""
-    outputs = [part.output for part in model.modules() if isinstance(part, Attention)]
+    outputs: list[nn.Module] = [part.output for part in model.modules() if isinstance(part, Attention)]
     return outputs + [part.down for part in model.modules() if isinstance(part, FeedForward | GatedFeedForward)]
 
 

@@ -1,4 +1,4 @@
-"""The fast ways to compute attention. Each takes and gives what the reference in `attention.py` does, but no weights."""
+"""The fast ways to compute attention. Each gives what the reference in `attention.py` gives, but no weights."""
 
 from collections.abc import Callable
 from functools import cache
@@ -46,7 +46,9 @@ def variable_length(
 ) -> Query:
     """Packed sequences without computing a single score between two of them."""
     flags = pattern.flags() if pattern is not None else None
-    assert flags is not None and flags.documents is not None and bias is None
+    assert flags is not None
+    assert flags.documents is not None
+    assert bias is None
     if query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16):
         return _fused_varlen(query, key, value, flags.documents, flags.causal, scale)
     return _one_a_row(query, key, value, flags.documents, flags.causal, scale, dropout)
@@ -62,7 +64,15 @@ def _fused_varlen(query: Query, key: Key, value: Key, documents: Documents, caus
     bounds_k = _bounds(documents.key_lengths, key.shape[2])
     window = (-1, 0) if causal else (-1, -1)
     y = varlen_attn(
-        *flat, bounds_q, bounds_k, documents.longest_query, documents.longest_key, scale=scale, window_size=window
+        flat[0],
+        flat[1],
+        flat[2],
+        bounds_q,
+        bounds_k,
+        documents.longest_query,
+        documents.longest_key,
+        scale=scale,
+        window_size=window,
     )
     return y.transpose(0, 1)[None]  # type: ignore[union-attr]
 

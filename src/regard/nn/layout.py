@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
 
 import torch
 from jaxtyping import Bool, Int
@@ -32,7 +31,7 @@ class Layout:
     """Dependency head of each token as its place in the grid's row; a root points at itself."""
 
     @classmethod
-    def padded(cls, lengths: Int[Tensor, " batch"], time: int) -> Self:
+    def padded(cls, lengths: Int[Tensor, " batch"], time: int) -> "Layout":
         """One sequence a row, padding on the right."""
         if lengths.numel() and int(lengths.max()) > time:
             raise ShapeError(f"lengths: expected at most {time} (the grid's time), got {int(lengths.max())}")
@@ -41,14 +40,14 @@ class Layout:
         return cls(document, index, lengths, longest=time, packed=False)
 
     @classmethod
-    def full(cls, batch: int, time: int, device: torch.device | str = "cpu") -> Self:
+    def full(cls, batch: int, time: int, device: torch.device | str = "cpu") -> "Layout":
         """Every place holds a token."""
         index = torch.arange(time, device=device).expand(batch, time)
         lengths = torch.full((batch,), time, device=device)
         return cls(torch.zeros_like(index), index, lengths, longest=time, packed=False, whole=True)
 
     @classmethod
-    def packing(cls, lengths: Int[Tensor, " sequences"], time: int | None = None) -> Self:
+    def packing(cls, lengths: Int[Tensor, " sequences"], time: int | None = None) -> "Layout":
         """All sequences one after another in a single row, padded to `time` if given."""
         total = int(lengths.sum())
         time = total if time is None else time
@@ -63,7 +62,7 @@ class Layout:
         longest = max(int(lengths.max()) if len(lengths) else 0, time - total)  # the padding counts as a sequence too
         return cls(document[None], index[None], lengths, longest=longest, packed=True)
 
-    def with_tree(self, tree: Int[Tensor, "batch time"]) -> Self:
+    def with_tree(self, tree: Int[Tensor, "batch time"]) -> "Layout":
         """The same layout with the dependency head of each token."""
         return replace(self, tree=tree)
 
@@ -88,7 +87,7 @@ class Layout:
             return Documents(other.document, self.document, other.lengths, self.lengths, other.longest, self.longest)
         return None if self.whole else Padding(keys=self.lengths)
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> "Layout":
         """The same layout on another device."""
         tree = None if self.tree is None else self.tree.to(device)
         document, index, lengths = (part.to(device) for part in (self.document, self.index, self.lengths))
@@ -108,7 +107,7 @@ class Sequences:
     layout: Layout
 
     @classmethod
-    def padded(cls, rows: Sequence[Sequence[int]], pad: int = 0, device: torch.device | str = "cpu") -> Self:
+    def padded(cls, rows: Sequence[Sequence[int]], pad: int = 0, device: torch.device | str = "cpu") -> "Sequences":
         """One sequence a row, padded on the right."""
         lengths = torch.tensor([len(row) for row in rows], device=device)
         time = max((len(row) for row in rows), default=0)
@@ -116,17 +115,17 @@ class Sequences:
         return cls(tokens.reshape(len(rows), time), Layout.padded(lengths, time))
 
     @classmethod
-    def packed(cls, rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Self:
+    def packed(cls, rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> "Sequences":
         """All sequences one after another in a single row."""
         lengths = torch.tensor([len(row) for row in rows], device=device)
         tokens = torch.tensor([token for row in rows for token in row], dtype=torch.long, device=device)
         return cls(tokens[None], Layout.packing(lengths))
 
     @classmethod
-    def full(cls, tokens: Int[Tensor, "batch time"]) -> Self:
+    def full(cls, tokens: Int[Tensor, "batch time"]) -> "Sequences":
         """A grid without padding."""
         return cls(tokens, Layout.full(*tokens.shape, device=tokens.device))
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str) -> "Sequences":
         """The same sequences on another device."""
         return type(self)(self.tokens.to(device), self.layout.to(device))

@@ -72,8 +72,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        grad_x, grad_w, grad_b = ctx.saved_tensors
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        (grad,), (grad_x, grad_w, grad_b) = grad_outputs, ctx.saved_tensors
         return (
             grad_x * grad.to(grad_x.dtype),
             grad_w * grad,

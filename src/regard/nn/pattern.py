@@ -1,11 +1,11 @@
 """Which pairs may attend: one predicate over indices, read in three ways.
 
-A pattern answers `allowed(batch, head, query, key)` for index tensors of any shapes that broadcast. From that one answer
-come a dense matrix (reference, pictures), a FlexAttention block mask (sparse and fast) and, where a fused kernel has a
-flag for it, that flag. Patterns compose with `&` and `|`; a new one is one small class.
+A pattern answers `allowed(batch, head, query, key)` for index tensors of any shapes that broadcast. From that one
+answer come a dense matrix (reference, pictures), a FlexAttention block mask (sparse and fast) and, where a fused kernel
+has a flag for it, that flag. Patterns compose with `&` and `|`; a new one is one small class.
 
-Every pattern here lets each query see at least one key, so that softmax has something to spread over; the exception is
-the strict reading of causal, whose first query sees nothing and then receives zero (`may_blind`).
+A query that sees no key receives zero. Most patterns let each query see itself at least, alone and composed; those that
+do not (strict causal; global and random without a window) say so by `may_blind`.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from typing_extensions import override
 
 from regard.errors import ConfigError
 
@@ -32,7 +33,10 @@ class Flags:
         """Both at once, where a kernel takes both."""
         if self.documents is not None and other.documents is not None:
             return None
-        return Flags(self.causal or other.causal, self.documents or other.documents)
+        causal, documents = self.causal or other.causal, self.documents or other.documents
+        if causal and documents is not None and documents.query_document is not documents.key_document:
+            return None  # two rows that are packed differently share no order of places
+        return Flags(causal, documents)
 
 
 class Pattern:
@@ -71,7 +75,7 @@ class Pattern:
     ) -> BlockMask:
         """The pattern as FlexAttention wants it: blocks that are empty are never computed."""
         return create_block_mask(
-            self.allowed,
+            lambda row, head, query, key: self.allowed(row, head, query, key),  # torch counts arguments, `self` too
             batch if self.per_batch else None,
             heads if self.per_head else None,
             queries,
@@ -101,10 +105,12 @@ class And(Pattern):
     def __post_init__(self) -> None:
         _inherit(self)
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return self.one.allowed(batch, head, query, key) & self.other.allowed(batch, head, query, key)
 
-    def flags(self) -> Flags | None:  # noqa: D102
+    @override
+    def flags(self) -> Flags | None:
         one, other = self.one.flags(), self.other.flags()
         return one.merge(other) if one and other else None
 
@@ -119,13 +125,17 @@ class Or(Pattern):
     def __post_init__(self) -> None:
         _inherit(self)
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return self.one.allowed(batch, head, query, key) | self.other.allowed(batch, head, query, key)
 
 
 def _inherit(whole: Any) -> None:  # noqa: ANN401
-    for trait in ("per_batch", "per_head", "may_blind"):
+    for trait in ("per_batch", "per_head"):
         object.__setattr__(whole, trait, getattr(whole.one, trait) or getattr(whole.other, trait))
+    either = isinstance(whole, Or)  # seeing by one of two is enough
+    blinds = (whole.one.may_blind, whole.other.may_blind)
+    object.__setattr__(whole, "may_blind", all(blinds) if either else any(blinds))
     object.__setattr__(whole, "by_distance", whole.one.by_distance and whole.other.by_distance)
 
 
@@ -137,13 +147,16 @@ class Causal(Pattern):
     by_distance = True
 
     @property
-    def may_blind(self) -> bool:  # type: ignore[override]  # noqa: D102
+    @override
+    def may_blind(self) -> bool:  # type: ignore[override]
         return self.strict
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return key < query if self.strict else key <= query
 
-    def flags(self) -> Flags | None:  # noqa: D102
+    @override
+    def flags(self) -> Flags | None:
         return None if self.strict else Flags(causal=True)
 
 
@@ -159,14 +172,18 @@ class Padding(Pattern):
     queries: Int[Tensor, " batch"] | None = None
     per_batch = True
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         real_key = key < self.keys[batch]
         return real_key if self.queries is None else real_key == (query < self.queries[batch])
 
 
 @dataclass(frozen=True, eq=False)
 class Documents(Pattern):
-    """Packed rows: a token sees only tokens of the sequence with its own number."""
+    """Packed rows: a token sees only tokens of the sequence with its own number.
+
+    Padding (-1) sees everything, so that no query is left without a key where the other side has no padding.
+    """
 
     query_document: Int[Tensor, "batch query"]
     key_document: Int[Tensor, "batch key"]
@@ -176,10 +193,13 @@ class Documents(Pattern):
     longest_key: int
     per_batch = True
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
-        return self.query_document[batch, query] == self.key_document[batch, key]
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        document = self.query_document[batch, query]
+        return (document == self.key_document[batch, key]) | (document < 0)
 
-    def flags(self) -> Flags | None:  # noqa: D102
+    @override
+    def flags(self) -> Flags | None:
         one_row = len(self.query_document) == 1
         return Flags(documents=self) if one_row else None
 
@@ -196,10 +216,12 @@ class Window(Pattern):
             raise ConfigError("window", f"expected reach ≥ 0 and block ≥ 1, got {self.reach} and {self.block}")
 
     @property
-    def by_distance(self) -> bool:  # type: ignore[override]  # noqa: D102
+    @override
+    def by_distance(self) -> bool:  # type: ignore[override]
         return self.block == 1
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (query // self.block - key // self.block).abs() <= self.reach
 
 
@@ -208,8 +230,10 @@ class Global(Pattern):
     """The first `count` tokens see everything and everything sees them."""
 
     count: int
+    may_blind = True
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (query < self.count) | (key < self.count)
 
 
@@ -221,6 +245,7 @@ class Random(Pattern):
     """
 
     per_head = True
+    may_blind = True
 
     def __init__(
         self, count: int, block: int, heads: int, length: int, seed: int = 0, device: torch.device | str = "cpu"
@@ -228,7 +253,8 @@ class Random(Pattern):
         self.count, self.block = count, block
         self.table = _random_links(count, heads, -(-length // block), seed).to(device)
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         query, key = query // self.block, key // self.block
         later, earlier = torch.maximum(query, key), torch.minimum(query, key)
         links = [self.table[head, later, draw] == earlier for draw in range(self.count)]
@@ -256,18 +282,22 @@ class Placed(Pattern):
     keys: Int[Tensor, "#batch key"]
 
     @property
-    def per_batch(self) -> bool:  # type: ignore[override]  # noqa: D102
+    @override
+    def per_batch(self) -> bool:  # type: ignore[override]
         return self.inner.per_batch or len(self.queries) > 1 or len(self.keys) > 1
 
     @property
-    def per_head(self) -> bool:  # type: ignore[override]  # noqa: D102
+    @override
+    def per_head(self) -> bool:  # type: ignore[override]
         return self.inner.per_head
 
     @property
-    def may_blind(self) -> bool:  # type: ignore[override]  # noqa: D102
+    @override
+    def may_blind(self) -> bool:  # type: ignore[override]
         return self.inner.may_blind
 
-    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: D102
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         row_q = batch if len(self.queries) > 1 else torch.zeros_like(batch)
         row_k = batch if len(self.keys) > 1 else torch.zeros_like(batch)
         return self.inner.allowed(batch, head, self.queries[row_q, query], self.keys[row_k, key])

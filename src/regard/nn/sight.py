@@ -1,4 +1,4 @@
-"""What the queries of one forward pass may see: the pattern, and where both sides stand. Made once, used by all layers."""
+"""What the queries of one forward pass may see: the pattern, and where both sides stand. Made once for all layers."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -77,6 +77,7 @@ SUITING = {
     "food": qualities("fresh cold hot tasty"),
     "drink": qualities("cold hot fresh sweet"),
     "thing": _THING,
+    "text": qualities("old new long beautiful sad"),
     "clothing": qualities("old new warm beautiful expensive cheap red blue green black white"),
     "container": qualities("old new big small heavy red blue green full"),
     "vehicle": qualities("old new big small fast slow expensive red blue"),

@@ -1,8 +1,8 @@
 """A clause in both languages: one meaning, the word order of each.
 
-English keeps subject, verb, objects in order. German orders by the kind of clause: the finite verb second in a statement
-('Heute kauft Anna das Buch'), first in a question ('Kauft Anna das Buch?'), last in a subordinate clause ('weil Anna das
-Buch kauft'); the rest of the verb closes the clause.
+English keeps subject, verb and objects in this order. German orders by the kind of clause: the finite verb is second in
+a statement ('Heute kauft Anna das Buch'), first in a question ('Kauft Anna das Buch?'), last in a subordinate clause
+('weil Anna das Buch kauft'); the rest of the verb closes the clause.
 """
 
 from dataclasses import dataclass
@@ -103,14 +103,13 @@ class Clause:
         accusative, no = self.accusative, "nicht" if self.negated else ""
         if self.negated and isinstance(accusative, NounPhrase) and accusative.determiner.indefinite:
             accusative, no = accusative.denied(), ""
-        time = self.time.german if self.time and with_time else ""
-        dative = self.dative.german("dative") if self.dative else ""
-        objects = _join(dative, accusative.german("accusative") if accusative else "")
-        reflexive = self.subject.reflexive if self.verb.german.reflexive else ""
-        complement = self.complement.german if self.complement else ""
-        if isinstance(self.dative, Pronoun) or isinstance(accusative, Pronoun):
-            return _join(reflexive, objects, time, no, complement)
-        return _join(reflexive, time, objects, no, complement)
+        words = [self.subject.reflexive if self.verb.german.reflexive else ""]
+        late = [self.time.german if self.time and with_time else ""]
+        if self.dative:
+            (words if isinstance(self.dative, Pronoun) else late).append(self.dative.german("dative"))
+        if accusative:
+            (words if isinstance(accusative, Pronoun) else late).append(accusative.german("accusative"))
+        return _join(*words, *late, no, self.complement.german if self.complement else "")
 
 
 def _join(*parts: str) -> str:

@@ -57,6 +57,7 @@ OUR = Determiner("our", "unser", A_ENDINGS, "mixed")
 HIS = Determiner("his", "sein", A_ENDINGS, "mixed")
 HER = Determiner("her", "ihr", A_ENDINGS, "mixed")
 THEIR = Determiner("their", "ihr", A_ENDINGS, "mixed")
+POSSESSIVES = (MY, OUR, HIS, HER, THEIR)
 
 
 def counting(english: str, german: str) -> Determiner:

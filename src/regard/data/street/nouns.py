@@ -85,7 +85,6 @@ mirror = der Spiegel Spiegel
 table = der Tisch Tische
 carpet = der Teppich Teppiche
 chair = der Stuhl Stühle
-letter = der Brief Briefe
 lamp = die Lampe Lampen
 guitar = die Gitarre Gitarren
 vase = die Vase Vasen
@@ -95,6 +94,9 @@ bicycle = das Fahrrad Fahrräder
 pillow = das Kissen Kissen
 book = das Buch Bücher
 radio/radios = das Radio Radios
+
+[text]
+letter = der Brief Briefe
 song = das Lied Lieder
 
 [clothing]

@@ -202,7 +202,6 @@ JOINED = {
     ("in", "dem"): "im",
     ("in", "das"): "ins",
     ("an", "dem"): "am",
-    ("an", "das"): "ans",
     ("zu", "dem"): "zum",
     ("zu", "der"): "zur",
     ("von", "dem"): "vom",

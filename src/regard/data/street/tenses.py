@@ -164,3 +164,6 @@ SHOULD = Modal("should", _alike("sollte", "sollten"))
 WANT = ModalWithTo(PRESENT, VERBS["wollen"])
 WANTED = ModalWithTo(PAST, VERBS["wollen"])
 HAD_TO = ModalWithTo(PAST, VERBS["müssen"])
+
+MODALS: tuple[Tense, ...] = (CAN, COULD, MUST, MAY, SHOULD, WANT, WANTED, HAD_TO, FUTURE)
+NARRATIVE: tuple[Tense, ...] = (PRESENT, PAST)

@@ -46,6 +46,8 @@ play played played = spielen spielt spielte gespielt
 laugh laughed laughed = lachen lacht lachte gelacht
 dance danced danced = tanzen tanzt tanzte getanzt
 wait waited waited = warten wartet wartete gewartet
+dream dreamed dreamed = träumen träumt träumte geträumt
+think thought thought = denken denkt dachte gedacht
 live lived lived = wohnen wohnt wohnte gewohnt
 sit sat sat = sitzen sitzt saß gesessen
 stand stood stood = stehen steht stand gestanden
@@ -78,7 +80,7 @@ fall+asleep fell fallen = ein-schlafen schläft schlief geschlafen sein
 come+back came come = zurück-kommen kommt kam gekommen sein
 
 remember remembered remembered = sich erinnern erinnert erinnerte erinnert
-look+forward+to looked looked = sich freuen freut freute gefreut
+look+forward looked looked = sich freuen freut freute gefreut
 fear feared feared = sich fürchten fürchtet fürchtete gefürchtet
 rest rested rested = sich aus-ruhen ruht ruhte geruht
 hurry hurried hurried = sich beeilen beeilt beeilte beeilt

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from pydantic import PositiveInt
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.errors import ConfigError
 from regard.nn.position.base import Position, PositionBase
@@ -18,7 +19,8 @@ class NoPositionConfig(PositionBase):
 
     kind: Literal["none"] = "none"
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> Position:  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> Position:
         return Position()
 
 
@@ -30,14 +32,17 @@ class AbsoluteConfig(PositionBase):
     layers: Literal["first", "every"] = "first"
     """At the input of the first layer only, or of every layer."""
 
-    def num_params(self, *, width: int, heads: int, head_width: int) -> int:  # noqa: D102
+    @override
+    def num_params(self, *, width: int, heads: int, head_width: int) -> int:
         return 2 * width * width if self.combine == "concat" else 0
 
-    def input_flops(self, *, width: int, tokens: int) -> int:  # noqa: D102
-        return 2 * tokens * 2 * width * width if self.combine == "concat" else 0
+    @override
+    def input_flops(self, *, width: int, batch: int, time: int) -> int:
+        return 2 * batch * time * 2 * width * width if self.combine == "concat" else 0
 
     @property
-    def every_layer(self) -> bool:  # noqa: D102
+    @override
+    def every_layer(self) -> bool:
         return self.layers == "every"
 
 
@@ -69,7 +74,8 @@ class SinusoidalConfig(AbsoluteConfig):
     interleaved: bool = True
     """Sine and cosine by turns, as the formula says; off: all sines first, as some implementations do."""
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Sinusoidal":  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Sinusoidal":
         return Sinusoidal(width, base=self.base, interleaved=self.interleaved, combine=self.combine)
 
 
@@ -105,14 +111,17 @@ class LearnedConfig(AbsoluteConfig):
     length: PositiveInt = 512
     """Size of the table; longer sequences are refused."""
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Learned":  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Learned":
         return Learned(width, self.length, combine=self.combine)
 
-    def num_params(self, *, width: int, heads: int, head_width: int) -> int:  # noqa: D102
+    @override
+    def num_params(self, *, width: int, heads: int, head_width: int) -> int:
         return self.length * width + super().num_params(width=width, heads=heads, head_width=head_width)
 
     @property
-    def longest(self) -> int | None:  # noqa: D102
+    @override
+    def longest(self) -> int | None:
         return self.length
 
 

@@ -1,4 +1,4 @@
-"""The contract of all position kinds: three places where one may act, each doing nothing unless a kind says otherwise."""
+"""The contract of all position kinds: three places to act in, each doing nothing unless a kind says otherwise."""
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -52,7 +52,7 @@ class PositionBase(Config):
         """Matrix-product FLOPs of one attention layer that are due to this kind."""
         return 0
 
-    def input_flops(self, *, width: int, tokens: int) -> int:
+    def input_flops(self, *, width: int, batch: int, time: int) -> int:
         """Matrix-product FLOPs of one application to the inputs."""
         return 0
 

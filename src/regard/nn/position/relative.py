@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from pydantic import PositiveInt
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.nn.position.base import Position, PositionBase
 from regard.nn.position.bias import Bias, Rule
@@ -41,17 +42,21 @@ class RelativeConfig(PositionBase):
     shared: bool = False
     """One table for all layers instead of one for each."""
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Relative":  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Relative":
         return Relative(head_width, self.clip, self.values)
 
-    def num_params(self, *, width: int, heads: int, head_width: int) -> int:  # noqa: D102
+    @override
+    def num_params(self, *, width: int, heads: int, head_width: int) -> int:
         return (2 * self.clip + 1) * head_width * (1 + self.values)
 
-    def flops(self, *, width: int, heads: int, head_width: int, batch: int, queries: int, keys: int) -> int:  # noqa: D102
+    @override
+    def flops(self, *, width: int, heads: int, head_width: int, batch: int, queries: int, keys: int) -> int:
         return 2 * batch * heads * queries * (2 * self.clip + 1) * head_width * (1 + self.values)
 
     @property
-    def per_layer(self) -> bool:  # noqa: D102
+    @override
+    def per_layer(self) -> bool:
         return not self.shared
 
 
@@ -94,7 +99,8 @@ class Relative(Position):
         return on_distance @ self.value_table.to(weights.dtype)
 
     @property
-    def needs_weights(self) -> bool:  # noqa: D102
+    @override
+    def needs_weights(self) -> bool:
         return self.value_table is not None
 
 
@@ -109,14 +115,17 @@ class T5Config(PositionBase):
     shared: bool = True
     """One table for all layers, as in T5, instead of one for each."""
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "T5Bias":  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "T5Bias":
         return T5Bias(heads, self.buckets, self.farthest, both_sides=not causal)
 
-    def num_params(self, *, width: int, heads: int, head_width: int) -> int:  # noqa: D102
+    @override
+    def num_params(self, *, width: int, heads: int, head_width: int) -> int:
         return self.buckets * heads
 
     @property
-    def per_layer(self) -> bool:  # noqa: D102
+    @override
+    def per_layer(self) -> bool:
         return not self.shared
 
 
@@ -152,7 +161,8 @@ class AlibiConfig(PositionBase):
 
     kind: Literal["alibi"] = "alibi"
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Alibi":  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Alibi":
         return Alibi(heads)
 
 
@@ -161,6 +171,7 @@ class Alibi(Position):
 
     def __init__(self, heads: int) -> None:
         super().__init__()
+        self.slopes: Tensor
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def bias(self, query: Float[Tensor, "batch heads query head_width"], sight: Sight) -> Bias:

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys turn by an angle that grows with their place, so their product knows the distance."""
+"""Rotary positions: queries and keys turn by an angle that grows with their place; their product knows the distance."""
 
 from typing import Literal
 
@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from pydantic import PositiveFloat
 from torch import Tensor
+from typing_extensions import override
 
 from regard.errors import ConfigError
 from regard.nn.position.base import Position, PositionBase
@@ -22,7 +23,8 @@ class RotaryConfig(PositionBase):
     share: float = 1.0
     """Fraction of each head's width that turns."""
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Rotary":  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Rotary":
         return Rotary(head_width, self.theta, self.interleaved, self.share)
 
 

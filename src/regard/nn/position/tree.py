@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
+from typing_extensions import override
 
 from regard.config import refuse
 from regard.errors import ConfigError
@@ -33,21 +34,27 @@ class TreeConfig(PositionBase):
             raise refuse("depth", "depth and distance are both off, so the tree would not be used; switch one on")
         return self
 
-    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "TreePosition":  # noqa: D102
+    @override
+    def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "TreePosition":
         return TreePosition(width, head_width, self.depth, self.distance, self.clip)
 
-    def num_params(self, *, width: int, heads: int, head_width: int) -> int:  # noqa: D102
+    @override
+    def num_params(self, *, width: int, heads: int, head_width: int) -> int:
         tables = 2 * (2 * self.clip + 1) * head_width if self.distance else 0
         return tables + (2 * width * width if self.depth else 0)
 
-    def flops(self, *, width: int, heads: int, head_width: int, batch: int, queries: int, keys: int) -> int:  # noqa: D102
+    @override
+    def flops(self, *, width: int, heads: int, head_width: int, batch: int, queries: int, keys: int) -> int:
         return 4 * batch * heads * queries * (2 * self.clip + 1) * head_width if self.distance else 0
 
-    def input_flops(self, *, width: int, tokens: int) -> int:  # noqa: D102
-        return 4 * tokens * width * width if self.depth else 0
+    @override
+    def input_flops(self, *, width: int, batch: int, time: int) -> int:
+        shared_ancestors = 2 * batch * time**3
+        return shared_ancestors + (2 * (1 + batch) * time * width * width if self.depth else 0)
 
     @property
-    def needs_tree(self) -> bool:  # noqa: D102
+    @override
+    def needs_tree(self) -> bool:
         return True
 
 
@@ -84,14 +91,16 @@ class TreePosition(Position):
         return self.pairs.values(weights, sight) if self.pairs else None
 
     @property
-    def needs_weights(self) -> bool:  # noqa: D102
+    @override
+    def needs_weights(self) -> bool:
         return self.pairs is not None
 
 
 class TreePairs(Relative):
     """Shaw's tables looked up by distance in the tree instead of distance in the sentence."""
 
-    def column(self, sight: Sight) -> tuple[Rule, bool]:  # noqa: D102
+    @override
+    def column(self, sight: Sight) -> tuple[Rule, bool]:
         signed = tree_of(sight)[1].clamp(-self.clip, self.clip) + self.clip
         return lambda b, q, k: signed[b, q, k], True
 

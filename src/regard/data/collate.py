@@ -1,6 +1,6 @@
 """Sequences of unequal length in two arrays, and the two grids a model takes them in: padded or packed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Self
@@ -69,8 +69,3 @@ def take(
     total = int(ends[-1]) if len(ends) else 0
     places = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
     return Ragged(tokens[places], lengths.astype(np.int64))
-
-
-def join(rows: Iterable[Sequence[int]]) -> Ragged:
-    """The sequences of any iterable."""
-    return Ragged.of(list(rows))

@@ -1,0 +1,41 @@
+"""The command line: verbs only. What needs torch is imported inside the verbs, so that help comes at once."""
+
+import sys
+
+import typer
+
+from regard.cli.config import config
+from regard.cli.demo import demo
+from regard.errors import RegardError
+
+app = typer.Typer(
+    name="regard",
+    help="Train a Transformer on your own data, see which of its parts matter, look inside it, ship it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(config)
+app.command()(demo)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Show the version and leave.")) -> None:
+    if version:
+        from regard import __version__
+
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Runs the command line; a user's mistake is one sentence and exit code 2, never a traceback."""
+    try:
+        app()
+    except RegardError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader of our output has left, as `| head` does
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,43 @@
+"""`regard config`: every setting, its default, its help; is this recipe valid?"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.config import Setting
+
+
+def config(
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings on top.")] = None,
+    explain: Annotated[str | None, typer.Option(help="A setting, such as model.position: what it is and takes.")] = None,
+    check: Annotated[Path | None, typer.Option(help="A recipe to check; prints it with every setting resolved.")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="JSON Schema of recipes, for editors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Every setting of a recipe: its default and its help; or check a recipe."""
+    from regard.config import dump_toml, json_schema
+    from regard.config import explain as rows_of
+    from regard.run import Recipe, read_recipe
+
+    if schema:
+        print(json.dumps(json_schema(Recipe), indent=2, ensure_ascii=False))
+    elif check is not None or overrides:
+        tree = read_recipe(check, overrides or []).tree()
+        print(json.dumps(tree, indent=2, ensure_ascii=False) if as_json else dump_toml(tree), end="")
+    else:
+        settings = rows_of(Recipe, explain or "")
+        if as_json:
+            print(json.dumps([vars(setting) for setting in settings], indent=2, ensure_ascii=False))
+        else:
+            _show(settings)
+
+
+def _show(settings: "list[Setting]") -> None:
+    """One setting a paragraph: path, default and type on one line, help below."""
+    for setting in settings:
+        print(f"{setting.path} = {setting.default}" + (f"    ({setting.type})" if setting.type else ""))
+        if setting.help:
+            print(f"    {setting.help}")

@@ -1,0 +1,139 @@
+"""From a store to the arrays of a training step: settings, the plan, the tokens of a batch.
+
+batches = BucketedConfig().build(store, tokens_per_batch=4096, seed=1)
+for step in range(batches.num_batches(epoch)):
+    batch = batches.batch(epoch, step)          # or batch(epoch, step, rank, world): one process's part of it
+    batch.fields["source"].tokens               # int64 [rows, time]
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from jaxtyping import Int64
+from pydantic import Field
+
+from regard.config import BARE_KIND, BY_KIND, Config
+from regard.data.collate import Packed, Padded, Ragged, pack, pad, take
+from regard.data.plan import BucketedPlan, PackedPlan, Plan, shard
+from regard.data.store import Store
+from regard.data.stream import Order, StreamPlan
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What one training step takes: each field's tokens, the labels, and which examples they come from."""
+
+    fields: dict[str, Padded | Packed]
+    labels: dict[str, Int64[np.ndarray, " rows"]]
+    examples: Int64[np.ndarray, " rows"]
+    """Numbers of the examples in the store; in a stream, where each row begins."""
+
+
+class Batches(ABC):
+    """The batches of every epoch, each a pure function of (seed, epoch, step)."""
+
+    @abstractmethod
+    def num_batches(self, epoch: int) -> int:
+        """How many batches an epoch has."""
+
+    @abstractmethod
+    def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """A batch, or the part of it that process `rank` of `world` takes; a part may have no rows."""
+
+
+class BucketedConfig(Config):
+    """Examples of similar length share a batch: shuffled pools are sorted by length, then the batches are shuffled.
+
+    The budget counts rows times the longest sequence, padding included, of the source or the target, whichever is more.
+    """
+
+    kind: Literal["bucketed"] = "bucketed"
+    pool: int = Field(50, ge=1)
+    """Batches' worth of examples that are sorted together: more means less padding and less chance."""
+
+    def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
+        """The batches of a store."""
+        plan = BucketedPlan(store.lengths, tokens_per_batch=tokens_per_batch, seed=seed, pool=self.pool)
+        return ExampleBatches(store, plan, pad, seed=seed)
+
+
+class PackedConfig(Config):
+    """Examples stand one after another in one row without padding; attention keeps them apart by their lengths.
+
+    The budget counts the tokens of the source or the target, whichever is more.
+    """
+
+    kind: Literal["packed"] = "packed"
+    window: int = Field(8, ge=1)
+    """Batches that are open at a time while an example looks for one with room: more are fuller, and slower to plan."""
+
+    def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
+        """The batches of a store."""
+        plan = PackedPlan(store.lengths, tokens_per_batch=tokens_per_batch, seed=seed, window=self.window)
+        return ExampleBatches(store, plan, pack, seed=seed)
+
+
+class ExampleBatches(Batches):
+    """Batches of whole examples, padded or packed as `lay` does it."""
+
+    def __init__(self, store: Store, plan: Plan, lay: Callable[[Ragged], Padded | Packed], *, seed: int = 0) -> None:
+        self.store, self.plan, self.lay, self.seed = store, plan, lay, seed
+        self._tokens = np.sum(list(store.lengths.values()), axis=0)
+
+    def num_batches(self, epoch: int) -> int:
+        """How many batches an epoch has; it may differ a little from epoch to epoch."""
+        return self.plan.num_batches(epoch)
+
+    def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """A batch, or the part of it that process `rank` of `world` takes."""
+        examples = self.plan.examples(epoch, step)
+        examples = examples[shard(self._tokens[examples], rank, world)]
+        ragged = {name: self.store.gather(name, examples, seed=self.seed, epoch=epoch) for name in self.store.fields}
+        labels = {name: values[examples] for name, values in self.store.labels.items()}
+        return Batch({name: self.lay(rows) for name, rows in ragged.items()}, labels, examples)
+
+
+class StreamConfig(Config):
+    """One long text in rows of equal length, for language models; examples run on into one another.
+
+    The budget counts predicted tokens: rows times `context`.
+    """
+
+    kind: Literal["stream"] = "stream"
+    context: int = Field(256, ge=1)
+    """Tokens that a row predicts, each from those before it in the row."""
+    order: Order = "random"
+    """Where rows begin: anywhere (random), or at cuts end to end, in another order each epoch (shuffled) or not."""
+    field: str = "text"
+    """The field of the examples that holds the text."""
+
+    def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
+        """The batches of a store."""
+        tokens = len(store.stream(self.field))
+        plan = StreamPlan(tokens, context=self.context, tokens_per_batch=tokens_per_batch, seed=seed, order=self.order)
+        return StreamBatches(store, plan, field=self.field)
+
+
+class StreamBatches(Batches):
+    """Batches of rows from one long stream; a row has `context + 1` tokens, so inputs and answers overlap."""
+
+    def __init__(self, store: Store, plan: StreamPlan, *, field: str = "text") -> None:
+        self.plan, self.field = plan, field
+        self._stream = store.stream(field)
+
+    def num_batches(self, epoch: int) -> int:
+        """How many batches an epoch has."""
+        return self.plan.num_batches(epoch)
+
+    def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """A batch, or the part of it that process `rank` of `world` takes."""
+        starts = self.plan.starts(epoch, step)
+        starts = starts[shard(self.plan.lengths(starts) - 1, rank, world)]
+        rows = take(self._stream, starts, self.plan.lengths(starts))
+        return Batch({self.field: pad(rows)}, {}, starts)
+
+
+BatchingConfig = Annotated[BucketedConfig | PackedConfig | StreamConfig, BY_KIND, BARE_KIND]

@@ -1,0 +1,83 @@
+"""The text fields of an example: which tokenizer reads each, what stands around it, how long it may be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.data.special import BOS, EOS
+from regard.data.subword_sampling import Sampler
+from regard.data.tokenizer import Tokenizer
+from regard.errors import ConfigError
+
+DRAWS = 8
+"""How often a cut that is too long is drawn anew before the tokenizer's own cut is taken."""
+
+
+@dataclass(frozen=True)
+class TextField:
+    """A text of each example, and how it becomes tokens."""
+
+    tokenizer: Tokenizer
+    sampler: Sampler | None = None
+    """Cuts the text differently in each epoch; the store then keeps the text and encodes while training."""
+    begin: bool = False
+    """Put `<bos>` before the text."""
+    end: bool = True
+    """Put `<eos>` after the text."""
+    max_length: int | None = None
+    """Tokens an example may have here, `<bos>` and `<eos>` included; None: any number."""
+    overlong: Literal["skip", "cut"] = "skip"
+    """What happens to a longer one: the whole example is left out, or its text is cut at the end. Both are counted."""
+
+    def __post_init__(self) -> None:
+        if self.max_length is not None and self.max_length <= self.begin + self.end:
+            raise ConfigError("max_length", f"expected room for at least one token of text, got {self.max_length}")
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides which tokens a text becomes, as plain values."""
+        return {
+            "tokenizer": self.tokenizer.identity,
+            "sampler": self.sampler and self.sampler.settings,
+            "begin": self.begin,
+            "end": self.end,
+            "max_length": self.max_length,
+            "overlong": self.overlong,
+        }
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text, at whatever length."""
+        return [self._surround(ids) for ids in self.tokenizer.encode_batch(texts)]
+
+    def is_overlong(self, tokens: Sequence[int]) -> bool:
+        """Whether a text has more tokens than it may have."""
+        return self.max_length is not None and len(tokens) > self.max_length
+
+    def shorten(self, tokens: list[int]) -> list[int]:
+        """The tokens, cut at the end where there are too many and that is how it is set; `<eos>` stays the last."""
+        if self.max_length is None or len(tokens) <= self.max_length or self.overlong == "skip":
+            return tokens
+        return tokens[: self.max_length - self.end] + [EOS] * self.end
+
+    def draw(self, text: str, key: str, room: int) -> list[int]:
+        """A random cut of at most `room` tokens: a pure function of text and key.
+
+        Cuts longer than the room are drawn anew; after `DRAWS` vain draws the tokenizer's own cut is taken.
+        """
+        for attempt in range(DRAWS):
+            tokens = self._sample(text, f"{key} {attempt}")
+            if len(tokens) <= room:
+                return tokens
+        return self.shorten(self._surround(self.tokenizer.encode(text)))
+
+    def room(self, text: str, tokens: Sequence[int]) -> int:
+        """Places to plan for random cuts of a text: a tenth more than its own cut and two trial cuts need."""
+        trials = [len(self._sample(text, f"room {trial}")) for trial in range(2)]
+        most = -(-11 * max(len(tokens), *trials) // 10) + 1
+        return most if self.max_length is None else min(most, self.max_length)
+
+    def _sample(self, text: str, key: str) -> list[int]:
+        assert self.sampler is not None
+        return self.shorten(self._surround(self.sampler.sample(text, key)))
+
+    def _surround(self, ids: list[int]) -> list[int]:
+        return [BOS] * self.begin + ids + [EOS] * self.end

@@ -1,0 +1,157 @@
+"""Examples encoded once, kept in files that are mapped into memory, and found again by what they were made from.
+
+    fields = {"source": TextField(tokenizer), "target": TextField(tokenizer, max_length=256)}
+    store = open_store(rows, fields, cache=Path("cache"), files=[Path("train.en"), Path("train.de")])
+    store.gather("source", np.array([3, 1, 2]))     # the tokens of three examples
+
+The folder of a store is named by a SHA-256 over the contents of the files, the tokenizers and all settings; as long as
+these are the same, the store is used again. It holds raw arrays and one JSON file with their sizes and checksums:
+
+    store.json      source.offsets  source.tokens      label.labels
+    or, where text is cut differently in each epoch:   source.offsets  source.text  source.rooms
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Int64, Integer
+
+from regard.data.collate import Ragged, take
+from regard.data.fields import TextField
+from regard.data.store_writing import DESCRIPTION, FORMAT, Row, write_store
+from regard.errors import ConfigError, DataError
+
+DTYPES = ("uint8", "uint16", "uint32", "int64")
+
+
+def open_store(
+    rows: Callable[[], Iterable[Row]],
+    fields: Mapping[str, TextField],
+    labels: Sequence[str] = (),
+    *,
+    cache: Path,
+    files: Sequence[Path] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> "Store":
+    """The store of the rows: the one in the cache if it was made from the same, otherwise a new one.
+
+    `files` are what `rows` reads, and `settings` (plain values) how it reads them: together they are all that the rows
+    depend on. What a length limit left out or cut is in `skipped` and `cut` of the store, for the caller to say.
+    """
+    key = content_key(fields, labels, files, settings or {})
+    folder = cache / key
+    if not (folder / DESCRIPTION).exists():
+        write_store(folder, rows(), fields, labels, key)
+    return Store(folder, fields, key)
+
+
+def content_key(
+    fields: Mapping[str, TextField], labels: Sequence[str], files: Sequence[Path], settings: Mapping[str, Any]
+) -> str:
+    """SHA-256 of everything that decides what a store holds."""
+    parts = {
+        "format": FORMAT,
+        "fields": {name: field.settings() for name, field in fields.items()},
+        "labels": list(labels),
+        "files": [file_sha256(file) for file in files],
+        "settings": settings,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def file_sha256(file: Path) -> str:
+    """SHA-256 of a file's contents."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(file, f"cannot be read ({error.strerror})") from None
+
+
+class Store:
+    """Encoded examples: `lengths` to plan batches with, `gather` for their tokens, `labels`, and what was left out."""
+
+    def __init__(self, folder: Path, fields: Mapping[str, TextField], key: str) -> None:
+        self.folder = folder
+        self.fields = dict(fields)
+        description = _read_description(folder, key)
+        self._files: dict[str, dict[str, Any]] = description["files"]
+        self._count: int = description["examples"]
+        self.skipped: dict[str, int] = description["skipped"]
+        """How many examples were left out, by reason."""
+        self.cut: dict[str, int] = description["cut"]
+        """How many texts were cut at the end, by reason."""
+        self._arrays = {name: self._map(name) for name in self._files}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def lengths(self) -> dict[str, Int64[np.ndarray, " examples"]]:
+        """Tokens of each example by field; where text is cut at random, the most tokens it can have."""
+        return {name: self._lengths(name) for name in self.fields}
+
+    @cached_property
+    def labels(self) -> dict[str, Int64[np.ndarray, " examples"]]:
+        """The labels of each example by field."""
+        return {name.removesuffix(".labels"): array for name, array in self._arrays.items() if name.endswith(".labels")}
+
+    def gather(self, field: str, examples: Int[np.ndarray, " examples"], *, seed: int = 0, epoch: int = 0) -> Ragged:
+        """The tokens of some examples; seed and epoch matter only where text is cut at random."""
+        offsets = self._arrays[f"{field}.offsets"]
+        starts, lengths = offsets[examples], offsets[examples + 1] - offsets[examples]
+        if self.fields[field].sampler is None:
+            return take(self._arrays[f"{field}.tokens"], starts, lengths)
+        data = take(self._arrays[f"{field}.text"], starts, lengths)
+        return self._draw(field, examples, data, f"{seed} {epoch} {field}")
+
+    def stream(self, field: str) -> Integer[np.ndarray, " tokens"]:
+        """All tokens of a field, example after example."""
+        if self.fields[field].sampler is not None:
+            raise ConfigError(
+                "tokenizer", "text that is cut at random in each epoch cannot be read as one fixed stream"
+            )
+        return self._arrays[f"{field}.tokens"]
+
+    def _draw(self, field: str, examples: Int[np.ndarray, " examples"], data: Ragged, key: str) -> Ragged:
+        ends = np.cumsum(data.lengths).tolist()
+        text = data.tokens.tobytes()
+        rooms = self._arrays[f"{field}.rooms"][examples].tolist()
+        spans = zip(examples.tolist(), [0, *ends[:-1]], ends, rooms, strict=True) if ends else ()
+        draw = self.fields[field].draw
+        return Ragged.of([draw(text[start:end].decode(), f"{key} {i}", room) for i, start, end, room in spans])
+
+    def _lengths(self, field: str) -> Int64[np.ndarray, " examples"]:
+        rooms = self._arrays.get(f"{field}.rooms")
+        return np.diff(self._arrays[f"{field}.offsets"]) if rooms is None else np.asarray(rooms)
+
+    def _map(self, name: str) -> np.ndarray:
+        """A file as an array; DataError where it is not the file that was written."""
+        file, described = self.folder / name, self._files[name]
+        dtype = np.dtype(described["dtype"]).newbyteorder("<")
+        if not file.is_file() or file.stat().st_size != described["count"] * dtype.itemsize:
+            raise _damaged(self.folder, f"{name} is missing or has the wrong size")
+        if file_sha256(file) != described["sha256"]:
+            raise _damaged(self.folder, f"the checksum of {name} is wrong")
+        return np.memmap(file, dtype, mode="r") if described["count"] else np.zeros(0, dtype)
+
+
+def _read_description(folder: Path, key: str) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        files = [(file["dtype"], file["count"], file["sha256"]) for file in found["files"].values()]
+        whole = (found["format"], found["key"]) == (FORMAT, key) and {"examples", "skipped", "cut"} <= found.keys()
+        if not whole or any(dtype not in DTYPES or type(count) is not int for dtype, count, _ in files):
+            raise _damaged(folder, f"{DESCRIPTION} describes another store")
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _damaged(folder, f"{DESCRIPTION} cannot be read") from None
+
+
+def _damaged(folder: Path, problem: str) -> DataError:
+    return DataError(folder, f"this store of encoded examples is damaged ({problem}); delete the folder and run again")

@@ -1,0 +1,169 @@
+"""Writing a store: examples are encoded a few hundred at a time, so memory does not grow with the data.
+
+A store is written into a folder aside and renamed when it is whole: what stands under its name is never half done.
+"""
+
+import errno
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Integer
+
+from regard.data.collate import Ragged
+from regard.data.fields import TextField
+from regard.errors import Failure
+
+FORMAT = 1
+DESCRIPTION = "store.json"
+ROWS_AT_ONCE = 1024
+CHARACTERS_AT_ONCE = 1_000_000
+
+Row = Mapping[str, str | int]
+"""An example: its texts and labels by the names of their fields."""
+
+
+def write_store(
+    folder: Path, rows: Iterable[Row], fields: Mapping[str, TextField], labels: Sequence[str], key: str
+) -> None:
+    """Encodes all rows into a new folder; one that another process wrote meanwhile is left as it is."""
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir(parents=True)
+        _write_files(aside, rows, fields, labels, key)
+        _put_in_place(aside, folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Failure(f"{folder.parent}: the disk is full; the store of encoded examples needs more room") from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _put_in_place(aside: Path, folder: Path) -> None:
+    try:
+        aside.rename(folder)
+    except OSError:
+        if not (folder / DESCRIPTION).exists():
+            raise
+
+
+def _write_files(
+    folder: Path, rows: Iterable[Row], fields: Mapping[str, TextField], labels: Sequence[str], key: str
+) -> None:
+    writers = {name: _FieldWriter(folder, name, field) for name, field in fields.items()}
+    label_files = {name: ArrayFile(folder / f"{name}.labels", np.int64) for name in labels}
+    examples, skipped, cut = 0, Counter[str](), Counter[str]()
+    for chunk in chunks(rows, tuple(fields)):
+        encoded = {name: field.encode([str(row[name]) for row in chunk]) for name, field in fields.items()}
+        kept = _count_overlong(encoded, fields, skipped, cut)
+        for name, writer in writers.items():
+            writer.write([str(chunk[i][name]) for i in kept], [encoded[name][i] for i in kept])
+        for name, file in label_files.items():
+            file.write(np.array([chunk[i][name] for i in kept], np.int64))
+        examples += len(kept)
+    files = [*label_files.values(), *(file for writer in writers.values() for file in writer.files)]
+    described = {file.path.name: file.finish() for file in files}
+    description = {"format": FORMAT, "key": key, "examples": examples, "skipped": skipped, "cut": cut}
+    (folder / DESCRIPTION).write_text(json.dumps({**description, "files": described}, indent=1), encoding="utf-8")
+    _flush_to_disk(folder / DESCRIPTION)
+
+
+def chunks(rows: Iterable[Row], texts: Sequence[str]) -> Iterator[list[Row]]:
+    """A few hundred rows at a time, fewer where their texts are long."""
+    chunk: list[Row] = []
+    characters = 0
+    for row in rows:
+        chunk.append(row)
+        characters += sum(len(str(row[name])) for name in texts)
+        if len(chunk) == ROWS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _count_overlong(
+    encoded: Mapping[str, list[list[int]]], fields: Mapping[str, TextField], skipped: Counter[str], cut: Counter[str]
+) -> list[int]:
+    """The rows to keep; one that is left out is counted under the first field that is too long."""
+    kept: list[int] = []
+    for i, row in enumerate(zip(*encoded.values(), strict=True)):
+        overlong = [name for name, tokens in zip(encoded, row, strict=True) if fields[name].is_overlong(tokens)]
+        to_skip = [name for name in overlong if fields[name].overlong == "skip"]
+        if to_skip:
+            skipped[_reason(to_skip[0], fields)] += 1
+        else:
+            cut.update(_reason(name, fields) for name in overlong)
+            kept.append(i)
+    return kept
+
+
+def _reason(name: str, fields: Mapping[str, TextField]) -> str:
+    return f"{name} longer than {fields[name].max_length} tokens"
+
+
+class ArrayFile:
+    """A raw file of numbers that grows, with its checksum."""
+
+    def __init__(self, path: Path, dtype: type[np.integer]) -> None:
+        self.path = path
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._hash = sha256()
+        self._count = 0
+        path.touch()
+
+    def write(self, numbers: Integer[np.ndarray, " numbers"]) -> None:
+        """Appends numbers."""
+        data = numbers.astype(self._dtype).tobytes()
+        with self.path.open("ab") as stream:
+            stream.write(data)
+        self._hash.update(data)
+        self._count += len(numbers)
+
+    def finish(self) -> dict[str, Any]:
+        """Makes sure that the file is on the disk; says what it holds."""
+        _flush_to_disk(self.path)
+        return {"dtype": self._dtype.name, "count": self._count, "sha256": self._hash.hexdigest()}
+
+
+def _flush_to_disk(file: Path) -> None:
+    with file.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
+class _FieldWriter:
+    """The files of one field: where each example begins, and its tokens, or its text and the room to plan for it."""
+
+    def __init__(self, folder: Path, name: str, field: TextField) -> None:
+        self._field = field
+        self._end = 0
+        self._offsets = ArrayFile(folder / f"{name}.offsets", np.int64)
+        self._offsets.write(np.zeros(1, np.int64))
+        token_type = np.uint16 if field.tokenizer.vocab_size <= 2**16 else np.uint32
+        self._tokens = None if field.sampler else ArrayFile(folder / f"{name}.tokens", token_type)
+        self._text = ArrayFile(folder / f"{name}.text", np.uint8) if field.sampler else None
+        self._rooms = ArrayFile(folder / f"{name}.rooms", np.int64) if field.sampler else None
+        self.files = [file for file in (self._offsets, self._tokens, self._text, self._rooms) if file]
+
+    def write(self, texts: Sequence[str], encoded: Sequence[list[int]]) -> None:
+        """Appends examples."""
+        shortened = [self._field.shorten(tokens) for tokens in encoded]
+        if self._tokens:
+            self._append(self._tokens, Ragged.of(shortened))
+        if self._text and self._rooms:
+            rooms = [self._field.room(text, tokens) for text, tokens in zip(texts, shortened, strict=True)]
+            self._rooms.write(np.array(rooms, np.int64))
+            self._append(self._text, Ragged.of([text.encode() for text in texts]))
+
+    def _append(self, file: ArrayFile, items: Ragged) -> None:
+        file.write(items.tokens)
+        self._offsets.write(self._end + np.cumsum(items.lengths))
+        self._end += int(items.lengths.sum())

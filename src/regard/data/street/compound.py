@@ -1,0 +1,176 @@
+"""Families of sentences of more than one clause: relative and subordinate clauses, infinitives, coordination."""
+
+from regard.data.street import cast
+from regard.data.street.adjectives import SUITING
+from regard.data.street.clauses import Clause, sentence
+from regard.data.street.draw import Draw
+from regard.data.street.phrases import Both, Nominal, NounPhrase, Phrase, WithRelative, relative_pronoun
+from regard.data.street.tenses import BE, PAST, PERFECT, PRESENT, Tense
+from regard.data.street.verbal import NARRATIVE, told
+from regard.data.street.verbs import VERBS
+from regard.data.street.words import Case, Verb
+
+REPORTING = tuple(VERBS[verb] for verb in ("sagen", "glauben", "wissen", "hoffen"))
+HELPING = (VERBS["helfen"], VERBS["danken"])
+DOINGS = cast.DOINGS + cast.SEPARABLE_DOINGS
+AIMS = cast.MAKING + cast.HANDLING + cast.SEPARABLE_DOINGS
+
+
+def relative(draw: Draw) -> Phrase:
+    """'The chef who went to the store ate the cake': the verb agrees with a subject far away."""
+    return draw.one((_who_acts, _who_acts, _to_whom_acts, _acted_on, _helped))(draw)
+
+
+def _who_acts(draw: Draw) -> Phrase:
+    """The head of the relative clause is the subject of both verbs."""
+    head, tense = cast.the(draw, cast.PEOPLE, plurals=0.4), draw.one(NARRATIVE)
+    subject = WithRelative(head, _acting(draw, head, tense))
+    if draw.chance(0.4):
+        return told(draw, Clause(subject, BE, tense, complement=_quality(draw, head)))
+    doing = draw.one(cast.DOINGS)
+    return told(draw, Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects)))
+
+
+def _to_whom_acts(draw: Draw) -> Phrase:
+    """The head is the object of the main verb: 'Anna knows the man who lives in Vienna'."""
+    head, tense = cast.the(draw, cast.PEOPLE, plurals=0.3), draw.one(NARRATIVE)
+    whom = WithRelative(head, _acting(draw, head, tense))
+    return told(draw, Clause(cast.person(draw), draw.one(cast.MEETING).verb, tense, accusative=whom))
+
+
+def _acting(draw: Draw, head: NounPhrase, tense: Tense) -> Phrase:
+    """A relative clause whose subject is the head: 'who went to the store'."""
+    subject = relative_pronoun(head)
+    if draw.chance(0.3):
+        clause = cast.motion(draw, subject, tense)
+    elif draw.chance(0.3):
+        city = draw.one(cast.CITIES)
+        clause = Clause(subject, VERBS["wohnen"], tense, complement=Phrase(f"in {city.english}", f"in {city.german}"))
+    else:
+        clause = _short_action(draw, subject, tense)
+    return Phrase(clause.english(), clause.german_final())
+
+
+def _acted_on(draw: Draw) -> Phrase:
+    """The head is the relative clause's object: 'The cake that the chef baked was sweet'."""
+    doing = draw.one(DOINGS)
+    return _undergoing(draw, cast.the(draw, doing.objects, plurals=0.3), doing.verb, "accusative")
+
+
+def _helped(draw: Draw) -> Phrase:
+    """The same in the dative: 'The woman whom the boy helped was old'."""
+    return _undergoing(draw, cast.the(draw, cast.PEOPLE, plurals=0.3), draw.one(HELPING), "dative")
+
+
+def _undergoing(draw: Draw, head: NounPhrase, verb: Verb, case: Case) -> Phrase:
+    pronoun = relative_pronoun(head)
+    clause = Clause(cast.somebody(draw, head), verb, PAST)
+    about = Phrase(f"{pronoun.english(case)} {clause.english()}", clause.german_final(pronoun.german(case)))
+    tense, quality = draw.one(NARRATIVE), _quality(draw, head)
+    return told(draw, Clause(WithRelative(head, about), BE, tense, complement=quality))
+
+
+def _quality(draw: Draw, head: NounPhrase) -> Phrase:
+    adjective = draw.one(SUITING[head.noun.kind])
+    return Phrase(adjective.english, adjective.german)
+
+
+def subordinate(draw: Draw) -> Phrase:
+    """'Anna says that Peter has bought the car': a conjunction sends the German verb to the end."""
+    return draw.one((_reported, _reported, _asked_whether, _because, _although, _while, _when))(draw)
+
+
+def _reported(draw: Draw) -> Phrase:
+    return _object_clause(draw, draw.one(REPORTING), Phrase("that", "dass"))
+
+
+def _asked_whether(draw: Draw) -> Phrase:
+    return _object_clause(draw, VERBS["fragen"], Phrase("whether", "ob"))
+
+
+def _object_clause(draw: Draw, verb: Verb, conjunction: Phrase) -> Phrase:
+    speaker = cast.person(draw)
+    content = _short_action(draw, cast.somebody(draw, speaker), draw.one((PRESENT, PAST, PERFECT)))
+    return _before_clause(Clause(speaker, verb, PRESENT), conjunction, content)
+
+
+def _because(draw: Draw) -> Phrase:
+    """A reason with 'he' or 'she', which unlike 'it' leave no doubt."""
+    name, tense = draw.one(cast.NAMES), draw.one(NARRATIVE)
+    main, reason = _short_action(draw, name, tense), _state(draw, name.pronoun, tense)
+    return _before_clause(main, Phrase("because", "weil"), reason)
+
+
+def _although(draw: Draw) -> Phrase:
+    name, tense = draw.one(cast.NAMES), draw.one(NARRATIVE)
+    main = _short_action(draw, name.pronoun, tense)
+    return _after_clause(Phrase("although", "obwohl"), _state(draw, name, tense), main)
+
+
+def _while(draw: Draw) -> Phrase:
+    aside, main = _two_actions(draw)
+    return _after_clause(Phrase("while", "während"), aside, main)
+
+
+def _when(draw: Draw) -> Phrase:
+    """'When' in the past is 'als'."""
+    tense, somebody = draw.one(NARRATIVE), cast.somebody(draw)
+    conjunction = Phrase("when", "als") if tense is PAST else Phrase("if", "wenn")
+    main = _short_action(draw, cast.somebody(draw, somebody), tense)
+    return _after_clause(conjunction, Clause(somebody, draw.one(cast.COMING_AND_GOING), tense), main)
+
+
+def _state(draw: Draw, who: Nominal, tense: Tense) -> Clause:
+    adjective = draw.one(SUITING["person"])
+    return Clause(who, BE, tense, complement=Phrase(adjective.english, adjective.german))
+
+
+def _short_action(draw: Draw, subject: Nominal, tense: Tense) -> Clause:
+    doing = draw.one(DOINGS)
+    return Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects, plurals=0.15))
+
+
+def _two_actions(draw: Draw) -> tuple[Clause, Clause]:
+    tense, somebody = draw.one(NARRATIVE), cast.somebody(draw)
+    return _short_action(draw, somebody, tense), _short_action(draw, cast.somebody(draw, somebody), tense)
+
+
+def _before_clause(main: Clause, conjunction: Phrase, content: Clause) -> Phrase:
+    return sentence(
+        f"{main.english()} {conjunction.english} {content.english()}",
+        f"{main.german()}, {content.german_final(conjunction.german)}",
+    )
+
+
+def _after_clause(conjunction: Phrase, opening: Clause, main: Clause) -> Phrase:
+    """The subordinate clause takes the first place, so the main verb comes before its subject."""
+    return sentence(
+        f"{conjunction.english} {opening.english()}, {main.english()}",
+        f"{opening.german_final(conjunction.german)}, {main.german_inverted()}",
+    )
+
+
+def infinitive(draw: Draw) -> Phrase:
+    """'Anna tries to open the door': 'zu' stands before the verb, or inside a separable one."""
+    somebody, tense = cast.person(draw), draw.one(NARRATIVE)
+    aim = cast.action(draw, somebody, tense, AIMS)
+    main, opener = Clause(somebody, VERBS[draw.one(("versuchen", "hoffen", "vergessen"))], tense), ""
+    if draw.chance(0.3):
+        goal = cast.TO.before(cast.the(draw, cast.GOALS))
+        main, opener = Clause(somebody, VERBS["gehen"], tense, complement=goal), "um "
+    english, german = main.english(), main.german()
+    return sentence(f"{english} {aim.english_infinitive()}", f"{german}, {opener}{aim.german_infinitive()}")
+
+
+def coordination(draw: Draw) -> Phrase:
+    """'Anna drinks coffee, but Peter drinks tea': both halves keep the order of a statement."""
+    if draw.chance(0.3):
+        return told(draw, cast.action(draw, Both(*draw.two(cast.NAMES)), draw.one(NARRATIVE), DOINGS))
+    if draw.chance(0.4):
+        doing = draw.one(cast.MEETING + cast.SEPARABLE_DOINGS)
+        first, second = draw.two(doing.objects)
+        both = Both(cast.phrase(draw, (first,)), cast.phrase(draw, (second,)))
+        return told(draw, Clause(cast.person(draw), doing.verb, draw.one(NARRATIVE), accusative=both))
+    first, second = _two_actions(draw)
+    english, german = draw.one((Phrase(" and ", " und "), Phrase(", but ", ", aber ")))
+    return sentence(f"{first.english()}{english}{second.english()}", f"{first.german()}{german}{second.german()}")

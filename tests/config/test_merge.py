@@ -1,0 +1,161 @@
+"""`defaults → recipe → key=value`, and the sentences for whatever does not fit."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from regard.config import dump_toml, explain, json_schema, parse_override, read_toml
+from regard.config.tree import kinds
+from regard.errors import ConfigError, DataError, RegardError
+from regard.models import DecoderConfig, EncoderConfig
+from regard.nn.position import AlibiConfig, PositionConfig
+from regard.run import Recipe, read_recipe
+from regard.run.recipe import resolve_recipe
+
+
+def test_an_override_keeps_the_kind_it_lands_on():
+    recipe = resolve_recipe({"model": {"position": {"kind": "rotary", "share": 0.5}}}, ["model.position.theta=5"])
+    assert (recipe.model.position.kind, recipe.model.position.theta, recipe.model.position.share) == ("rotary", 5.0, 0.5)
+
+
+def test_an_override_lands_on_the_default_kind():
+    assert resolve_recipe({}, ["model.position.base=50"]).model.position.base == 50.0
+
+
+def test_changing_a_kind_drops_what_only_the_old_kind_had():
+    tree = {"model": {"position": {"kind": "learned", "length": 99, "layers": "every"}}}
+    changed = resolve_recipe(tree, ["model.position.kind=sinusoidal"]).model.position
+    assert changed.layers == "every"
+    assert resolve_recipe(tree, ["model.position.kind=alibi"]).model.position == AlibiConfig()
+    assert resolve_recipe(tree, ["model.position=alibi"]).model.position == AlibiConfig()
+
+
+def test_changing_the_model_keeps_what_all_models_share():
+    tree = {"model": {"kind": "encoder-decoder", "width": 64, "decoder_depth": 2, "embedding": {"scale": False}}}
+    model = resolve_recipe(tree, ["model.kind=decoder"]).model
+    assert (model.kind, model.width, model.embedding.scale) == ("decoder", 64, False)
+
+
+def test_a_bare_kind_stands_for_its_defaults():
+    assert resolve_recipe({"model": {"position": "alibi"}}).model.position == AlibiConfig()
+
+
+def test_presets_go_below_recipe_and_overrides():
+    recipe = resolve_recipe({"model": {"preset": "gpt2-124m", "depth": 3}}, ["model.position=rotary"])
+    assert (recipe.model.kind, recipe.model.width, recipe.model.depth) == ("decoder", 768, 3)
+    assert recipe.model.position.kind == "rotary"
+    assert resolve_recipe({}, ["model.preset=t5-small"]).model.position.kind == "t5"
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("model.positon=1", "model.positon: unknown setting; did you mean 'position'?"),
+        ("model.position.theta=5", "model.position.theta: kind 'sinusoidal' has no such setting; these kinds have it: rotary"),
+        ("model.position.kind=ropee", "model.position: unknown kind 'ropee'"),
+        ("model.kind=decodr", "model: unknown kind 'decodr'; did you mean 'decoder'?"),
+        ("model.width=wide", "model.width: expected a valid integer"),
+        ("model.width=-4", "model.width: expected greater than 0, got -4"),
+        ("model.heads=7", "model.heads: expected a divisor of width = 256, got 7"),
+        ("model.attention.kv_heads=3", "model.attention.kv_heads: expected a divisor of heads = 4, got 3"),
+        ("model.norm_place=middle", "model.norm_place: expected 'before' or 'after', got 'middle'"),
+        ("model.preset=gpt3", "model.preset: unknown preset 'gpt3'"),
+        ("model.width.x=3", "model.width: 'x' cannot stand below it"),
+        ("width", "expected key=value such as model.width=512, got 'width'"),
+        ("model.dropout=1.5", "model.dropout.embedding: expected less than 1, got 1.5"),
+    ],
+)
+def test_mistakes_are_one_sentence_with_the_path(override: str, sentence: str):
+    with pytest.raises(ConfigError) as caught:
+        resolve_recipe({}, [override])
+    assert str(caught.value).startswith(sentence)
+    assert "\n" not in str(caught.value)
+
+
+def test_configs_built_by_hand_refuse_in_the_same_way():
+    with pytest.raises(ConfigError, match="heads: expected a divisor of width = 10, got 3"):
+        EncoderConfig(width=10, heads=3)
+    with pytest.raises(ConfigError, match=r"attention\.kv_heads"):
+        EncoderConfig(attention={"kind": "full", "kv_heads": 3})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"attention\.shape|head_width"):
+        EncoderConfig(attention={"shape": "wide", "head_width": 8, "kind": "full"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", kinds(PositionConfig))
+def test_each_kind_survives_the_way_through_toml(kind: str, tmp_path: Path):
+    if kind == "tree":
+        tree = {"model": {"kind": "encoder", "position": kind}}
+    else:
+        tree = {"model": {"kind": "decoder", "position": kind, "feedforward": "gated", "norm": "rms"}}
+    recipe = resolve_recipe(tree)
+    file = tmp_path / "recipe.toml"
+    file.write_text(dump_toml(recipe.tree()))
+    assert read_recipe(file) == recipe
+
+
+def test_recipe_files_that_cannot_be_read(tmp_path: Path):
+    broken = tmp_path / "broken.toml"
+    broken.write_text("seed = \n")
+    with pytest.raises(DataError, match="broken.toml: not valid TOML: .*line 1"):
+        read_toml(broken)
+    with pytest.raises(DataError, match="no such file"):
+        read_toml(tmp_path / "none.toml")
+    with pytest.raises(DataError, match="got a folder"):
+        read_toml(tmp_path)
+    broken.write_bytes(b"seed = 1\n# \xff\n")
+    with pytest.raises(DataError, match=r"broken\.toml:2: not UTF-8"):
+        read_toml(broken)
+    broken.write_text("a = " + "[" * 100_000)
+    with pytest.raises(DataError, match="nested too deeply|not valid TOML"):
+        read_toml(broken)
+
+
+@given(st.text())
+def test_any_override_is_taken_or_refused_with_a_sentence(text: str):
+    try:
+        resolve_recipe({}, [text])
+    except RegardError as error:
+        assert str(error)
+
+
+@given(st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False))
+def test_values_are_read_as_toml(value: object):
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    path, read = parse_override(f"a.b={text}")
+    assert path == ["a", "b"]
+    assert read == value
+
+
+def test_every_setting_has_help():
+    undocumented = [setting.path for setting in explain(Recipe) if not setting.help]
+    for kind, member in kinds(Recipe.model_fields["model"].annotation).items():
+        for name, field in member.model_fields.items():
+            for family_kind, config in kinds(field.annotation).items():
+                undocumented += [f"{kind}.{name}.{family_kind}: no summary"] if not config.__doc__ else []
+                undocumented += [
+                    f"{kind}.{name}.{family_kind}.{inner}"
+                    for inner, setting in config.model_fields.items()
+                    if inner != "kind" and not setting.description
+                ]
+            if name != "kind" and not field.description:
+                undocumented.append(f"{kind}.{name}")
+    assert not undocumented
+
+
+def test_explain_names_unknown_paths():
+    assert explain(Recipe, "model.position.theta")[0].default == "10000.0"
+    with pytest.raises(ConfigError, match="did you mean 'position'"):
+        explain(Recipe, "model.positio")
+
+
+def test_schema_knows_every_model():
+    schema = json_schema(Recipe)
+    assert {"EncoderConfig", "DecoderConfig", "EncoderDecoderConfig", "VisionConfig"} <= set(schema["$defs"])
+
+
+def test_frozen_and_changed_copies_are_checked():
+    config = DecoderConfig(width=32)
+    assert config.but(depth=7).depth == 7
+    with pytest.raises(ConfigError, match="heads"):
+        config.but(heads=5)

@@ -1,0 +1,188 @@
+"""Cases of attention for the tests that hold each fast path to the reference, in value and gradient."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import jaxtyping
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard.nn.attention import attend_step_by_step
+from regard.nn.layout import Layout
+from regard.nn.pattern import Causal, Global, Pattern, Placed, Random, Window
+from regard.nn.position import Alibi, Bias, Position, Relative, T5Bias, TreePosition
+from regard.nn.sight import Sight
+
+Way = Callable[[Tensor, Tensor, Tensor, Pattern | None, Bias | None, float, float], Tensor]
+"""A way to compute attention, called as the kernels are."""
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.bfloat16: 4e-2}
+
+
+@dataclass
+class Case:
+    """Queries, keys and values, what may be seen, and the places whose results mean something."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    sight: Sight
+    valid: Tensor
+    position: Position
+    scale: float
+
+    @property
+    def pattern(self) -> Pattern | None:
+        return self.sight.pattern
+
+    def cast(self, dtype: torch.dtype, device: str = "cpu") -> "Case":
+        """The same numbers, rounded to another precision."""
+        tensors = [x.detach().to(device, dtype) for x in (self.query, self.key, self.value)]
+        return Case(*tensors, self.sight, self.valid.to(device), self.position.to(device, dtype), self.scale)
+
+    def run(self, way: Way, gradients: bool = True) -> tuple[Tensor, list[Tensor]]:
+        """The output at valid places, and the gradients of a sum over it by everything that is learned."""
+        query, key, value = (x.detach().clone().requires_grad_(gradients) for x in (self.query, self.key, self.value))
+        learned = [p.requires_grad_(gradients) for p in self.position.parameters()]
+        sight = Sight(self.sight.pattern, self.sight.queries, self.sight.keys, self.sight.tree)
+        bias = self.position.bias(query * self.scale, sight)
+        y = way(query, key, value, self.pattern, bias, self.scale, 0.0).transpose(1, 2)[self.valid]
+        if not gradients:
+            return y, []
+        probe = torch.linspace(-1, 1, y.numel(), device=y.device).view_as(y)
+        used = [x for x in (query, key, value, *learned) if x.requires_grad]
+        slopes = torch.autograd.grad((y.float() * probe).sum(), used, allow_unused=True, materialize_grads=True)
+        return y.detach(), list(slopes)
+
+
+def reference(
+    query: Tensor, key: Tensor, value: Tensor, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Tensor:
+    return attend_step_by_step(query, key, value, pattern, bias, scale, dropout).output
+
+
+def assert_equals_reference(case: Case, way: Way, dtype: torch.dtype, gradients: bool = True) -> None:
+    """`way` in this precision gives what the reference gives (half precision: what it gives in single)."""
+    rounded = case.cast(dtype)
+    y, slopes = rounded.run(way, gradients)
+    exact = rounded.cast(torch.float32) if dtype == torch.bfloat16 else rounded
+    expected, expected_slopes = exact.run(reference, gradients)
+    for got, wanted in zip([y, *slopes], [expected, *expected_slopes], strict=True):
+        assert got.dtype == dtype
+        assert_close(got, wanted, TOLERANCE[dtype])
+
+
+def assert_close(got: Tensor, wanted: Tensor, tolerance: float) -> None:
+    """Equal within a tolerance that is relative to the largest number."""
+    assert got.shape == wanted.shape
+    assert torch.isfinite(got).all()
+    largest = wanted.detach().abs().max().item() if wanted.numel() else 0.0
+    torch.testing.assert_close(got.to(wanted.dtype), wanted, atol=tolerance * max(1.0, largest), rtol=0.0)
+
+
+@contextmanager
+def without_shape_checks() -> Iterator[None]:
+    """For what torch traces: it cannot follow the wrappers that check shapes in tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def sparse_kinds(heads: int, length: int, device: str = "cpu") -> dict[str, Pattern]:
+    """The sparse patterns of the lectures, small enough that something is hidden in a short sentence."""
+    table = Random(1, 2, heads, length, seed=3, device=device)
+    return {
+        "window": Window(2),
+        "blocks": Window(1, block=2),
+        "bigbird": Window(1, block=2) | Global(1) | table,
+    }
+
+
+def positions(heads: int, head_width: int) -> dict[str, Position]:
+    """The kinds that act on scores, and none."""
+    return {
+        "none": Position(),
+        "alibi": Alibi(heads),
+        "t5": T5Bias(heads, buckets=8, farthest=6),
+        "shaw": Relative(head_width, clip=3, values=False),
+        "tree": TreePosition(heads * head_width, head_width, depth=False, clip=2),
+    }
+
+
+def self_sight(layout: Layout, inner: Pattern | None, tree: Tensor | None = None) -> Sight:
+    """What self-attention sees: the kind's own pattern, within each sequence."""
+    if inner is not None and layout.packed and not inner.by_distance:
+        inner = Placed(inner, layout.index, layout.index)
+    own = layout.pattern()
+    return Sight(own if inner is None else inner & own, layout.places, layout.places, tree)
+
+
+LAYOUTS = ("full", "padded", "packed")
+PATTERNS = ("full", "causal", "strict", "window", "blocks", "bigbird", "window+causal", "bigbird+causal")
+SEEN = tuple(kind for kind in PATTERNS if kind != "strict")
+POSITIONS = ("none", "alibi", "t5", "shaw", "tree")
+
+
+def make_layout(kind: str, lengths: list[int], time: int) -> Layout:
+    if kind == "full":
+        return Layout.full(len(lengths), time)
+    if kind == "padded":
+        return Layout.padded(torch.tensor(lengths), time)
+    return Layout.packing(torch.tensor(lengths), sum(lengths) + time - max(lengths))
+
+
+def make_pattern(kind: str, heads: int, length: int, device: str = "cpu") -> Pattern | None:
+    if kind in ("full", "causal", "strict"):
+        return None if kind == "full" else Causal(strict=kind == "strict")
+    sparse = sparse_kinds(heads, length, device)[kind.partition("+")[0]]
+    return sparse & (Causal() if kind.endswith("+causal") else None)
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn,
+    layouts: tuple[str, ...] = LAYOUTS,
+    patterns: tuple[str, ...] = PATTERNS,
+    position_kinds: tuple[str, ...] = POSITIONS,
+    smallest_width: int = 1,
+) -> Case:
+    """Self-attention of any size, layout, pattern and position."""
+    lengths = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    time = max(lengths) + draw(st.integers(0, 2))
+    layout = make_layout(draw(st.sampled_from(layouts)), lengths, time)
+    heads, kv_heads = draw(st.sampled_from([(1, 1), (2, 2), (2, 1), (4, 2), (6, 3)]))
+    head_width = draw(st.sampled_from([w for w in (1, 2, 4, 5, 8) if w >= smallest_width]))
+    inner = make_pattern(draw(st.sampled_from(patterns)), heads, layout.longest)
+    torch.manual_seed(draw(st.integers(0, 2**16)))
+    batch, time = layout.document.shape
+    tree = (torch.rand(batch, time) * torch.arange(time)).long()
+    position = positions(heads, head_width)[draw(st.sampled_from(position_kinds))]
+    return Case(
+        torch.randn(batch, heads, time, head_width, dtype=torch.float64),
+        torch.randn(batch, kv_heads, time, head_width, dtype=torch.float64),
+        torch.randn(batch, kv_heads, time, head_width, dtype=torch.float64),
+        self_sight(layout, inner, tree),
+        layout.valid,
+        position,
+        draw(st.sampled_from([head_width**-0.5, 1.0])),
+    )
+
+
+@st.composite
+def cross_cases(draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS) -> Case:
+    """Cross-attention: queries of one set of sequences, keys and values of another."""
+    pairs = draw(st.lists(st.tuples(st.integers(1, 7), st.integers(1, 7)), min_size=1, max_size=3))
+    kind = draw(st.sampled_from(layouts))
+    target, source = (
+        make_layout(kind, list(lengths), max(lengths) + draw(st.integers(0, 2)))
+        for lengths in zip(*pairs, strict=True)
+    )
+    heads, kv_heads = draw(st.sampled_from([(1, 1), (2, 1), (4, 2)]))
+    torch.manual_seed(draw(st.integers(0, 2**16)))
+    sizes = [(heads, target), (kv_heads, source), (kv_heads, source)]
+    tensors = [torch.randn(len(x.document), h, x.document.shape[1], 4, dtype=torch.float64) for h, x in sizes]
+    sight = Sight(source.seen_from(target), target.places, source.places)
+    return Case(*tensors, sight, target.valid, Position(), 0.5)

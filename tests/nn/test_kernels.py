@@ -1,0 +1,148 @@
+"""Each fast way to attend gives what the reference gives, in value and gradient, wherever a result means something."""
+
+import warnings
+
+import pytest
+import torch
+from attention_cases import (
+    PATTERNS,
+    SEEN,
+    Case,
+    assert_close,
+    assert_equals_reference,
+    cases,
+    cross_cases,
+    make_layout,
+    self_sight,
+    without_shape_checks,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.nn import kernels
+from regard.nn.attention import attend
+from regard.nn.pattern import Causal, Window
+from regard.nn.position import Position, Relative
+from regard.nn.sight import Sight
+
+DTYPES = st.sampled_from([torch.float32, torch.float64, torch.bfloat16])
+
+
+@given(cases(patterns=SEEN), DTYPES)
+@settings(max_examples=50)
+def test_sdpa_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, kernels.sdpa, dtype)
+
+
+@given(cross_cases(), DTYPES)
+def test_sdpa_across_two_sequences_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, kernels.sdpa, dtype)
+
+
+@given(cases(layouts=("packed",), patterns=("full", "causal"), position_kinds=("none",)), DTYPES)
+def test_variable_length_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, kernels.variable_length, dtype)
+
+
+@given(cross_cases(layouts=("packed",)), DTYPES)
+def test_variable_length_across_two_sequences_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, kernels.variable_length, dtype)
+
+
+def flex_unfused(*arguments: object) -> torch.Tensor:
+    with without_shape_checks(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
+        return kernels.flex(*arguments)  # type: ignore[arg-type]
+
+
+@given(cases(patterns=SEEN, smallest_width=2))
+@settings(max_examples=20)
+def test_flex_equals_the_reference(case: Case):
+    # On the CPU FlexAttention has no gradient; test_gpu.py compares that, and below the bias's part of it is compared.
+    assert_equals_reference(case, flex_unfused, torch.float32, gradients=False)
+
+
+@given(cases(patterns=("full",), position_kinds=("alibi", "t5", "shaw", "tree")))
+def test_a_bias_reads_the_same_as_matrix_and_as_lookup(case: Case):
+    batch, heads, queries, _ = case.query.shape
+    grid = torch.meshgrid(*(torch.arange(n) for n in (batch, heads, queries, queries)), indexing="ij")
+    learned = list(case.position.parameters())
+
+    def read(lookup: bool) -> list[torch.Tensor]:
+        query = case.query.float().requires_grad_()
+        bias = case.position.bias(query, Sight(None, case.sight.queries, case.sight.keys, case.sight.tree))
+        assert bias is not None
+        zero = torch.zeros(batch, heads, queries, queries)
+        y = bias.score_mod(zero, *grid) if lookup else zero + bias.dense(batch, queries, queries)
+        if not y.requires_grad:
+            return [y]
+        probe = torch.linspace(-1, 1, y.numel()).view_as(y)
+        return [y, *torch.autograd.grad((y * probe).sum(), [query, *learned], materialize_grads=True)]
+
+    for by_lookup, by_matrix in zip(read(lookup=True), read(lookup=False), strict=True):
+        assert_close(by_lookup, by_matrix, 1e-5)
+
+
+def as_attend(query, key, value, pattern, bias, scale, dropout):
+    return attend(query, key, value, pattern, bias, scale, dropout)
+
+
+@given(cases(patterns=PATTERNS), DTYPES)
+@settings(max_examples=50)
+def test_whatever_the_planner_chooses_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, as_attend, dtype)
+
+
+@given(cross_cases(), DTYPES)
+def test_whatever_the_planner_chooses_across_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, as_attend, dtype)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_empty_sequence_in_a_packed_row_changes_nothing(causal: bool):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 7, 4, requires_grad=True) for _ in range(3))
+    inner = Causal() if causal else None
+    outputs = []
+    for lengths in ([3, 4], [0, 3, 0, 4, 0]):
+        pattern = self_sight(make_layout("packed", lengths, max(lengths)), inner).pattern
+        y = kernels.variable_length(q, k, v, pattern, None, 0.5, 0.0)
+        outputs.append([y, *torch.autograd.grad(y.square().sum(), [q, k, v])])
+    for got, wanted in zip(*outputs, strict=True):
+        assert_close(got, wanted, 1e-6)
+
+
+@pytest.mark.parametrize("way", [kernels.sdpa, kernels.variable_length])
+def test_dropout_silences_weights_and_keeps_their_mean(way):
+    torch.manual_seed(0)
+    layout = make_layout("packed", [4, 5], 5)
+    q, k, v = torch.randn(1, 400, 9, 4), torch.randn(1, 400, 9, 4), torch.ones(1, 400, 9, 4)
+    draws = way(q, k, v, layout.pattern(), None, 0.5, 0.5)
+    assert draws.std() > 0.1
+    torch.testing.assert_close(draws.mean(1), v[:, 0], atol=0.25, rtol=0)
+
+
+def test_flex_keeps_no_mask_of_a_pattern_that_is_gone():
+    pattern = Window(1)
+    q = torch.randn(1, 1, 4, 4)
+    flex_unfused(q, q, q, pattern, None, 0.5, 0.0)
+    kept = len(kernels._masks)
+    del pattern
+    assert len(kernels._masks) == kept - 1
+
+
+def test_a_matrix_is_built_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
+    built = []
+    monkeypatch.setattr(Window, "allowed", lambda self, b, h, q, k: built.append(1) or (q - k).abs() <= self.reach)
+    pattern, q = Window(1), torch.randn(1, 1, 4, 4)
+    for _ in range(3):
+        kernels.sdpa(q, q, q, pattern, None, 0.5, 0.0)
+    assert len(built) == 1
+
+
+def test_a_bias_shared_by_layers_is_gathered_once_a_pass():
+    sight = self_sight(make_layout("full", [5], 5), None)
+    table = Relative(4, clip=2, values=False)
+    bias = table.bias(torch.randn(1, 1, 5, 4), sight)
+    assert bias.dense(1, 5, 5) is bias.dense(1, 5, 5)
+    assert Position().bias(torch.randn(1, 1, 5, 4), sight) is None
