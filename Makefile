@@ -41,8 +41,9 @@ $(READY): requirements.lock pyproject.toml
 
 lock: $(READY)   ## choose versions anew and write requirements.lock
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev \
-	  --no-emit-index-url --no-emit-find-links --no-annotate --unsafe-package torch --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev --no-annotate --no-header \
+	  --no-emit-index-url --no-emit-find-links --unsafe-package torch --output-file requirements.lock pyproject.toml
+	sed -i '/^# The following packages are considered/,$$d' requirements.lock
 
 clean:           ## remove what was set up
 	rm -rf .venv build dist src/*.egg-info
