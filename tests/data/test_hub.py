@@ -82,6 +82,7 @@ def test_without_the_library_the_sentence_says_what_to_install(monkeypatch):
         list(read_pairs(SourceConfig(hub="owner/name", split="train", **PAIR_COLUMNS)))
 
 
+@pytest.mark.filterwarnings("ignore")  # what the library warns itself about
 def test_a_local_folder_through_the_real_library(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
     datasets = pytest.importorskip("datasets")
@@ -93,7 +94,8 @@ def test_a_local_folder_through_the_real_library(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"pairs\[test\]: the dataset cannot be read"):
         list(read_pairs(SourceConfig(hub="pairs", split="test", **PAIR_COLUMNS), tmp_path))
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
-    saved = datasets.Dataset.from_list([{"text": "good", "label": 1}], features=features)
-    datasets.DatasetDict({"train": saved}).save_to_disk(str(tmp_path / "saved"))
+    file = write_lines(tmp_path / "labelled.jsonl", ['{"text": "good", "label": 1}'])
+    saved = datasets.load_dataset("json", data_files={"train": str(file)}, features=features)
+    saved.save_to_disk(str(tmp_path / "saved"))
     labelled = read_labelled(SourceConfig(hub="saved", split="train", text="text", label="label"), tmp_path)
     assert [(example.text, example.label) for example in labelled] == [("good", "pos")]

@@ -260,6 +260,11 @@ def test_the_embedded_corpus_is_asked_for_its_pairs(monkeypatch):
     assert asked == [("valid", 2, 5), ("train", None, 1), ("train", None, 1)]
 
 
+def test_the_embedded_corpus_is_read_like_any_other():
+    read = list(read_pairs(SourceConfig(street="valid", limit=3)))
+    assert [str(pair.place) for pair in read] == ["street/valid:1", "street/valid:2", "street/valid:3"]
+
+
 def test_readers_refuse_other_contents():
     for read, source in [
         (read_pairs, {"text": 0}),
@@ -299,7 +304,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     for format in ("tsv", "csv", "jsonl"):
         files.append(write_bytes(tmp_path / f"a.{format}", table_bytes(format, rows, ["text"], header=True)))
     table = pa.table({"text": [row[0] for row in rows]})
-    pq.write_table(table, tmp_path / "a.parquet", compression="none", use_dictionary=False, data_page_size=1 << 16)
+    small_pages = {"use_dictionary": False, "data_page_size": 1 << 16, "write_batch_size": 16}
+    pq.write_table(table, tmp_path / "a.parquet", compression="none", **small_pages)  # type: ignore[arg-type]
     files.append(tmp_path / "a.parquet")
     measured = subprocess.run(
         [sys.executable, "-c", MEASURE, *map(str, files)], capture_output=True, text=True, check=True, timeout=120

@@ -71,6 +71,10 @@ def byte_missing(tree: dict[str, Any]) -> None:
     vocabulary["zzz"] = vocabulary.pop("!")
 
 
+def no_unknown(tree: dict[str, Any]) -> None:
+    tree["model"]["unk_token"] = "unknown"
+
+
 def dropout(tree: dict[str, Any]) -> None:
     tree["model"]["dropout"] = 0.5
 
@@ -83,13 +87,14 @@ def merges_of_nothing(tree: dict[str, Any]) -> None:
     ("harm", "problem"),
     [
         (padding, "padding: expected null"),
-        (foreign_pattern, "pre_tokenizer: unknown pattern"),
-        (foreign_part, "normalizer: unknown part 'Precompiled'"),
+        (foreign_pattern, "normalizer, pre_tokenizer or decoder is another's"),
+        (foreign_part, "not a tokenizer that regard can use"),
         (gap_in_ids, "without a gap"),
         (other_specials, "added_tokens: expected <pad>"),
         (specials_moved, "model.vocab: expected <pad>"),
         (byte_missing, "1 of the 256 bytes are missing"),
         (dropout, "model.dropout: expected null, got 0.5"),
+        (no_unknown, "model.unk_token: expected <unk>, got 'unknown'"),
         (merges_of_nothing, "not a tokenizer that regard can use"),
     ],
 )
@@ -147,6 +152,14 @@ def test_any_change_is_either_harmless_or_refused(kind: str, tmp_path: Path):
         assert len(tokenizer.tokens(range(tokenizer.vocab_size))) == tokenizer.vocab_size
 
     holds()
+
+
+def test_pieces_that_are_no_bytes_are_shown_as_they_are(tmp_path: Path):
+    tree = tree_of("bpe")
+    tree["model"]["vocab"]["道"] = len(tree["model"]["vocab"])
+    loaded = Tokenizer.load(write(tmp_path, tree))
+    assert loaded.tokens([loaded.vocab_size - 1]) == ["道"]
+    assert loaded.encode("道") == tiny_tokenizer("bpe").encode("道")
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)

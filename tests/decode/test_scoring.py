@@ -14,7 +14,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000), rows=rows, eos=st.sampled_from([EOS, None]))
 def test_scores_are_the_models_log_probabilities(seed, rows, eos):
     stepper = HashStepper(seed=seed)

@@ -39,20 +39,21 @@ class HashStepper:
         self.batches: list[int] = []
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Cache:
-        hashes = torch.ones(rows, dtype=torch.long)
+        where = self.table.device
+        hashes = torch.ones(rows, dtype=torch.long, device=where)
         if source is not None:
             pairs = zip(source.tokens.tolist(), source.layout.lengths.tolist(), strict=True)
-            hashes = torch.tensor([self.hashed(row[:length], 7) for row, length in pairs])
+            hashes = torch.tensor([self.hashed(row[:length], 7) for row, length in pairs], device=where)
         assert len(hashes) == rows
-        return Cache(hashes, torch.zeros(rows, dtype=torch.long), capacity)
+        return Cache(hashes, torch.zeros_like(hashes), capacity)
 
     def step(self, tokens: Tensor, state: Cache, lengths: Tensor | None = None) -> tuple[Tensor, Cache]:
         assert state.alive, "a state was used after it had been reordered"
         rows, time = tokens.shape
         assert rows == len(state.hashes), "tokens and state have different numbers of rows"
         self.batches.append(rows)
-        logits = torch.full((rows, time, self.vocab), torch.nan, dtype=self.table.dtype)
-        advance = torch.full((rows,), time) if lengths is None else lengths
+        logits = self.table.new_full((rows, time, self.vocab), torch.nan)
+        advance = torch.full_like(state.lengths, time) if lengths is None else lengths
         state.lengths += advance
         assert int(state.lengths.max()) <= state.capacity, "more tokens were fed than there was room for"
         for place in range(time):

@@ -36,10 +36,10 @@ class Case:
     def pattern(self) -> Pattern | None:
         return self.sight.pattern
 
-    def cast(self, dtype: torch.dtype, device: str = "cpu") -> "Case":
+    def cast(self, dtype: torch.dtype) -> "Case":
         """The same numbers, rounded to another precision."""
-        tensors = [x.detach().to(device, dtype) for x in (self.query, self.key, self.value)]
-        return Case(*tensors, self.sight, self.valid.to(device), self.position.to(device, dtype), self.scale)
+        tensors = [x.detach().to(dtype) for x in (self.query, self.key, self.value)]
+        return Case(*tensors, self.sight, self.valid, self.position.to(dtype), self.scale)
 
     def run(self, way: Way, gradients: bool = True) -> tuple[Tensor, list[Tensor]]:
         """The output at valid places, and the gradients of a sum over it by everything that is learned."""
@@ -127,6 +127,7 @@ POSITIONS = ("none", "alibi", "t5", "shaw", "tree")
 
 
 def make_layout(kind: str, lengths: list[int], time: int) -> Layout:
+    """Sequences of these lengths, in rows (packed: in one row, with as much padding) of this time."""
     if kind == "full":
         return Layout.full(len(lengths), time)
     if kind == "padded":
@@ -135,10 +136,47 @@ def make_layout(kind: str, lengths: list[int], time: int) -> Layout:
 
 
 def make_pattern(kind: str, heads: int, length: int, device: str = "cpu") -> Pattern | None:
+    """A pattern of a kind that a recipe can name, in a decoder if it ends in `+causal`."""
     if kind in ("full", "causal", "strict"):
         return None if kind == "full" else Causal(strict=kind == "strict")
     sparse = sparse_kinds(heads, length, device)[kind.partition("+")[0]]
     return sparse & (Causal() if kind.endswith("+causal") else None)
+
+
+def make_case(
+    layout: Layout,
+    pattern: str = "full",
+    position: str = "none",
+    *,
+    heads: tuple[int, int] = (2, 2),
+    head_width: int = 4,
+    scaled: bool = True,
+    seed: int = 0,
+) -> Case:
+    """Self-attention of random numbers in this layout; `heads` are those of queries and those of keys and values."""
+    torch.manual_seed(seed)
+    device, (batch, time) = layout.document.device, layout.document.shape
+    tree = (torch.rand(batch, time, device=device) * torch.arange(time, device=device)).long()
+    query, key, value = (
+        torch.randn(batch, count, time, head_width, dtype=torch.float64, device=device)
+        for count in (heads[0], heads[1], heads[1])
+    )
+    sight = self_sight(layout, make_pattern(pattern, heads[0], layout.longest, str(device)), tree)
+    kind = positions(heads[0], head_width)[position].to(device)
+    return Case(query, key, value, sight, layout.valid, kind, head_width**-0.5 if scaled else 1.0)
+
+
+def make_cross_case(
+    target: Layout, source: Layout, *, heads: tuple[int, int] = (2, 2), head_width: int = 4, seed: int = 0
+) -> Case:
+    """Cross-attention of random numbers: queries of one set of sequences, keys and values of another."""
+    torch.manual_seed(seed)
+    query, key, value = (
+        torch.randn(len(x.document), n, x.document.shape[1], head_width, dtype=torch.float64, device=x.document.device)
+        for n, x in ((heads[0], target), (heads[1], source), (heads[1], source))
+    )
+    sight = Sight(source.seen_from(target), target.places, source.places)
+    return Case(query, key, value, sight, target.valid, Position(), head_width**-0.5)
 
 
 @st.composite
@@ -151,38 +189,25 @@ def cases(
 ) -> Case:
     """Self-attention of any size, layout, pattern and position."""
     lengths = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
-    time = max(lengths) + draw(st.integers(0, 2))
-    layout = make_layout(draw(st.sampled_from(layouts)), lengths, time)
-    heads, kv_heads = draw(st.sampled_from([(1, 1), (2, 2), (2, 1), (4, 2), (6, 3)]))
-    head_width = draw(st.sampled_from([w for w in (1, 2, 4, 5, 8) if w >= smallest_width]))
-    inner = make_pattern(draw(st.sampled_from(patterns)), heads, layout.longest)
-    torch.manual_seed(draw(st.integers(0, 2**16)))
-    batch, time = layout.document.shape
-    tree = (torch.rand(batch, time) * torch.arange(time)).long()
-    position = positions(heads, head_width)[draw(st.sampled_from(position_kinds))]
-    return Case(
-        torch.randn(batch, heads, time, head_width, dtype=torch.float64),
-        torch.randn(batch, kv_heads, time, head_width, dtype=torch.float64),
-        torch.randn(batch, kv_heads, time, head_width, dtype=torch.float64),
-        self_sight(layout, inner, tree),
-        layout.valid,
-        position,
-        draw(st.sampled_from([head_width**-0.5, 1.0])),
+    layout = make_layout(draw(st.sampled_from(layouts)), lengths, max(lengths) + draw(st.integers(0, 2)))
+    return make_case(
+        layout,
+        draw(st.sampled_from(patterns)),
+        draw(st.sampled_from(position_kinds)),
+        heads=draw(st.sampled_from([(1, 1), (2, 2), (2, 1), (4, 2), (6, 3)])),
+        head_width=draw(st.sampled_from([width for width in (1, 2, 4, 5, 8) if width >= smallest_width])),
+        scaled=draw(st.booleans()),
+        seed=draw(st.integers(0, 2**16)),
     )
 
 
 @st.composite
 def cross_cases(draw: st.DrawFn, layouts: tuple[str, ...] = LAYOUTS) -> Case:
-    """Cross-attention: queries of one set of sequences, keys and values of another."""
+    """Cross-attention between sets of sequences of any lengths."""
     pairs = draw(st.lists(st.tuples(st.integers(1, 7), st.integers(1, 7)), min_size=1, max_size=3))
     kind = draw(st.sampled_from(layouts))
     target, source = (
-        make_layout(kind, list(lengths), max(lengths) + draw(st.integers(0, 2)))
-        for lengths in zip(*pairs, strict=True)
+        make_layout(kind, list(lengths), max(lengths) + draw(st.integers(0, 2))) for lengths in zip(*pairs, strict=True)
     )
-    heads, kv_heads = draw(st.sampled_from([(1, 1), (2, 1), (4, 2)]))
-    torch.manual_seed(draw(st.integers(0, 2**16)))
-    sizes = [(heads, target), (kv_heads, source), (kv_heads, source)]
-    tensors = [torch.randn(len(x.document), h, x.document.shape[1], 4, dtype=torch.float64) for h, x in sizes]
-    sight = Sight(source.seen_from(target), target.places, source.places)
-    return Case(*tensors, sight, target.valid, Position(), 0.5)
+    heads = draw(st.sampled_from([(1, 1), (2, 1), (4, 2)]))
+    return make_cross_case(target, source, heads=heads, seed=draw(st.integers(0, 2**16)))

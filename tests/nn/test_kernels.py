@@ -1,6 +1,8 @@
 """Each fast way to attend gives what the reference gives, in value and gradient, wherever a result means something."""
 
-import warnings
+import gc
+import weakref
+from functools import partial
 
 import pytest
 import torch
@@ -12,12 +14,14 @@ from attention_cases import (
     assert_equals_reference,
     cases,
     cross_cases,
+    make_case,
     make_layout,
     self_sight,
     without_shape_checks,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.attention import flex_attention
 
 from regard.nn import kernels
 from regard.nn.attention import attend
@@ -49,17 +53,32 @@ def test_variable_length_across_two_sequences_equals_the_reference(case: Case, d
     assert_equals_reference(case, kernels.variable_length, dtype)
 
 
-def flex_unfused(*arguments: object) -> torch.Tensor:
-    with without_shape_checks(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
-        return kernels.flex(*arguments)  # type: ignore[arg-type]
+@pytest.fixture(scope="module", autouse=True)
+def plain_flex():
+    """FlexAttention's own reading of masks and biases, without torch tracing and compiling it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+        yield
 
 
 @given(cases(patterns=SEEN, smallest_width=2))
-@settings(max_examples=20)
+@settings(max_examples=50)
 def test_flex_equals_the_reference(case: Case):
-    # On the CPU FlexAttention has no gradient; test_gpu.py compares that, and below the bias's part of it is compared.
-    assert_equals_reference(case, flex_unfused, torch.float32, gradients=False)
+    # On the CPU FlexAttention has no gradient: test_gpu.py compares it, and below the bias's part of it is compared.
+    assert_equals_reference(case, kernels.flex, torch.float32, gradients=False)
+
+
+def test_flex_compiles_few_kernels_however_lengths_change(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    monkeypatch.setattr(
+        kernels, "_flex_kernel", lambda q, p, b: kernels._compiled_flex((kernels._structure(p), "test"))
+    )
+    torch.manual_seed(0)
+    with without_shape_checks(), torch._dynamo.config.patch(fail_on_recompile_limit_hit=True, recompile_limit=4):
+        for lengths in ([3, 5], [7], [4, 4, 2], [6, 1], [5], [9, 2], [8, 8, 1]):
+            for kind in ("packed", "padded"):
+                case = make_case(make_layout(kind, lengths, max(lengths)), "bigbird+causal")
+                assert_equals_reference(case, kernels.flex, torch.float32, gradients=False)
 
 
 @given(cases(patterns=("full",), position_kinds=("alibi", "t5", "shaw", "tree")))
@@ -122,13 +141,14 @@ def test_dropout_silences_weights_and_keeps_their_mean(way):
     torch.testing.assert_close(draws.mean(1), v[:, 0], atol=0.25, rtol=0)
 
 
-def test_flex_keeps_no_mask_of_a_pattern_that_is_gone():
-    pattern = Window(1)
-    q = torch.randn(1, 1, 4, 4)
-    flex_unfused(q, q, q, pattern, None, 0.5, 0.0)
-    kept = len(kernels._masks)
+@pytest.mark.parametrize("way", [kernels.sdpa, kernels.flex])
+def test_nothing_is_kept_of_a_pattern_that_is_gone(way):
+    pattern, q = Window(1) & Causal(), torch.randn(1, 1, 4, 4)
+    way(q, q, q, pattern, None, 0.5, 0.0)
+    gone = weakref.ref(pattern)
     del pattern
-    assert len(kernels._masks) == kept - 1
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_matrix_is_built_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):

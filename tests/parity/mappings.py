@@ -1,7 +1,7 @@
 """Where each parameter of regard lies in other people's models: one function a model, one entry a parameter.
 
-An entry names a tensor of the other model and a *view* of it. Being a view, it serves both ways: reading it gives regard's
-parameter (or its gradient), writing into it fills the other model. Where shapes differ, the order of the numbers does not.
+An entry names a tensor of the other model and a *view* of it. Being a view, it serves both ways: reading it gives our
+parameter (or its gradient), writing into it fills the other model. Where shapes differ, the order of numbers does not.
 The entries of a block are written once, relative to the block, and repeated for every layer.
 """
 

@@ -41,6 +41,13 @@ def test_without_segments_all_tokens_are_of_the_first() -> None:
     both.compare(both.ours(BATCH), both.theirs(**inputs).logits, BATCH.layout.valid)
 
 
+def test_bare_encoder() -> None:
+    config = EncoderConfig(**{**OURS, "head": {"kind": "vocabulary"}})  # nothing but the shared embedding
+    theirs = BertModel(bert_config(), add_pooling_layer=False)
+    both = Twins(config.build(VOCAB), theirs, mappings.bert_encoder(DEPTH))
+    both.compare(both.ours.hidden(BATCH, SEGMENTS), both.theirs(**INPUTS).last_hidden_state, BATCH.layout.valid)
+
+
 def test_classifier_on_the_first_token() -> None:
     config = EncoderConfig(**{**OURS, "head": {"kind": "pooled", "pooling": "first", "hidden": 32}})
     theirs = BertForSequenceClassification(bert_config())

@@ -1,4 +1,4 @@
-"""BigBird beside Hugging Face's: its own table of random blocks, read as a pattern; and full attention below its threshold."""
+"""BigBird beside Hugging Face's: sparse, with its table of random blocks read as a pattern; and full."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -81,8 +81,9 @@ def test_block_sparse_attention_with_their_random_blocks() -> None:
     for layer in layers:
         layer.seed = 7  # one table for all layers
     table = table_of(layers[0], batch.tokens.shape[1])
-    assert len({tuple(head.flatten().tolist()) for head in table}) == HEADS
     theirs = both.theirs(input_ids=batch.tokens, attention_mask=batch.layout.valid.long()).logits
+    assert both.theirs.bert.attention_type == "block_sparse"
+    assert len({tuple(head.flatten().tolist()) for head in table}) == HEADS
     both.compare(sparse(both.ours, batch.tokens, batch.layout, BlockTable(table, BLOCK)), theirs, batch.layout.valid)
 
 
@@ -102,4 +103,5 @@ def test_full_attention() -> None:
 def test_block_sparse_attention_is_full_below_its_threshold() -> None:
     both, batch = twins("block_sparse"), sentences((5 + 2 * RANDOM) * BLOCK, 20, 3, vocab=VOCAB)
     theirs = both.theirs(input_ids=batch.tokens, attention_mask=batch.layout.valid.long()).logits
+    assert both.theirs.bert.attention_type == "original_full"
     both.compare(both.ours(batch), theirs, batch.layout.valid)

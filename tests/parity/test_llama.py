@@ -2,7 +2,6 @@
 
 import mappings
 import pytest
-import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from twins import Twins, sentences
 

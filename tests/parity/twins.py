@@ -34,12 +34,17 @@ class Twins:
     """Tensors of the other model without a counterpart: fixed tables, parts that are not used."""
 
     def __post_init__(self) -> None:
-        self.ours.eval(), self.theirs.eval()
+        self.ours.eval()
+        self.theirs.eval()
         check_coverage(self.mapping, self.ours, self.theirs, self.theirs_only)
-        weights = {name: x for name, x in tensors(self.theirs).items() if name not in self.theirs_only}
-        randomise(weights.values())
+        randomise(self.weights.values())
         for name, parameter in self.ours.named_parameters():
-            parameter.data.copy_(look(self.mapping[name], weights, like=parameter))
+            parameter.data.copy_(look(self.mapping[name], self.weights, like=parameter))
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The tensors of the other model that have a counterpart."""
+        return {name: tensor for name, tensor in tensors(self.theirs).items() if name not in self.theirs_only}
 
     def compare(self, ours: Tensor, theirs: Tensor, valid: Tensor | None = None) -> None:
         """Outputs where `valid`, and the gradients that a random projection of them sends to every parameter."""
@@ -47,8 +52,7 @@ class Twins:
         torch.testing.assert_close(ours, theirs, atol=VALUES, rtol=0)
         direction = torch.randn(theirs.shape, generator=torch.Generator().manual_seed(1))
         received = gradients((ours * direction).sum(), dict(self.ours.named_parameters()))
-        others = {name: x for name, x in tensors(self.theirs).items() if name not in self.theirs_only}
-        sent = gradients((theirs * direction).sum(), others)
+        sent = gradients((theirs * direction).sum(), self.weights)
         largest = max(float(gradient.abs().max()) for gradient in sent.values())
         for name, gradient in received.items():
             expected = look(self.mapping[name], sent, like=gradient)

@@ -5,7 +5,11 @@ import sys
 import typer
 
 from regard.cli.config import config
+from regard.cli.data import data
 from regard.cli.demo import demo
+from regard.cli.evaluate import evaluate
+from regard.cli.train import train
+from regard.cli.write import classify, generate, translate
 from regard.errors import RegardError
 
 app = typer.Typer(
@@ -16,8 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(config)
-app.command()(demo)
+for verb in (train, evaluate, translate, generate, classify, config, demo):
+    app.command()(verb)
+app.add_typer(data, name="data")
 
 
 @app.callback(invoke_without_command=True)

@@ -52,7 +52,7 @@ class BucketedConfig(Config):
 
     kind: Literal["bucketed"] = "bucketed"
     pool: int = Field(50, ge=1)
-    """Batches' worth of examples that are sorted together: more means less padding and less chance."""
+    """Batches' worth of examples that are sorted together, at most a quarter of all: more pads less, and mixes less."""
 
     def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
         """The batches of a store."""

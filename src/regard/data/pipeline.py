@@ -8,7 +8,9 @@ Three ways of reading text cover the five kinds of vocabulary:
     words         whitespace separates words and is not kept, except the end of a line, which is a word itself
 """
 
-from typing import Literal
+from functools import cache
+from itertools import product
+from typing import Literal, get_args
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Core
@@ -22,8 +24,6 @@ LINE_END = "\n"
 SPACES = r"[^\S\n]+"
 SPELT_LIKE_SPECIAL = "<(?=(?:" + "|".join(token[1:-1] for i, token in enumerate(SPECIAL_TOKENS) if i != UNK) + ")>)"
 AROUND_LINE_END = " ?\n ?"
-PATTERNS = (LINE_END, SPACES, SPELT_LIKE_SPECIAL, AROUND_LINE_END)
-"""Every regular expression that a tokenizer of ours may hold; one from elsewhere could take for ever to match."""
 
 
 def _byte_characters() -> tuple[str, ...]:
@@ -85,6 +85,30 @@ def words(
     tidy = decoders.Replace(Regex(AROUND_LINE_END), "\n")
     core.decoder = decoders.Sequence([spaced, decoders.Fuse(), tidy])
     return _with_specials(core)
+
+
+Description = tuple[bytes | None, ...]
+
+
+def describe(core: Core) -> Description:
+    """How a tokenizer reads and writes text, as JSON of its three parts."""
+    parts = (core.normalizer, core.pre_tokenizer, core.decoder)
+    return tuple(None if part is None else part.__getstate__() for part in parts)
+
+
+@cache
+def known_pipelines() -> frozenset[Description]:
+    """Every pipeline that the functions above can make."""
+    cores: list[Core] = []
+    for form, lowercase in product(get_args(Normalisation), (False, True)):
+        for first, second in product((False, True), repeat=2):
+            cores.append(
+                byte_level(models.BPE(), words=first, prefix_space=second, normalise=form, lowercase=lowercase)
+            )
+        for boundary in get_args(WordBoundary):
+            cores.append(words(models.WordLevel(), boundary=boundary, normalise=form, lowercase=lowercase))
+        cores.append(characters(models.BPE(), normalise=form, lowercase=lowercase))
+    return frozenset(map(describe, cores))
 
 
 def _normaliser(normalise: Normalisation, lowercase: bool, prefix_space: bool = False) -> normalizers.Normalizer | None:

@@ -16,6 +16,7 @@ from jaxtyping import Int, Int64
 from regard.errors import ConfigError, DataError
 
 BUDGET = "train.tokens_per_batch"
+FEWEST_POOLS = 4  # with fewer, a small corpus would make nearly the same batches in each epoch
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,8 @@ def require_examples(lengths: Int64[np.ndarray, "examples fields"]) -> None:
 def require_fits(lengths: Int64[np.ndarray, "examples fields"], tokens_per_batch: int) -> None:
     """Refuses an example that is larger than a whole batch may be."""
     longest = lengths.max(axis=1)
-    if (example := int(longest.argmax())) >= 0 and longest[example] > tokens_per_batch:
+    example = int(longest.argmax())
+    if longest[example] > tokens_per_batch:
         raise ConfigError(
             BUDGET,
             f"example {example + 1:,} alone has {longest[example]:,} tokens, but a batch may have {tokens_per_batch:,};"
@@ -111,7 +113,8 @@ class BucketedPlan(_EpochPlan):
     ) -> None:
         super().__init__(lengths, tokens_per_batch=tokens_per_batch, seed=seed)
         self._sizes = np.maximum(self.lengths.max(axis=1), 1)
-        self._pool = max(1, int(pool * tokens_per_batch / self._sizes.mean()))
+        wanted = int(pool * tokens_per_batch / self._sizes.mean())
+        self._pool = max(1, min(wanted, -(-len(self._sizes) // FEWEST_POOLS)))
 
     def _plan(self, random: np.random.Generator) -> Epoch:
         order = random.permutation(len(self._sizes))
@@ -170,12 +173,14 @@ def first_fit(lengths: Int64[np.ndarray, "examples fields"], budget: int, window
     """Puts each example into the first open batch with room; when none has room, a new one takes the oldest's place.
 
     What a batch has left of each field is kept in one whole number, a lane of bits for each field, with a guard bit on
-    top of each lane: a subtraction that clears a guard does not fit. This makes a million examples a matter of seconds.
+    top of each lane: a subtraction that clears a guard does not fit. A million examples take about a second.
     """
     lanes = [LANE * field for field in range(lengths.shape[1])]
     guards = sum(1 << (lane + LANE - 1) for lane in lanes)
     empty = guards + sum(budget << lane for lane in lanes)
-    needs = [sum(n << lane for n, lane in zip(row, lanes, strict=True)) for row in lengths.tolist()]
+    needs: list[int] = [0] * len(lengths)
+    for lane, of_field in zip(lanes, lengths.T.tolist(), strict=True):
+        needs = [need + (length << lane) for need, length in zip(needs, of_field, strict=True)]
     closed: list[list[int]] = []
     opened: list[list[int]] = []
     left: list[int] = []

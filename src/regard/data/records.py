@@ -18,7 +18,7 @@ from regard.data.formats import compression_of
 from regard.data.text import READ_ERRORS, lines, open_stream, why_unreadable
 from regard.errors import nearest
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 128
 READ_AHEAD = 1 << 16  # bytes of a column; without it a whole row group is read at once
 NOT_TEXT = b"\xff"  # no UTF-8 text: stands for a text that Parquet holds and that cannot be decoded
 

@@ -23,10 +23,8 @@ from jaxtyping import Int, Int64, Integer
 
 from regard.data.collate import Ragged, take
 from regard.data.fields import TextField
-from regard.data.store_writing import DESCRIPTION, FORMAT, Row, write_store
+from regard.data.store_writing import DESCRIPTION, FORMAT, Row, description_sha256, write_store
 from regard.errors import ConfigError, DataError
-
-DTYPES = ("uint8", "uint16", "uint32", "int64")
 
 
 def open_store(
@@ -144,13 +142,12 @@ class Store:
 def _read_description(folder: Path, key: str) -> dict[str, Any]:
     try:
         found = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        files = [(file["dtype"], file["count"], file["sha256"]) for file in found["files"].values()]
-        whole = (found["format"], found["key"]) == (FORMAT, key) and {"examples", "skipped", "cut"} <= found.keys()
-        if not whole or any(dtype not in DTYPES or type(count) is not int for dtype, count, _ in files):
-            raise _damaged(folder, f"{DESCRIPTION} describes another store")
-        return found
+        signed = found.pop("sha256")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _damaged(folder, f"{DESCRIPTION} cannot be read") from None
+    if signed != description_sha256(found) or (found.get("format"), found.get("key")) != (FORMAT, key):
+        raise _damaged(folder, f"the checksum of {DESCRIPTION} is wrong")
+    return found
 
 
 def _damaged(folder: Path, problem: str) -> DataError:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from jaxtyping import Integer
 
 from regard.data.collate import Ragged
 from regard.data.fields import TextField
-from regard.errors import Failure
+from regard.errors import DataError, Failure
 
 FORMAT = 1
 DESCRIPTION = "store.json"
@@ -33,10 +34,9 @@ def write_store(
     folder: Path, rows: Iterable[Row], fields: Mapping[str, TextField], labels: Sequence[str], key: str
 ) -> None:
     """Encodes all rows into a new folder; one that another process wrote meanwhile is left as it is."""
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
+    aside = folder.with_name(f".{folder.name}.{token_hex(4)}")
     try:
-        aside.mkdir(parents=True)
+        _make(aside)
         _write_files(aside, rows, fields, labels, key)
         _put_in_place(aside, folder)
     except OSError as error:
@@ -45,6 +45,13 @@ def write_store(
         raise Failure(f"{folder.parent}: the disk is full; the store of encoded examples needs more room") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise DataError(folder.parent, f"no folder can be made here ({error.strerror})") from None
 
 
 def _put_in_place(aside: Path, folder: Path) -> None:
@@ -71,9 +78,16 @@ def _write_files(
         examples += len(kept)
     files = [*label_files.values(), *(file for writer in writers.values() for file in writer.files)]
     described = {file.path.name: file.finish() for file in files}
-    description = {"format": FORMAT, "key": key, "examples": examples, "skipped": skipped, "cut": cut}
-    (folder / DESCRIPTION).write_text(json.dumps({**description, "files": described}, indent=1), encoding="utf-8")
+    counts = {"examples": examples, "skipped": skipped, "cut": cut}
+    description = {"format": FORMAT, "key": key, **counts, "files": described}
+    signed = {**description, "sha256": description_sha256(description)}
+    (folder / DESCRIPTION).write_text(json.dumps(signed, indent=1), encoding="utf-8")
     _flush_to_disk(folder / DESCRIPTION)
+
+
+def description_sha256(description: Mapping[str, Any]) -> str:
+    """SHA-256 over what a store says about itself."""
+    return sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
 def chunks(rows: Iterable[Row], texts: Sequence[str]) -> Iterator[list[Row]]:

@@ -8,6 +8,7 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import shake_256
 from itertools import pairwise
 from typing import Protocol
@@ -31,13 +32,22 @@ class Sampler(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _State:
+    """A word half-merged, its possible merges as (rank, place, new token), best first, and where each leads."""
+
+    tokens: tuple[int, ...]
+    merges: list[tuple[int, int, int]]
+    following: list["_State | None"]
+
+
 class BpeDropout:
     """BPE with merges left out at random (Provilkov et al. 2020).
 
     At each step every possible merge is dropped with probability `dropout`, and the earliest-learnt of the others is
-    made; when all are dropped, the word is done. A word half-merged is a *state*; its possible merges, in the order
-    learnt, are remembered. The first one not dropped is the k-th with probability (1 - dropout)·dropout^k, so each
-    step needs one random number.
+    made; when all are dropped, the word is done. The first one not dropped is the k-th with probability
+    (1 - dropout)·dropout^k, so each step needs one random number. Words meet the same states again and again, so
+    states are remembered: a step is then a look-up.
     """
 
     def __init__(self, core: Core, dropout: float = 0.1) -> None:
@@ -52,34 +62,41 @@ class BpeDropout:
         self._merges = {
             (ids[left], ids[right]): (rank, ids[left + right]) for rank, (left, right) in enumerate(model["merges"])
         }
-        self._possible: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
+        self._words: dict[str, _State] = {}
+        self._states: dict[tuple[int, ...], _State] = {}
 
     def sample(self, text: str, key: str) -> list[int]:
         """The ids of the cut that the key draws."""
         words = cut_words(self._core, text)
         draws = np.log(uniform(key, sum(map(len, words)))) / self._log_dropout
         dropped = iter(np.minimum(draws, 1e9).astype(np.int64).tolist())
-        return [token for word in words for token in self._merge(tuple(map(self._ids.__getitem__, word)), dropped)]
+        return [token for word in words for token in self._walk(self._words.get(word) or self._begin(word), dropped)]
 
-    def _merge(self, state: tuple[int, ...], dropped: Iterator[int]) -> tuple[int, ...]:
-        while possible := self._moves(state):
-            skipped = next(dropped)
-            if skipped >= len(possible):
-                break
-            _, place, merged = possible[skipped]
-            state = (*state[:place], merged, *state[place + 2 :])
+    def _walk(self, state: _State, dropped: Iterator[int]) -> tuple[int, ...]:
+        while (skipped := next(dropped)) < len(state.following):
+            state = state.following[skipped] or self._merge(state, skipped)
+        return state.tokens
+
+    def _begin(self, word: str) -> _State:
+        if len(self._states) >= LARGEST_MEMORY:
+            self._words.clear()
+            self._states.clear()
+        state = self._words[word] = self._state(tuple(self._ids[character] for character in word))
         return state
 
-    def _moves(self, state: tuple[int, ...]) -> list[tuple[int, int, int]]:
-        """The possible merges of a state as (rank, place, new token), best first."""
-        if (known := self._possible.get(state)) is not None:
+    def _merge(self, state: _State, which: int) -> _State:
+        _, place, merged = state.merges[which]
+        following = self._state((*state.tokens[:place], merged, *state.tokens[place + 2 :]))
+        state.following[which] = following
+        return following
+
+    def _state(self, tokens: tuple[int, ...]) -> _State:
+        if (known := self._states.get(tokens)) is not None:
             return known
-        found = ((place, self._merges.get(pair)) for place, pair in enumerate(pairwise(state)))
-        moves = sorted((merge[0], place, merge[1]) for place, merge in found if merge)
-        if len(self._possible) >= LARGEST_MEMORY:
-            self._possible.clear()
-        self._possible[state] = moves
-        return moves
+        found = ((place, self._merges.get(pair)) for place, pair in enumerate(pairwise(tokens)))
+        merges = sorted((merge[0], place, merge[1]) for place, merge in found if merge)
+        state = self._states[tokens] = _State(tokens, merges, [None] * len(merges))
+        return state
 
 
 Choices = tuple[list[float], list[tuple[int, int]]]

@@ -152,6 +152,8 @@ class Tokenizer:
 
 def _from_bytes(token: str, byte_of: dict[str, int]) -> str:
     """A byte-level piece as text; where it is no whole UTF-8, as the names of its bytes."""
+    if not byte_of.keys() >= set(token):  # a piece of a foreign vocabulary, which no text is ever cut into
+        return token
     data = bytes(byte_of[character] for character in token)
     try:
         return data.decode()

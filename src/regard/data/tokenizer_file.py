@@ -1,28 +1,22 @@
 """Reading a `tokenizer.json` that anyone may have written: what does not fit is refused with a sentence.
 
-Only parts that this package's own pipelines use are let through; among others, a regular expression from elsewhere, a
-padding to a billion tokens or ids with gaps would harm later, in places where nobody looks for the cause.
+Only what this package's own tokenizers consist of is let through: a regular expression from elsewhere, a padding to a
+billion tokens or ids with gaps would harm later, in places where nobody looks for the cause.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Core
 
-from regard.data.pipeline import BYTE_CHARACTERS, BYTE_TOKENS, PATTERNS
-from regard.data.special import SPECIAL_TOKENS
+from regard.data.pipeline import BYTE_CHARACTERS, BYTE_TOKENS, describe, known_pipelines
+from regard.data.special import SPECIAL_TOKENS, UNK
 from regard.errors import DataError
 
 LARGEST_FILE = 200_000_000  # bytes; vocabularies of a quarter of a million pieces take about a tenth of it
 
 MODELS = ("BPE", "Unigram", "WordLevel")
-PARTS = {
-    "normalizer": ("Sequence", "NFC", "NFKC", "Lowercase", "Prepend"),
-    "pre_tokenizer": ("Sequence", "ByteLevel", "Split", "Punctuation"),
-    "decoder": ("Sequence", "ByteLevel", "ByteFallback", "Fuse", "Strip", "WordPiece", "Replace"),
-}
 MUST_BE_EMPTY = ("truncation", "padding", "post_processor")
 MODEL_MUST_NOT_HAVE = ("dropout", "alpha", "nbest_size", "continuing_subword_prefix", "end_of_word_suffix")
 
@@ -31,11 +25,20 @@ def read_core(file: Path) -> Core:
     """The library's tokenizer in a file; DataError where the file is no tokenizer of this package."""
     text = _read(file)
     try:
-        problem = find_problem(json.loads(text))
+        tree = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(file, f"not JSON: {error}") from None
-    if problem:
+    if problem := find_problem(tree):
         raise DataError(file, f"not a tokenizer that regard can use: {problem}")
+    core = _build(file, text)
+    if describe(core) not in known_pipelines():
+        raise DataError(
+            file, "not a tokenizer that regard can use: its normalizer, pre_tokenizer or decoder is another's"
+        )
+    return core
+
+
+def _build(file: Path, text: str) -> Core:
     try:
         return Core.from_str(text)
     except (KeyboardInterrupt, SystemExit):
@@ -62,13 +65,13 @@ def _read(file: Path) -> str:
 
 
 def find_problem(tree: object) -> str | None:
-    """What is wrong with the tree of a tokenizer.json, if anything."""
+    """What is wrong with the special tokens and the model in the tree of a tokenizer.json, if anything."""
     if not isinstance(tree, dict) or not isinstance(tree.get("model"), dict):
         return "expected a table with a table 'model'"
-    return _forbidden_part(tree) or _wrong_specials(tree) or _wrong_vocabulary(tree)
+    return _forbidden_setting(tree) or _wrong_specials(tree) or _wrong_vocabulary(tree)
 
 
-def _forbidden_part(tree: dict[str, Any]) -> str | None:
+def _forbidden_setting(tree: dict[str, Any]) -> str | None:
     model = tree["model"]
     if model.get("type") not in MODELS:
         return f"model.type: expected one of {', '.join(MODELS)}, got {_short(model.get('type'))}"
@@ -76,21 +79,8 @@ def _forbidden_part(tree: dict[str, Any]) -> str | None:
         for key in keys:
             if owner.get(key) is not None:
                 return f"{path}{key}: expected null, got {_short(owner[key])}"
-    for place, known in PARTS.items():
-        for part in _tables(tree.get(place)):
-            if "type" in part and part["type"] not in known:
-                return f"{place}: unknown part {_short(part['type'])}"
-            if "Regex" in part and part["Regex"] not in PATTERNS:
-                return f"{place}: unknown pattern {_short(part['Regex'])}"
-    return None
-
-
-def _tables(tree: object) -> Iterator[dict[str, Any]]:
-    """A table and all tables inside it."""
-    if isinstance(tree, dict):
-        yield tree
-    for below in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _tables(below)
+    key, unknown = ("unk_id", UNK) if model["type"] == "Unigram" else ("unk_token", SPECIAL_TOKENS[UNK])
+    return None if model.get(key) == unknown else f"model.{key}: expected {unknown}, got {_short(model.get(key))}"
 
 
 def _wrong_specials(tree: dict[str, Any]) -> str | None:
@@ -108,8 +98,8 @@ def _wrong_vocabulary(tree: dict[str, Any]) -> str | None:
         return "model.vocab: expected each token once, with the ids 0, 1, 2, … without a gap"
     if any(vocabulary.get(token) != i for i, token in enumerate(SPECIAL_TOKENS)):
         return f"model.vocab: expected {', '.join(SPECIAL_TOKENS)} first"
-    types = [part.get("type") for part in _tables(tree.get("decoder"))]
-    needed = BYTE_CHARACTERS if "ByteLevel" in types else BYTE_TOKENS if "ByteFallback" in types else ()
+    decoder = json.dumps(tree.get("decoder"))
+    needed = BYTE_CHARACTERS if '"ByteLevel"' in decoder else BYTE_TOKENS if '"ByteFallback"' in decoder else ()
     if missing := [token for token in needed if token not in vocabulary]:
         return f"model.vocab: {len(missing)} of the 256 bytes are missing, so some text could not be written"
     return None

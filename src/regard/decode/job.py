@@ -44,11 +44,8 @@ class Job:
 
     @property
     def capacity(self) -> int:
-        """Room that the stepper needs in a row; the last token is never fed to it."""
-        given = [len(self.begin) + len(prompt) for prompt in self.prompts]
-        if not self.regroup:  # rows that are done go on in step with the others
-            return max(given) + max(self.limits) - 1
-        return max(length + limit for length, limit in zip(given, self.limits, strict=True)) - 1
+        """Room that the stepper needs: all rows advance in step, and the last token is never fed."""
+        return len(self.begin) + max(map(len, self.prompts)) + max(self.limits) - 1
 
     def start(self, copies: int = 1) -> tuple[Float[Tensor, "rows vocab"], Any]:
         """Feeds the prompts: logits of the first token to write, and the state; each row `copies` times in a row."""

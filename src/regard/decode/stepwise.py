@@ -96,7 +96,7 @@ class Batch:
         kept = [place for place, number in enumerate(self.numbers) if self.open[number]]
         places = torch.tensor(kept, device=self.job.device)
         self.numbers = [self.numbers[place] for place in kept]
-        self.history = self.history[places]; self.sequences = self.sequences[: len(kept)]
+        self.sequences, self.history = self.sequences[places], self.history[places]
         self._state = self.job.stepper.reorder(self._state, places)
         return tokens[places]
 

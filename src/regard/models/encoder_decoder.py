@@ -97,7 +97,11 @@ class EncoderDecoder(nn.Module):
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:
         """Scores of the token that follows each token of the target."""
-        return self.head(self.decode(target, self.encode(source), source.layout))
+        return self.head(self.hidden(source, target))
+
+    def hidden(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time width"]:
+        """What the output layer is given."""
+        return self.decode(target, self.encode(source), source.layout)
 
     def encode(self, source: Sequences) -> Float[Tensor, "batch time width"]:
         """What the encoder has to say about each token of the source."""

@@ -4,7 +4,7 @@ A stepper writes sequences token by token. Transformers with their key/value cac
 and ensembles all implement it, so greedy search, beam search and sampling exist once.
 """
 
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -14,6 +14,7 @@ from regard.nn.layout import Sequences
 State = TypeVar("State")
 
 
+@runtime_checkable
 class Stepper(Protocol[State]):
     """Writes the rows of a batch side by side; no row's logits ever depend on another row."""
 

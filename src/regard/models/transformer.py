@@ -70,7 +70,7 @@ class SingleStack(nn.Module):
 
     def forward(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Tensor:
         """Scores over the vocabulary or the classes at each place, or over the classes for each row."""
-        x = self.encode(sequences, segments)
+        x = self.hidden(sequences, segments)
         if isinstance(self.head, PooledHead):
             if sequences.layout.packed:
                 raise ConfigError(
@@ -79,10 +79,10 @@ class SingleStack(nn.Module):
             return self.head(x, sequences.layout.valid)
         return self.head(x)
 
-    def encode(
+    def hidden(
         self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time width"]:
-        """The vectors of all tokens after the last block."""
+        """The vectors of all tokens after the last block: what the output layer is given."""
         layout = sequences.layout
         x = self.embedding(sequences.tokens, segments)
         return self.stack(x, self.stack.sight(layout), None if layout.whole else layout.valid)

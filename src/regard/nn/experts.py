@@ -1,6 +1,5 @@
 """Mixture of experts: many feed-forward parts, of which each token uses the few that a router picks for it."""
 
-import math
 from typing import Literal
 
 import torch
@@ -10,6 +9,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, model_validat
 from torch import Tensor, nn
 
 from regard.config import Config, refuse
+from regard.errors import ConfigError
 
 
 class ExpertsConfig(Config):
@@ -82,6 +82,8 @@ class Experts(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if chosen > experts:
+            raise ConfigError("model.feedforward.chosen", f"expected at most experts = {experts}, got {chosen}")
         self.experts, self.chosen, self.capacity, self.balance = experts, chosen, capacity, balance
         self.router = nn.Linear(width, experts, bias=False)
         self.noise = nn.Linear(width, experts, bias=False) if noise else None
@@ -92,9 +94,12 @@ class Experts(nn.Module):
         """What to add to the loss after a training pass: `balance` times the unevenness."""
         self.passed_by: Tensor | None = None
         """Choices that found their expert full in the last pass."""
-        for weight in (self.up, self.down):
-            for matrix in weight:
-                nn.init.xavier_uniform_(matrix.data)
+        for matrix in self.matrices():
+            nn.init.xavier_uniform_(matrix)
+
+    def matrices(self) -> list[Tensor]:
+        """The matrices of each expert, to be drawn each by itself."""
+        return [*self.up.data, *self.down.data]
 
     def forward(
         self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None
@@ -136,7 +141,7 @@ class Experts(nn.Module):
         """True where the chosen expert still has room; first choices are served before second ones."""
         kept = real[:, None].expand_as(expert)
         if self.capacity is not None and self.training:
-            limit = math.ceil(self.capacity * len(expert) * self.chosen / self.experts)
+            limit = (self.capacity * real.sum().double() * self.chosen / self.experts).ceil()
             asked = F.one_hot(expert.T.flatten(), self.experts) * kept.T.flatten()[:, None]
             place = (asked.cumsum(0) * asked).sum(-1).view(self.chosen, -1).T
             full = kept & (place > limit)
@@ -160,8 +165,8 @@ def grouped_product(
 ) -> Float[Tensor, "rows m"]:
     """Each group of rows times its own matrix, all in one call."""
     matrices = matrices.to(rows.dtype)
-    item = rows.element_size()
-    if matrices.shape[1] * item % 16 == 0 and matrices.shape[2] * item % 16 == 0 and len(rows):
+    aligned = all(size * rows.element_size() % 16 == 0 for size in matrices.shape[1:])
+    if aligned and rows.dtype != torch.float64 and len(rows):
         return F.grouped_mm(rows, matrices, offs=ends)
     return _padded_product(rows, matrices, ends)
 

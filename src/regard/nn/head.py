@@ -3,14 +3,18 @@
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
 from regard.nn.embedding import Embedding
 from regard.nn.feedforward import Activation, activate
+from regard.nn.loss import cross_entropy, linear_cross_entropy
 from regard.nn.norm import LayerNorm
+
+LARGE = 1 << 25
+"""Logits (tokens × vocabulary) from which on the loss is computed in slices."""
 
 Pooling = Literal["mean", "max", "first", "last"]
 
@@ -58,6 +62,7 @@ class VocabularyHead(nn.Module):
         scale: bool = False,
     ) -> None:
         super().__init__()
+        self.vocab = vocab
         self.transform = nn.Linear(width, width) if transform else None
         self.transform_norm = LayerNorm(width, transform_epsilon) if transform else None
         self.activation: Activation = transform or "none"
@@ -72,6 +77,20 @@ class VocabularyHead(nn.Module):
         shared = self._shared[0]
         logits = self.linear(x) if self.linear is not None else shared.scores(x)  # type: ignore[union-attr]
         return logits if self.bias is None else logits + self.bias
+
+    def loss(
+        self, x: Float[Tensor, "batch time width"], targets: Int[Tensor, "batch time"], smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        """Summed cross-entropy of the targets; where the logits would be large, they are never held all at once."""
+        vocab = self.vocab
+        if targets.numel() * vocab <= LARGE:
+            return cross_entropy(self(x), targets, smoothing)
+        x = self.prepare(x).flatten(0, 1)
+        shared = self._shared[0]
+        if shared is not None and shared.up is not None:
+            x = x @ shared.up.weight
+        weight = shared.table.weight if shared is not None else self.linear.weight  # type: ignore[union-attr]
+        return linear_cross_entropy(x, weight, self.bias, targets.flatten(), smoothing)
 
     def prepare(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """What W is multiplied with."""

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.nn.shapes import expect
+
 HeadShape = Literal["standard", "narrow", "wide"]
 
 
@@ -33,6 +35,7 @@ class HeadMap(nn.Linear):
 
     def forward(self, input: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
         """W x, a part for each head."""
+        expect("width", self.in_features, input.shape[-1])
         return split_heads(super().forward(input), self.heads)
 
 
@@ -44,11 +47,16 @@ class NarrowHeadMap(nn.Module):
         chunk = width // heads
         self.weight = nn.Parameter(torch.empty(heads, chunk, chunk))
         self.bias = nn.Parameter(torch.zeros(heads, 1, chunk)) if bias else None
-        for matrix in self.weight:
-            nn.init.xavier_uniform_(matrix.data)
+        for matrix in self.matrices():
+            nn.init.xavier_uniform_(matrix)
+
+    def matrices(self) -> list[Tensor]:
+        """The matrix of each head, to be drawn by itself."""
+        return list(self.weight.data)
 
     def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
         """W_r x_r for each head r and its chunk x_r."""
+        expect("width", len(self.weight) * self.weight.shape[-1], x.shape[-1])
         y = split_heads(x, len(self.weight)) @ self.weight.transpose(1, 2)
         return y if self.bias is None else y + self.bias
 

@@ -10,6 +10,7 @@ from regard.config import BARE_KIND, BY_KIND, Config
 from regard.nn.attention import Attention
 from regard.nn.experts import Experts
 from regard.nn.feedforward import FeedForward, GatedFeedForward
+from regard.nn.heads import NarrowHeadMap
 
 
 class XavierConfig(Config):
@@ -27,6 +28,9 @@ class XavierConfig(Config):
                 _zero(part.bias)
             elif isinstance(part, nn.Embedding):
                 nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+            elif isinstance(part, NarrowHeadMap | Experts):
+                for matrix in part.matrices():
+                    nn.init.xavier_uniform_(matrix, self.gain)
 
 
 class NormalConfig(Config):
@@ -46,6 +50,8 @@ class NormalConfig(Config):
                 added = any(part is other for other in into_stream)
                 nn.init.normal_(part.weight, std=self.deviation / (math.sqrt(2 * depth) if added else 1))
                 _zero(getattr(part, "bias", None))
+            elif isinstance(part, NarrowHeadMap):
+                nn.init.normal_(part.weight, std=self.deviation)
             elif isinstance(part, Experts):
                 nn.init.normal_(part.up, std=self.deviation)
                 nn.init.normal_(part.down, std=self.deviation / (math.sqrt(2 * depth) if self.shrink else 1))

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from regard.nn.pattern import Documents, Pattern
+from regard.nn.plan import varlen_kernel_fits
 from regard.nn.position import Bias
 
 Query = Float[Tensor, "batch heads query head_width"]
@@ -49,7 +50,7 @@ def variable_length(
     assert flags is not None
     assert flags.documents is not None
     assert bias is None
-    if query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16):
+    if varlen_kernel_fits(query):
         return _fused_varlen(query, key, value, flags.documents, flags.causal, scale)
     return _one_a_row(query, key, value, flags.documents, flags.causal, scale, dropout)
 
@@ -121,8 +122,7 @@ def flex(
 ) -> Query:
     """A kernel generated for this very pattern and bias, which skips blocks where nothing may be seen."""
     assert dropout == 0
-    kernel = _compiled_flex() if query.device.type == "cuda" else flex_attention
-    y = kernel(
+    y = _flex_kernel(query, pattern, bias)(
         query,
         key,
         value,
@@ -131,13 +131,31 @@ def flex(
         scale=scale,
         enable_gqa=query.shape[1] != key.shape[1],
     )
-    assert isinstance(y, Tensor)
     return y
 
 
+def _flex_kernel(query: Query, pattern: Pattern | None, bias: Bias | None) -> Callable[..., Tensor]:
+    if query.device.type != "cuda" or torch.compiler.is_compiling():  # the latter compiles it with all around it
+        return flex_attention  # type: ignore[return-value]
+    return _compiled_flex((_structure(pattern), bias and bias.rule.__qualname__, query.dtype, query.shape[3]))
+
+
 @cache
-def _compiled_flex() -> Callable[..., Tensor]:
-    return torch.compile(flex_attention, dynamic=False)  # type: ignore[return-value]
+def _compiled_flex(kind: tuple[object, ...]) -> Callable[..., Tensor]:
+    """FlexAttention, compiled for patterns and biases of one kind, whatever numbers and lengths they come with.
+
+    torch keeps what it compiled by code object, and after a few kinds would go on without compiling. So each kind has
+    a code object of its own.
+    """
+    fresh = lambda *tensors, **options: flex_attention(*tensors, **options)  # noqa: E731
+    fresh.__code__ = fresh.__code__.replace(co_name=f"flex_{abs(hash(kind))}")
+    return torch.compile(fresh)
+
+
+def _structure(pattern: Pattern | None) -> tuple[object, ...]:
+    """The kinds of patterns that one is composed of."""
+    parts = vars(pattern).values() if pattern is not None else ()
+    return (type(pattern), *(_structure(part) for part in parts if isinstance(part, Pattern)))
 
 
 _matrices: WeakKeyDictionary[Pattern, dict[tuple[object, ...], Tensor]] = WeakKeyDictionary()
@@ -152,12 +170,9 @@ def _dense(pattern: Pattern, shape: tuple[int, int, int, int, torch.device]) -> 
     return known[shape]
 
 
-_masks: WeakKeyDictionary[Pattern, dict[tuple[object, ...], BlockMask]] = WeakKeyDictionary()
-
-
 def _block_mask(pattern: Pattern, query: Query, key: Key) -> BlockMask:
-    """The pattern's block mask, built once per shape."""
-    known = _masks.setdefault(pattern, {})
+    """The pattern's block mask, built once per shape; the pattern itself keeps it, since a mask holds on to it."""
+    known: dict[tuple[object, ...], BlockMask] = vars(pattern).setdefault("_block_masks", {})
     shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2], query.device)
     if shape not in known:
         known[shape] = pattern.block_mask(*shape)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.nn.pattern import Documents, Padding, Pattern
+from regard.nn.shapes import expect
 
 PADDING = -1  # the document number of places that hold no token
 
@@ -64,6 +65,7 @@ class Layout:
 
     def with_tree(self, tree: Int[Tensor, "batch time"]) -> "Layout":
         """The same layout with the dependency head of each token."""
+        expect("tree", tuple(self.document.shape), tuple(tree.shape))
         return replace(self, tree=tree)
 
     @cached_property
@@ -83,6 +85,7 @@ class Layout:
         """Lets each token of another layout see its partner sequence in this one (cross-attention)."""
         if self.packed != other.packed:
             raise ShapeError("source and target must both be padded or both be packed")
+        expect("sequences of the source", len(other.lengths), len(self.lengths))
         if self.packed:
             return Documents(other.document, self.document, other.lengths, self.lengths, other.longest, self.longest)
         return None if self.whole else Padding(keys=self.lengths)
@@ -105,6 +108,9 @@ class Sequences:
 
     tokens: Int[Tensor, "batch time"]
     layout: Layout
+
+    def __post_init__(self) -> None:
+        expect("tokens", tuple(self.layout.document.shape), tuple(self.tokens.shape))
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int]], pad: int = 0, device: torch.device | str = "cpu") -> "Sequences":

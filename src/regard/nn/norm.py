@@ -1,5 +1,6 @@
 """Normalisation: each vector brought to a common scale, then stretched and shifted by learned numbers."""
 
+import math
 from typing import Annotated, Literal
 
 import torch
@@ -49,7 +50,9 @@ class LayerNorm(nn.Module):
         if self.epsilon_inside:
             return F.layer_norm(x, (self.width,), self.gain, self.shift, self.epsilon)
         centred = x - x.mean(-1, keepdim=True)
-        y = centred / (centred.square().mean(-1, keepdim=True).sqrt() + self.epsilon)
+        # torch's norm has the slope zero at zero, where a square root's is infinite
+        deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) / math.sqrt(self.width)
+        y = centred / (deviation + self.epsilon)
         y = y if self.gain is None else y * self.gain
         return y if self.shift is None else y + self.shift
 

@@ -44,7 +44,7 @@ def plan(
 def _packed(query: Tensor, dropout: float) -> Plan:
     if dropout and query.device.type == "cuda":
         return Plan("sdpa", "packed sequences with dropout on the weights, which the variable-length kernel lacks")
-    if _varlen_kernel_fits(query):
+    if varlen_kernel_fits(query):
         return Plan("variable-length", "packed sequences in half precision: the fused kernel takes their lengths")
     return Plan(
         "variable-length", "packed sequences: laid out one a row for this call, so none computes another's scores"
@@ -58,10 +58,11 @@ def _why_sdpa(flags: Flags | None, bias: Bias | None, square: bool) -> str:
         return "plain causal attention: the fused kernel has a flag for it"
     if flags and not flags.causal:
         return "everything may be seen: the fused kernel as it is"
-    return "the pattern goes in as a mask; the sequence is too short for skipping blocks to pay"
+    return "the pattern goes in as a mask: skipping blocks pays on long sequences, on a GPU, without dropout of weights"
 
 
-def _varlen_kernel_fits(query: Tensor) -> bool:
+def varlen_kernel_fits(query: Tensor) -> bool:
+    """Whether torch's variable-length kernel takes such queries."""
     half = query.dtype in (torch.bfloat16, torch.float16)
     return query.device.type == "cuda" and half and query.shape[-1] % 8 == 0 and query.shape[-1] <= 256
 

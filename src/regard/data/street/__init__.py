@@ -24,7 +24,6 @@ from regard.data.street.coreference import resolve as resolve
 from regard.data.street.corpus import LECTURE_SENTENCES as LECTURE_SENTENCES
 from regard.data.street.corpus import SIZES as SIZES
 from regard.data.street.corpus import Example as Example
-from regard.data.street.corpus import Split as Split
 from regard.data.street.corpus import examples as examples
 from regard.data.street.corpus import pairs as pairs
 from regard.data.street.corpus import pronoun_accuracy as pronoun_accuracy

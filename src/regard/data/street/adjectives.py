@@ -24,18 +24,14 @@ dark darker darkest = dunkel/dunkl dunkler dunkelst
 new = neu
 red = rot
 blue = blau
-green = grün
 black = schwarz
 white = weiß
-brown = braun
 warm = warm
 cold = kalt
 hot = heiß
 fresh = frisch
 tasty = lecker
 friendly = freundlich
-happy = glücklich
-sad = traurig
 wild = wild
 
 tired = müde/müd
@@ -69,21 +65,22 @@ def qualities(names: str) -> tuple[Adjective, ...]:
     return tuple(ADJECTIVES[name] for name in names.split())
 
 
-_THING = qualities("old new big small heavy beautiful expensive cheap red blue green black white")
+_THING = qualities("old new big small heavy beautiful expensive cheap red blue")
 SUITING = {
-    "person": qualities("old young strong clever rich friendly happy sad tired sick hungry lazy"),
-    "animal": qualities("old young big small black white brown wild hungry tired sick fast"),
-    "way": qualities("long wide narrow dark dangerous icy"),
+    "person": qualities("old young strong clever rich friendly tired sick"),
+    "child": qualities("young strong clever friendly tired sick"),
+    "animal": qualities("old young big small black white wild hungry"),
+    "way": qualities("long wide dark"),
     "food": qualities("fresh cold hot tasty"),
     "drink": qualities("cold hot fresh sweet"),
     "thing": _THING,
-    "text": qualities("old new long beautiful sad"),
-    "clothing": qualities("old new warm beautiful expensive cheap red blue green black white"),
-    "container": qualities("old new big small heavy red blue green full"),
-    "vehicle": qualities("old new big small fast slow expensive red blue"),
-    "passage": qualities("big small wide narrow dark"),
+    "text": qualities("old new long beautiful"),
+    "clothing": qualities("old new warm beautiful red blue black white"),
+    "container": qualities("old new big small heavy"),
+    "vehicle": qualities("old new big small fast expensive"),
+    "passage": qualities("old big small"),
     "height": qualities("old big small beautiful"),
-    "place": qualities("old new big small beautiful dark"),
+    "place": qualities("old new big small beautiful"),
     "event": qualities("long beautiful"),
 }
 """The adjectives that may stand before a noun of each kind."""

@@ -8,7 +8,7 @@ from regard.data.street.determiners import BARE, POSSESSIVES, THE, THESE, THIS, 
 from regard.data.street.draw import Draw
 from regard.data.street.nouns import named, of_kind
 from regard.data.street.phrases import HER, HIM, ME, THEM, US, Name, Nominal, NounPhrase, Phrase, Preposition
-from regard.data.street.tenses import Tense
+from regard.data.street.tenses import MODALS, PAST, PERFECT, PRESENT, Tense
 from regard.data.street.verbs import VERBS
 from regard.data.street.words import Noun, Verb
 
@@ -20,10 +20,16 @@ CITIES = (
     *(Phrase(city, city) for city in ("Berlin", "Hamburg", "Paris", "London")),
     *(Phrase("Vienna", "Wien"), Phrase("Munich", "München"), Phrase("Cologne", "Köln"), Phrase("Rome", "Rom")),
 )
-PEOPLE, ANIMALS, THINGS, CLOTHES = map(of_kind, ("person", "animal", "thing", "clothing"))
+ADULTS, ANIMALS, THINGS, CLOTHES = map(of_kind, ("person", "animal", "thing", "clothing"))
 FOOD, DRINKS, VEHICLES = map(of_kind, ("food", "drink", "vehicle"))
+PEOPLE = ADULTS + of_kind("child")
+EVENTS = named("film party concert")
 GOALS = named("garden forest park market store station school church village hotel museum")
 ROOMS = named("garden forest park store station kitchen school church city village hotel museum room tent house")
+
+PARENTS = named("mother father")
+ONES_OWN = named("child teacher doctor neighbour student guest aunt uncle sister brother") + PARENTS
+"""The people whom one may call 'my'."""
 
 FOR = Preposition("for", "für", "accusative")
 INTO = Preposition("into", "in", "accusative")
@@ -62,7 +68,6 @@ HANDLING = _doings(
     {
         "verkaufen": THINGS + CLOTHES + VEHICLES,
         "finden": ANIMALS + THINGS + CLOTHES,
-        "vergessen": THINGS + CLOTHES,
         "essen": FOOD,
         "trinken": DRINKS,
     }
@@ -72,14 +77,10 @@ MEETING = _doings(
         "sehen": PEOPLE + ANIMALS,
         "suchen": PEOPLE + ANIMALS,
         "besuchen": PEOPLE,
-        "lieben": PEOPLE + ANIMALS,
-        "kennen": PEOPLE,
         "hören": PEOPLE + ANIMALS,
     }
 )
-"""What one does to people, and to animals."""
-DOINGS = (*MAKING, *HANDLING, *MEETING, Doing(VERBS["brauchen"], THINGS + CLOTHES))
-SEPARABLE_DOINGS = _doings(
+SEPARABLE = _doings(
     {
         "anrufen": PEOPLE,
         "einladen": PEOPLE,
@@ -93,7 +94,15 @@ SEPARABLE_DOINGS = _doings(
         "anprobieren": CLOTHES,
     }
 )
+ACTIONS = MAKING + HANDLING + MEETING + _doings({"vergessen": THINGS + CLOTHES})
+STATES = _doings({"lieben": PEOPLE + ANIMALS, "kennen": PEOPLE, "brauchen": THINGS + CLOTHES})
+"""What one does not do at a certain time, nor because one must."""
 COMING_AND_GOING = tuple(VERBS[verb] for verb in ("ankommen", "zurückkommen", "aufstehen", "einschlafen"))
+
+
+def any_tense(draw: Draw) -> Tense:
+    """A simple tense, the perfect or a modal verb."""
+    return draw.one((PRESENT, PAST, PERFECT, draw.one(MODALS)))
 
 
 def person(draw: Draw, pronouns: bool = True) -> Nominal:
@@ -101,44 +110,63 @@ def person(draw: Draw, pronouns: bool = True) -> Nominal:
     if draw.chance(0.35):
         return draw.one(NAMES)
     if pronouns and draw.chance(0.3):
-        return draw.one((ME, HIM, HER, US, THEM))
+        return draw.one((ME, ME, ME, HIM, HER, US, THEM))
     return phrase(draw, PEOPLE)
 
 
 def somebody(draw: Draw, other_than: Nominal | None = None) -> Nominal:
     """Somebody in few words: a name, or 'the' and a noun."""
-    found = draw.one(NAMES) if draw.chance(0.5) else the(draw, PEOPLE, plurals=0.2)
+    found = draw.one(NAMES) if draw.chance(0.5) else the(draw, PEOPLE, plurals=0.4)
     return somebody(draw, other_than) if found == other_than else found
 
 
-def phrase(draw: Draw, nouns: tuple[Noun, ...]) -> NounPhrase:
-    """Some noun phrase about one of these nouns."""
-    noun = draw.one(nouns)
-    plural = noun.english_plural is not None and draw.chance(0.2)
+def phrase(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.3, besides: Nominal | None = None) -> NounPhrase:
+    """Some noun phrase about one of these nouns, though not the one that `besides` is about."""
+    noun = _noun(draw, nouns, besides)
+    plural = noun.english_plural is not None and draw.chance(plurals)
     adjective = draw.one(SUITING[noun.kind]) if draw.chance(0.25) else None
     return NounPhrase(_determiner(draw, noun, plural), noun, adjective, plural)
 
 
-def the(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.0) -> NounPhrase:
-    """No more than 'the' and one of these nouns, in the plural this often."""
-    noun = draw.one(nouns)
+def the(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.0, besides: Nominal | None = None) -> NounPhrase:
+    """No more than 'the' and one of these nouns."""
+    noun = _noun(draw, nouns, besides)
     return NounPhrase(THE, noun, plural=noun.english_plural is not None and draw.chance(plurals))
 
 
+def some(draw: Draw, nouns: tuple[Noun, ...]) -> NounPhrase:
+    """Something indefinite, one or several."""
+    noun, plural = draw.one(nouns), draw.chance(0.3)
+    return NounPhrase(BARE if plural else A, noun, plural=plural)
+
+
+def _noun(draw: Draw, nouns: tuple[Noun, ...], besides: Nominal | None) -> Noun:
+    noun = draw.one(nouns)
+    taken = isinstance(besides, NounPhrase) and besides.noun is noun
+    return _noun(draw, nouns, besides) if taken else noun
+
+
 def _determiner(draw: Draw, noun: Noun, plural: bool) -> Determiner:
+    several_beings = plural and (noun.is_human or noun.kind == "animal")
     if draw.chance(0.45):
         return THE
-    if draw.chance(0.5):
+    if draw.chance(0.5) and not several_beings:
         return BARE if plural or noun.english_plural is None else A
-    if draw.chance(0.7):
+    if draw.chance(0.7) and _can_be_owned(noun, plural):
         return draw.one(POSSESSIVES)
     return THESE if plural else THIS
 
 
-def action(draw: Draw, subject: Nominal, tense: Tense, doings: tuple[Doing, ...] = DOINGS) -> Clause:
+def _can_be_owned(noun: Noun, plural: bool) -> bool:
+    if plural and noun in PARENTS:
+        return False
+    return noun in ONES_OWN or not noun.is_human
+
+
+def action(draw: Draw, subject: Nominal, tense: Tense, doings: tuple[Doing, ...] = ACTIONS) -> Clause:
     """Somebody does something to something."""
     doing = draw.one(doings)
-    return Clause(subject, doing.verb, tense, accusative=phrase(draw, doing.objects))
+    return Clause(subject, doing.verb, tense, accusative=phrase(draw, doing.objects, besides=subject))
 
 
 def motion(draw: Draw, subject: Nominal, tense: Tense) -> Clause:

@@ -6,7 +6,7 @@ from functools import cache
 from regard.data.street.adjectives import ADJECTIVES
 from regard.data.street.cast import CITIES, NAMES
 from regard.data.street.nouns import NOUNS
-from regard.data.street.numerals import MONTHS, cardinal, ordinal
+from regard.data.street.numerals import cardinal, ordinal
 from regard.data.street.verbs import VERBS
 
 AUXILIARY = ("be", "have", "want")
@@ -16,7 +16,7 @@ AUXILIARY = ("be", "have", "want")
 def combination(source: str) -> str:
     """The content words of an English sentence, in their order: 'animal cross street tired'.
 
-    Articles, pronouns, tense, number, negation, degree and the time of the week make no difference to it.
+    Articles, pronouns, tense, number, negation, degree, days and months make no difference to it.
     """
     forms = _dictionary()
     words = source.lower().replace(",", "").rstrip(".?").split()
@@ -25,23 +25,21 @@ def combination(source: str) -> str:
 
 @cache
 def _dictionary() -> dict[str, str]:
-    return {form.lower(): name for name, forms in _lexemes() for form in forms}
+    """Every form of a content word, with the form that stands for all of them."""
+    return {form: forms[0] for forms in _lexemes() for form in forms}
 
 
-def _lexemes() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each English content word by its dictionary form, with all its forms."""
+def _lexemes() -> Iterator[tuple[str, ...]]:
     for noun in NOUNS.values():
-        yield noun.english, (noun.english, noun.in_english(plural=True))
+        yield noun.english, noun.in_english(plural=True)
     for verb in VERBS.values():
         if verb.english.base not in AUXILIARY:
-            english = verb.english
-            yield english.base, (english.base, english.third, english.past, english.participle)
+            yield verb.english.base, verb.english.third, verb.english.past, verb.english.participle
     for adjective in ADJECTIVES.values():
-        comparison = adjective.english_comparative, adjective.english_superlative
-        yield adjective.english, (adjective.english, *comparison)
-    for word in (*(name.text for name in NAMES), *(city.english for city in CITIES), *(m.english for m in MONTHS)):
-        yield word.lower(), (word,)
-    for number in range(2, 100):
-        yield cardinal(number).english, (cardinal(number).english,)
+        yield adjective.english, adjective.english_comparative, adjective.english_superlative
+    for number in range(1, 100):
+        yield (cardinal(number).english,)
     for number in range(1, 32):
-        yield ordinal(number).english, (ordinal(number).english,)
+        yield (ordinal(number).english,)
+    for proper in (*(name.text for name in NAMES), *(city.english for city in CITIES)):
+        yield (proper.lower(),)

@@ -5,15 +5,18 @@ from regard.data.street.adjectives import SUITING
 from regard.data.street.clauses import Clause, sentence
 from regard.data.street.draw import Draw
 from regard.data.street.phrases import Both, Nominal, NounPhrase, Phrase, WithRelative, relative_pronoun
-from regard.data.street.tenses import BE, PAST, PERFECT, PRESENT, Tense
-from regard.data.street.verbal import NARRATIVE, told
+from regard.data.street.tenses import BE, NARRATIVE, PAST, PERFECT, PRESENT, Tense
+from regard.data.street.verbal import told
 from regard.data.street.verbs import VERBS
 from regard.data.street.words import Case, Verb
 
 REPORTING = tuple(VERBS[verb] for verb in ("sagen", "glauben", "wissen", "hoffen"))
+PLANNING = tuple(VERBS[verb] for verb in ("versuchen", "hoffen", "vergessen"))
 HELPING = (VERBS["helfen"], VERBS["danken"])
-DOINGS = cast.DOINGS + cast.SEPARABLE_DOINGS
-AIMS = cast.MAKING + cast.HANDLING + cast.SEPARABLE_DOINGS
+ACTIONS = cast.ACTIONS + cast.SEPARABLE
+DOINGS = ACTIONS + cast.STATES
+SEEING = tuple(VERBS[verb] for verb in ("sehen", "suchen", "besuchen", "hören", "kennen", "lieben"))
+ERRANDS = cast.HANDLING + cast.MEETING
 
 
 def relative(draw: Draw) -> Phrase:
@@ -27,15 +30,15 @@ def _who_acts(draw: Draw) -> Phrase:
     subject = WithRelative(head, _acting(draw, head, tense))
     if draw.chance(0.4):
         return told(draw, Clause(subject, BE, tense, complement=_quality(draw, head)))
-    doing = draw.one(cast.DOINGS)
-    return told(draw, Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects)))
+    doing = draw.one(DOINGS)
+    return told(draw, Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects, besides=head)))
 
 
 def _to_whom_acts(draw: Draw) -> Phrase:
     """The head is the object of the main verb: 'Anna knows the man who lives in Vienna'."""
     head, tense = cast.the(draw, cast.PEOPLE, plurals=0.3), draw.one(NARRATIVE)
     whom = WithRelative(head, _acting(draw, head, tense))
-    return told(draw, Clause(cast.person(draw), draw.one(cast.MEETING).verb, tense, accusative=whom))
+    return told(draw, Clause(cast.person(draw), draw.one(SEEING), tense, accusative=whom))
 
 
 def _acting(draw: Draw, head: NounPhrase, tense: Tense) -> Phrase:
@@ -126,8 +129,8 @@ def _state(draw: Draw, who: Nominal, tense: Tense) -> Clause:
 
 
 def _short_action(draw: Draw, subject: Nominal, tense: Tense) -> Clause:
-    doing = draw.one(DOINGS)
-    return Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects, plurals=0.15))
+    doing = draw.one(ACTIONS)
+    return Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects, plurals=0.15, besides=subject))
 
 
 def _two_actions(draw: Draw) -> tuple[Clause, Clause]:
@@ -153,11 +156,12 @@ def _after_clause(conjunction: Phrase, opening: Clause, main: Clause) -> Phrase:
 def infinitive(draw: Draw) -> Phrase:
     """'Anna tries to open the door': 'zu' stands before the verb, or inside a separable one."""
     somebody, tense = cast.person(draw), draw.one(NARRATIVE)
-    aim = cast.action(draw, somebody, tense, AIMS)
-    main, opener = Clause(somebody, VERBS[draw.one(("versuchen", "hoffen", "vergessen"))], tense), ""
     if draw.chance(0.3):
         goal = cast.TO.before(cast.the(draw, cast.GOALS))
-        main, opener = Clause(somebody, VERBS["gehen"], tense, complement=goal), "um "
+        main, aims, opener = Clause(somebody, VERBS["gehen"], tense, complement=goal), ERRANDS, "um "
+    else:
+        main, aims, opener = Clause(somebody, draw.one(PLANNING), tense), cast.MAKING + cast.SEPARABLE, ""
+    aim = cast.action(draw, somebody, tense, aims)
     english, german = main.english(), main.german()
     return sentence(f"{english} {aim.english_infinitive()}", f"{german}, {opener}{aim.german_infinitive()}")
 
@@ -167,7 +171,7 @@ def coordination(draw: Draw) -> Phrase:
     if draw.chance(0.3):
         return told(draw, cast.action(draw, Both(*draw.two(cast.NAMES)), draw.one(NARRATIVE), DOINGS))
     if draw.chance(0.4):
-        doing = draw.one(cast.MEETING + cast.SEPARABLE_DOINGS)
+        doing = draw.one(cast.MEETING + cast.SEPARABLE)
         first, second = draw.two(doing.objects)
         both = Both(cast.phrase(draw, (first,)), cast.phrase(draw, (second,)))
         return told(draw, Clause(cast.person(draw), doing.verb, draw.one(NARRATIVE), accusative=both))

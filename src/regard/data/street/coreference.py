@@ -7,6 +7,7 @@ equally often, and each noun is meant equally often: no guess is right more than
 """
 
 from dataclasses import dataclass
+from itertools import permutations
 
 from regard.data.street.adjectives import ADJECTIVES, qualities
 from regard.data.street.clauses import Clause, sentence
@@ -19,11 +20,8 @@ from regard.data.street.times import some_time
 from regard.data.street.verbs import VERBS
 from regard.data.street.words import Adjective, Gender, Noun, Verb
 
-GENDER_PAIRS: tuple[tuple[Gender, Gender], ...] = (
-    *(("m", "f"), ("m", "n")),
-    *(("f", "m"), ("f", "n")),
-    *(("n", "m"), ("n", "f")),
-)
+GENDERS: tuple[Gender, ...] = ("m", "f", "n")
+GENDER_PAIRS = tuple(permutations(GENDERS, 2))
 LOADS = named("sack basket suitcase box bag vase package barrel glass")
 ITEMS = named("suitcase mirror table carpet chair lamp guitar vase clock picture bicycle pillow book")
 CONTAINERS = named("cupboard sack basket box bag drawer car room tent")
@@ -68,10 +66,15 @@ class Situation:
         said = self.verb.english.base in words and (not self.preposition or self.preposition.english in words)
         return said and subject in self.subjects[subject.gender] and other in self.objects[other.gender]
 
+    def meant(self, quality: Adjective, subject: Noun, other: Noun) -> Noun | None:
+        """Of which of the two nouns the quality is said here."""
+        if quality in self.about_subject:
+            return subject
+        return other if quality in self.about_object else None
+
 
 def _by_gender(nouns: tuple[Noun, ...]) -> dict[Gender, tuple[Noun, ...]]:
-    genders: tuple[Gender, ...] = ("m", "f", "n")
-    return {gender: tuple(noun for noun in nouns if noun.gender == gender) for gender in genders}
+    return {gender: tuple(noun for noun in nouns if noun.gender == gender) for gender in GENDERS}
 
 
 def _with_animal(
@@ -120,9 +123,7 @@ def coreference(draw: Draw) -> Phrase:
 
 
 def _event(draw: Draw, situation: Situation, tense: Tense, subject: NounPhrase, other: NounPhrase) -> Clause:
-    time = None
-    if draw.chance(0.2):
-        time = some_time(draw, tense)
+    time = some_time(draw, tense) if draw.chance(0.2) else None
     preposition = situation.preposition
     return Clause(
         subject,
@@ -146,7 +147,6 @@ def resolve(source: str) -> Coreference | None:
         return None
     subject, other = nouns
     for situation in SITUATIONS:
-        if situation.tells(words, subject, other):
-            meant = subject if quality in situation.about_subject else other
+        if situation.tells(words, subject, other) and (meant := situation.meant(quality, subject, other)):
             return Coreference(subject.english, other.english, meant.english, IT[meant.gender].german("nominative"))
     return None

@@ -52,12 +52,10 @@ WHICH = Determiner("which", "welch", THIS_ENDINGS, "weak")
 A = Determiner("a", "ein", A_ENDINGS, "mixed", indefinite=True)
 BARE = Determiner("", "", NO_ENDINGS, "strong", indefinite=True)
 KEIN = Determiner("no", "kein", A_ENDINGS, "mixed")
-MY = Determiner("my", "mein", A_ENDINGS, "mixed")
-OUR = Determiner("our", "unser", A_ENDINGS, "mixed")
-HIS = Determiner("his", "sein", A_ENDINGS, "mixed")
-HER = Determiner("her", "ihr", A_ENDINGS, "mixed")
-THEIR = Determiner("their", "ihr", A_ENDINGS, "mixed")
-POSSESSIVES = (MY, OUR, HIS, HER, THEIR)
+POSSESSIVES = tuple(
+    Determiner(english, stem, A_ENDINGS, "mixed")
+    for english, stem in (("my", "mein"), ("our", "unser"), ("his", "sein"), ("her", "ihr"), ("their", "ihr"))
+)
 
 
 def counting(english: str, german: str) -> Determiner:

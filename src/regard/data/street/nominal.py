@@ -7,15 +7,14 @@ from regard.data.street.adjectives import SUITING, qualities
 from regard.data.street.clauses import Clause
 from regard.data.street.determiners import THE, counting
 from regard.data.street.draw import Draw
-from regard.data.street.nouns import named, of_kind
+from regard.data.street.nouns import NOUNS, named, of_kind
 from regard.data.street.numerals import cardinal
 from regard.data.street.phrases import HER, HIM, ME, THEM, US, Nominal, NounPhrase, Phrase, Preposition
-from regard.data.street.tenses import BE, MODALS, PAST, PERFECT, PRESENT
-from regard.data.street.verbal import NARRATIVE, told
+from regard.data.street.tenses import BE, NARRATIVE, PAST, PERFECT, PRESENT
+from regard.data.street.verbal import told
 from regard.data.street.verbs import VERBS
 from regard.data.street.words import Adjective
 
-EVENTS = named("film party concert")
 LANDMARKS = named("house tree church school hotel tower door car")
 IN = Preposition("in", "in", "dative")
 ON = Preposition("on", "auf", "dative")
@@ -36,11 +35,11 @@ TARGETS = (
 WITH_PREPOSITION = (
     (VERBS["warten"], Preposition("for", "auf", "accusative"), cast.PEOPLE + named("train bus")),
     (VERBS["lachen"], Preposition("at", "über", "accusative"), cast.PEOPLE + cast.ANIMALS),
-    (VERBS["denken"], Preposition("of", "an", "accusative"), cast.PEOPLE + EVENTS),
+    (VERBS["denken"], Preposition("of", "an", "accusative"), cast.PEOPLE + cast.EVENTS),
     (VERBS["träumen"], Preposition("of", "von", "dative"), cast.PEOPLE + cast.ANIMALS),
-    (VERBS["erinnern"], Preposition("", "an", "accusative"), cast.PEOPLE + EVENTS),
+    (VERBS["erinnern"], Preposition("", "an", "accusative"), cast.PEOPLE + cast.EVENTS),
     (VERBS["fürchten"], Preposition("", "vor", "dative"), cast.PEOPLE + cast.ANIMALS),
-    (VERBS["freuen"], Preposition("to", "auf", "accusative"), EVENTS),
+    (VERBS["freuen"], Preposition("to", "auf", "accusative"), cast.EVENTS),
 )
 COMPARABLE = {
     "person": qualities("old young strong clever fast rich"),
@@ -53,6 +52,7 @@ COUNTING = (
     *((VERBS[verb], WARES) for verb in ("kaufen", "verkaufen", "brauchen")),
     *((VERBS[verb], cast.ANIMALS) for verb in ("sehen", "finden")),
 )
+CHAMPIONS = tuple(noun for noun in cast.ANIMALS if noun is not NOUNS["animal"])
 LYING = named("letter book picture pillow guitar") + cast.CLOTHES
 GIVING = tuple(VERBS[verb] for verb in ("geben", "zeigen", "schicken", "leihen", "bringen", "anbieten"))
 HELPING = tuple(VERBS[verb] for verb in ("helfen", "danken", "folgen"))
@@ -61,7 +61,7 @@ EUROS, YEARS_OLD = Phrase("euros", "Euro"), Phrase("years old", "Jahre alt")
 
 def two_objects(draw: Draw) -> Phrase:
     """'The teacher gives the boy a book': German tells the two objects apart by case."""
-    tense = draw.one((PRESENT, PAST, PERFECT, draw.one(MODALS)))
+    tense = cast.any_tense(draw)
     given = cast.phrase(draw, cast.THINGS + cast.CLOTHES)
     giver = cast.person(draw)
     clause = Clause(giver, draw.one(GIVING), tense, accusative=given, dative=_receiver(draw, giver))
@@ -70,29 +70,29 @@ def two_objects(draw: Draw) -> Phrase:
 
 def dative(draw: Draw) -> Phrase:
     """'Anna helps him': some verbs take a dative where English has a plain object."""
-    tense = draw.one((PRESENT, PAST, PERFECT, draw.one(MODALS)))
+    tense = cast.any_tense(draw)
     helper = cast.person(draw)
     return told(draw, Clause(helper, draw.one(HELPING), tense, dative=_receiver(draw, helper)))
 
 
 def pronouns(draw: Draw) -> Phrase:
     """'Anna visits him': every object pronoun, in the accusative."""
-    doing, tense = draw.one(cast.MEETING), draw.one((PRESENT, PAST, PERFECT, draw.one(MODALS)))
+    verb, tense = VERBS[draw.one(("sehen", "suchen", "besuchen", "hören"))], draw.one((PRESENT, PAST, PERFECT))
     whom = draw.one((ME, HIM, HER, US, THEM))
-    return told(draw, Clause(cast.person(draw, pronouns=False), doing.verb, tense, accusative=whom))
+    return told(draw, Clause(cast.person(draw, pronouns=False), verb, tense, accusative=whom))
 
 
 def _receiver(draw: Draw, giver: Nominal) -> Nominal:
     if draw.chance(0.3):
         return draw.one((HIM, HER, THEM))
-    return cast.phrase(draw, cast.PEOPLE) if draw.chance(0.5) else cast.somebody(draw, giver)
+    return cast.phrase(draw, cast.PEOPLE, besides=giver) if draw.chance(0.5) else cast.somebody(draw, giver)
 
 
 def company(draw: Draw) -> Phrase:
     """'The boy dances without his sister', 'Anna buys a hat for me': prepositions of one case."""
     somebody, tense = cast.person(draw), draw.one(NARRATIVE)
     if draw.chance(0.5):
-        verb = VERBS[draw.one(("arbeiten", "spielen", "tanzen", "schlafen"))]
+        verb = VERBS[draw.one(("arbeiten", "spielen", "tanzen", "warten"))]
         preposition = draw.one((cast.WITH, cast.WITHOUT))
         return told(draw, Clause(somebody, verb, tense, complement=preposition.before(_receiver(draw, somebody))))
     clause = cast.action(draw, somebody, tense, cast.MAKING)
@@ -103,17 +103,18 @@ def prepositional(draw: Draw) -> Phrase:
     """'Anna remembers the teacher': objects that German attaches by a preposition, with some verbs beside 'sich'."""
     if draw.chance(0.15):
         verb = VERBS[draw.one(("ausruhen", "beeilen"))]
-        return told(draw, Clause(cast.person(draw), verb, draw.one((PRESENT, PAST, PERFECT, draw.one(MODALS)))))
+        return told(draw, Clause(cast.person(draw), verb, cast.any_tense(draw)))
+    somebody = cast.person(draw)
     verb, preposition, nouns = draw.one(WITH_PREPOSITION)
-    what = preposition.before(cast.phrase(draw, nouns))
-    return told(draw, Clause(cast.person(draw), verb, draw.one(NARRATIVE), complement=what))
+    what = preposition.before(cast.phrase(draw, nouns, plurals=0, besides=somebody))
+    return told(draw, Clause(somebody, verb, draw.one(NARRATIVE), complement=what))
 
 
 def place(draw: Draw) -> Phrase:
     """'The cat sleeps on the table', 'The cat jumps onto the table': dative says where, accusative where to."""
     tense = draw.one(NARRATIVE)
     if draw.chance(0.15):
-        thing, spot = cast.phrase(draw, LYING), ON.before(cast.phrase(draw, SURFACES))
+        thing, spot = cast.phrase(draw, LYING), ON.before(cast.phrase(draw, SURFACES, plurals=0))
         return told(draw, Clause(thing, VERBS["liegen"], tense, complement=spot))
     somebody = cast.phrase(draw, cast.ANIMALS) if draw.chance(0.5) else cast.person(draw)
     if draw.chance(0.4):
@@ -121,7 +122,7 @@ def place(draw: Draw) -> Phrase:
     else:
         verb = VERBS[draw.one(("schlafen", "sitzen", "stehen", "warten", "spielen"))]
         preposition, nouns = draw.one(SPOTS)
-    return told(draw, Clause(somebody, verb, tense, complement=preposition.before(cast.phrase(draw, nouns))))
+    return told(draw, Clause(somebody, verb, tense, complement=preposition.before(cast.phrase(draw, nouns, plurals=0))))
 
 
 def comparison(draw: Draw) -> Phrase:
@@ -141,7 +142,7 @@ def comparison(draw: Draw) -> Phrase:
 def _comparable(draw: Draw) -> tuple[tuple[Nominal, Nominal], Adjective]:
     if draw.chance(0.3):
         return draw.two(cast.NAMES), draw.one(COMPARABLE["person"])
-    nouns = draw.one((cast.PEOPLE, cast.ANIMALS, cast.THINGS, cast.VEHICLES))
+    nouns = draw.one((cast.ADULTS, cast.ANIMALS, cast.THINGS, cast.VEHICLES))
     first, second = draw.two(nouns)
     plural = draw.chance(0.2)
     pair = NounPhrase(THE, first, plural=plural), NounPhrase(THE, second, plural=plural)
@@ -149,15 +150,14 @@ def _comparable(draw: Draw) -> tuple[tuple[Nominal, Nominal], Adjective]:
 
 
 def _superlative(draw: Draw) -> Phrase:
-    animal, *others = cast.ANIMALS
     adjective = draw.one(COMPARABLE["animal"])
     most = replace(adjective, english=adjective.english_superlative, german_stem=adjective.german_superlative)
-    champion = NounPhrase(THE, animal, most)
+    champion = NounPhrase(THE, NOUNS["animal"], most)
     where = IN.before(NounPhrase(THE, draw.one(named("village forest city park garden"))))
     title = Phrase(
         f"{champion.english('nominative')} {where.english}", f"{champion.german('nominative')} {where.german}"
     )
-    return told(draw, Clause(cast.the(draw, tuple(others)), BE, draw.one(NARRATIVE), complement=title))
+    return told(draw, Clause(cast.the(draw, CHAMPIONS), BE, draw.one(NARRATIVE), complement=title))
 
 
 def numbers(draw: Draw) -> Phrase:
@@ -166,7 +166,8 @@ def numbers(draw: Draw) -> Phrase:
     if draw.chance(0.5):
         return _counted(draw, number)
     if draw.chance(0.4):
-        return told(draw, Clause(cast.somebody(draw), BE, draw.one(NARRATIVE), complement=_of(number, YEARS_OLD)))
+        somebody = draw.one(cast.NAMES) if draw.chance(0.5) else cast.the(draw, cast.ADULTS)
+        return told(draw, Clause(somebody, BE, draw.one(NARRATIVE), complement=_of(number, YEARS_OLD)))
     if draw.chance(0.3):
         number = cardinal(draw.between(1, 9) * 100)
     goods = cast.the(draw, cast.THINGS + cast.CLOTHES)

@@ -6,9 +6,6 @@ TABLE = """
 [person]
 man/men = der Mann Männer
 woman/women = die Frau Frauen
-child/children = das Kind Kinder
-boy = der Junge/Jungen Jungen
-girl = das Mädchen Mädchen
 teacher = der Lehrer Lehrer
 doctor = der Arzt Ärzte
 chef = der Koch Köche
@@ -24,6 +21,11 @@ mother = die Mutter Mütter
 father = der Vater Väter
 sister = die Schwester Schwestern
 brother = der Bruder Brüder
+
+[child]
+child/children = das Kind Kinder
+boy = der Junge/Jungen Jungen
+girl = das Mädchen Mädchen
 
 [animal]
 animal = das Tier Tiere

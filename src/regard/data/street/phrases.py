@@ -176,7 +176,7 @@ class WithRelative:
 
 def relative_pronoun(head: NounPhrase) -> Pronoun:
     """The pronoun that opens a relative clause about `head`."""
-    english = ("who", "whom") if head.noun.kind == "person" else ("that", "that")
+    english = ("who", "whom") if head.noun.is_human else ("that", "that")
     german: dict[Case, str] = {case: row[head.column] for case, row in RELATIVE_FORMS.items()}
     return Pronoun(english, german, head.agreement)
 

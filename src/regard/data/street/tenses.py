@@ -166,4 +166,4 @@ WANTED = ModalWithTo(PAST, VERBS["wollen"])
 HAD_TO = ModalWithTo(PAST, VERBS["müssen"])
 
 MODALS: tuple[Tense, ...] = (CAN, COULD, MUST, MAY, SHOULD, WANT, WANTED, HAD_TO, FUTURE)
-NARRATIVE: tuple[Tense, ...] = (PRESENT, PAST)
+NARRATIVE = (PRESENT, PAST)

@@ -27,6 +27,6 @@ def some_time(draw: Draw, tense: Tense) -> Phrase:
 def exact_time(draw: Draw) -> Phrase:
     """A time of the clock or a day of the year."""
     if draw.chance(0.5):
-        return clock(draw.between(1, 12), draw.one(tuple(MINUTES)))
+        return clock(draw.between(1, 12), draw.one((*MINUTES, 30, 30)))
     month = draw.between(1, 12)
     return date(draw.between(1, DAYS_OF_MONTH[month - 1]), month)

@@ -8,15 +8,24 @@ from regard.data.street.determiners import WHICH
 from regard.data.street.draw import Draw
 from regard.data.street.nouns import named
 from regard.data.street.phrases import WHO, NounPhrase, Phrase, Preposition
-from regard.data.street.tenses import CAN, COULD, FUTURE, MODALS, PAST, PERFECT, PRESENT, Passive, Tense
+from regard.data.street.tenses import (
+    CAN,
+    COULD,
+    FUTURE,
+    MODALS,
+    NARRATIVE,
+    PASSIVE,
+    PASSIVE_PAST,
+    PAST,
+    PERFECT,
+    PRESENT,
+)
 from regard.data.street.times import exact_time, some_time
 from regard.data.street.verbs import VERBS
 
 SCHEDULED = named("train bus ship carriage")
-EVENTS = named("film party concert")
 TRAVELLING = (VERBS["ankommen"], VERBS["abfahren"])
 BY = Preposition("by", "von", "dative")
-NARRATIVE = (PRESENT, PAST)
 
 
 def told(draw: Draw, clause: Clause) -> Phrase:
@@ -28,8 +37,9 @@ def told(draw: Draw, clause: Clause) -> Phrase:
 def statement(draw: Draw) -> Phrase:
     """'On Monday Anna bought a red car': the German verb stays second, whatever comes first."""
     tense = draw.one(NARRATIVE)
-    clause = cast.action(draw, cast.person(draw), tense)
-    return told(draw, replace(clause, time=some_time(draw, tense)) if draw.chance(0.5) else clause)
+    if draw.chance(0.5):
+        return told(draw, cast.action(draw, cast.person(draw), tense, cast.ACTIONS + cast.STATES))
+    return told(draw, replace(cast.action(draw, cast.person(draw), tense), time=some_time(draw, tense)))
 
 
 def perfect(draw: Draw) -> Phrase:
@@ -48,7 +58,7 @@ def separable(draw: Draw) -> Phrase:
     """'Anna calls the doctor': the prefix of 'anrufen' goes to the end, and in other tenses returns to its verb."""
     tense = draw.one((PRESENT, PRESENT, PAST, PAST, PERFECT, draw.one(MODALS)))
     if draw.chance(0.8):
-        return told(draw, cast.action(draw, cast.person(draw), tense, cast.SEPARABLE_DOINGS))
+        return told(draw, cast.action(draw, cast.person(draw), tense, cast.SEPARABLE))
     clause = Clause(cast.person(draw), draw.one(cast.COMING_AND_GOING), tense)
     return told(draw, clause if tense is PERFECT else replace(clause, time=some_time(draw, tense)))
 
@@ -60,14 +70,14 @@ def times(draw: Draw) -> Phrase:
         return told(draw, Clause(cast.person(draw), draw.one(cast.COMING_AND_GOING), tense, time=when))
     if draw.chance(0.6):
         return told(draw, Clause(cast.the(draw, SCHEDULED), draw.one(TRAVELLING), tense, time=when))
-    return told(draw, Clause(cast.the(draw, EVENTS), VERBS["anfangen"], tense, time=when))
+    return told(draw, Clause(cast.the(draw, cast.EVENTS), VERBS["anfangen"], tense, time=when))
 
 
 def passive(draw: Draw) -> Phrase:
     """'The cake was baked by the chef': what is acted on becomes the subject."""
     doing = draw.one(cast.MAKING + cast.HANDLING)
     agent = cast.person(draw, pronouns=False)
-    tense = Passive(past=draw.chance(0.7))
+    tense = draw.one((PASSIVE, PASSIVE_PAST, PASSIVE_PAST))
     return told(draw, Clause(cast.the(draw, doing.objects, 0.2), doing.verb, tense, complement=BY.before(agent)))
 
 
@@ -75,10 +85,10 @@ def negation(draw: Draw) -> Phrase:
     """'Anna does not have a dog': German denies with 'nicht', but what is indefinite with 'kein'."""
     shortened, subject = draw.chance(0.3), cast.person(draw)
     if draw.chance(0.3):
-        owned = cast.phrase(draw, cast.ANIMALS + cast.THINGS)
+        owned = cast.some(draw, cast.ANIMALS + cast.THINGS)
         clause = Clause(subject, VERBS["haben"], draw.one(NARRATIVE), accusative=owned)
     else:
-        doings = draw.one((cast.DOINGS, cast.DOINGS, cast.SEPARABLE_DOINGS))
+        doings = draw.one((cast.ACTIONS, cast.ACTIONS, cast.SEPARABLE))
         clause = cast.action(draw, subject, draw.one((*NARRATIVE, PERFECT, CAN, COULD, FUTURE)), doings)
     return told(draw, replace(clause, negated=True, shortened=shortened))
 
@@ -89,8 +99,11 @@ def question(draw: Draw) -> Phrase:
 
 
 def _yes_or_no(draw: Draw) -> Phrase:
-    tense = draw.one((PRESENT, PERFECT, draw.one(MODALS)))
-    return _asked(cast.action(draw, cast.person(draw), tense, draw.one((cast.DOINGS, cast.SEPARABLE_DOINGS))))
+    somebody = cast.somebody(draw)
+    if draw.chance(0.4):
+        return _asked(cast.action(draw, somebody, PRESENT, cast.HANDLING + cast.MEETING))
+    tense = draw.one((PERFECT, draw.one(MODALS)))
+    return _asked(cast.action(draw, somebody, tense, draw.one((cast.ACTIONS, cast.SEPARABLE))))
 
 
 def _who(draw: Draw) -> Phrase:
@@ -99,7 +112,7 @@ def _who(draw: Draw) -> Phrase:
 
 
 def _which(draw: Draw) -> Phrase:
-    doing = draw.one(cast.DOINGS)
+    doing = draw.one(cast.ACTIONS)
     wanted = NounPhrase(WHICH, draw.one(doing.objects))
     clause = Clause(cast.person(draw), doing.verb, draw.one((PRESENT, PERFECT)))
     return _asked(clause, wanted.english("accusative"), wanted.german("accusative"))
@@ -110,7 +123,7 @@ def _why(draw: Draw) -> Phrase:
 
 
 def _when(draw: Draw) -> Phrase:
-    tense: Tense = draw.one((PRESENT, PAST))
+    tense = draw.one(NARRATIVE)
     clause = Clause(cast.the(draw, SCHEDULED), draw.one(TRAVELLING), tense)
     if draw.chance(0.5):
         clause = Clause(cast.person(draw), draw.one(cast.COMING_AND_GOING), tense)

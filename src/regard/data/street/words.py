@@ -30,6 +30,11 @@ class Noun:
     gender: Gender
     kind: str
 
+    @property
+    def is_human(self) -> bool:
+        """Whether English says 'who' of it, rather than 'that'."""
+        return self.kind in ("person", "child")
+
     def in_english(self, plural: bool) -> str:
         """The form for one or for several."""
         return self.english_plural or self.english if plural else self.english

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -69,7 +69,7 @@ class SinusoidalConfig(AbsoluteConfig):
     """Fixed waves of growing length, unique for each place (Vaswani 2017)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
-    base: float = 10_000.0
+    base: PositiveFloat = 10_000.0
     """The longest wave is about this many times 2π tokens long."""
     interleaved: bool = True
     """Sine and cosine by turns, as the formula says; off: all sines first, as some implementations do."""

@@ -9,6 +9,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 from typing_extensions import override
 
+from regard.errors import ConfigError
 from regard.nn.position.base import Position, PositionBase
 from regard.nn.position.bias import Bias, Rule
 from regard.nn.sight import Sight
@@ -134,6 +135,12 @@ class T5Bias(Position):
 
     def __init__(self, heads: int, buckets: int = 32, farthest: int = 128, both_sides: bool = True) -> None:
         super().__init__()
+        each_side = buckets // 2 if both_sides else buckets
+        if each_side < 2:
+            raise ConfigError("model.position.buckets", f"expected at least {4 if both_sides else 2}, got {buckets}")
+        if farthest <= each_side // 2:
+            exact = f"the {each_side // 2} distances that have a bucket of their own"
+            raise ConfigError("model.position.farthest", f"expected more than {exact}, got {farthest}")
         self.buckets, self.farthest, self.both_sides = buckets, farthest, both_sides
         self.table = nn.Parameter(torch.randn(buckets, heads) * 0.02)
 

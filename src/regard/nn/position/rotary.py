@@ -1,10 +1,10 @@
 """Rotary positions: queries and keys turn by an angle that grows with their place; their product knows the distance."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import PositiveFloat
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 from typing_extensions import override
 
@@ -20,7 +20,7 @@ class RotaryConfig(PositionBase):
     """Base period; larger reaches further."""
     interleaved: bool = False
     """Turn neighbouring numbers (as the paper writes it) instead of the two halves (as Llama does)."""
-    share: float = 1.0
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Fraction of each head's width that turns."""
 
     @override
@@ -34,7 +34,7 @@ class Rotary(Position):
     def __init__(self, head_width: int, theta: float = 1e4, interleaved: bool = False, share: float = 1.0) -> None:
         super().__init__()
         self.turned = int(head_width * share)
-        if self.turned < 2 or self.turned % 2:
+        if not 2 <= self.turned <= head_width or self.turned % 2:
             raise ConfigError(
                 "model.position.kind",
                 f"rotary turns pairs of numbers: expected an even width per head, got {self.turned} "

@@ -1,0 +1,42 @@
+"""`regard evaluate`: scores with their signatures."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    data: Annotated[str, typer.Option(help="test, valid, train, or where other data lies, as a recipe says it.")] = "",
+    search: Annotated[str, typer.Option(help="How to write, such as greedy, or {kind='beam',size=10}.")] = "",
+    which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with all that was written.")] = False,
+) -> None:
+    """Test a run: BLEU, perplexity or accuracy, each with how it was computed."""
+    from regard import api
+    from regard.cli.parse import parse_data, parse_search
+
+    opened = api.load(run, device, which)
+    split = data or ("test" if opened.recipe.data.test is not None else "valid")
+    report = api.evaluate(opened, parse_data(split), parse_search(search))
+    if as_json:
+        tree = {"run": str(run), "checkpoint": opened.step, "data": split, **report.tree()}
+        print(json.dumps(tree, ensure_ascii=False, indent=2))
+        return
+    print(f"{run}, step {opened.step:,}, {split}: {report.examples:,} examples in {report.seconds:.1f} s")
+    for name, value in report.metrics.items():
+        signature = report.signatures.get(name, "")
+        print(f"  {name:14} {value:10.4f}  {signature}".rstrip())
+    if "confusion" in report.details:
+        _show_confusion(report.details["labels"], report.details["confusion"])
+
+
+def _show_confusion(labels: list[str], counts: list[list[int]]) -> None:
+    width = max(len(str(label)) for label in labels) + 2
+    print("  confusion: rows are the true labels, columns the given ones")
+    print("  " + " " * width + "".join(f"{label:>{max(8, width)}}" for label in labels))
+    for label, row in zip(labels, counts, strict=True):
+        print(f"  {label:{width}}" + "".join(f"{count:>{max(8, width)},}" for count in row))

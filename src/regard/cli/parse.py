@@ -1,0 +1,42 @@
+"""Settings that stand on the command line as one word or one TOML table."""
+
+from typing import Any
+
+
+from regard.config import Config, parse_override
+from regard.data.sources import SourceConfig
+from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
+
+
+class _Search(Config):
+    search: SearchConfig
+
+
+def parse_data(text: str) -> SourceConfig | str:
+    """A split's name, a table such as `{file="x.tsv",text=0,label=1}`, or two files `a.en,a.de`."""
+    if text in ("train", "valid", "test"):
+        return text
+    _, value = parse_override(f"data={text}")
+    if isinstance(value, str):
+        first, comma, second = value.partition(",")
+        value = {"source": first, "target": second} if comma else {"file": first}
+    return SourceConfig.from_tree(value)
+
+
+def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | SampleConfig | None:  # noqa: ANN401
+    """A kind, a table, or None where nothing is asked for; settings on top."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if not text and not given:
+        return None
+    _, value = parse_override(f"search={text}") if text else ([], {"kind": _kind_for(given)})
+    tree = {"kind": value} if isinstance(value, str) else value
+    return _Search.from_tree({"search": {**tree, **given}}).search
+
+
+def _kind_for(settings: dict[str, Any]) -> str:
+    """The kind whose settings these are."""
+    if "size" in settings or "n_best" in settings:
+        return "beam"
+    return "sample" if settings.keys() & {"temperature", "top_k", "top_p", "min_p", "seed"} else "greedy"
+
+

@@ -1,0 +1,18 @@
+"""`regard train`: from a recipe to a trained run folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")],
+    settings: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings on top.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; runs/RECIPE when left out.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
+) -> None:
+    """Train what a recipe says: progress, live metrics, the best and the last checkpoint kept."""
+    from regard import api
+
+    api.train(recipe, *(settings or []), out=out or Path("runs") / recipe.stem, resume=resume)

@@ -1,0 +1,54 @@
+"""The `[data]` table of a recipe: where each split lies, and how examples become batches."""
+
+from typing import Literal
+
+from pydantic import PositiveInt
+
+from regard.config import Config
+from regard.data.batches import BatchingConfig
+from regard.data.sources import SourceConfig
+from regard.errors import ConfigError
+
+HELD_OUT = "95%-100%"
+REST = "0%-95%"
+
+
+class DataConfig(Config):
+    """What is learnt from, what choices are made on, and what is only ever tested on."""
+
+    folder: str | None = None
+    """Where the names of files start; the recipe's own folder when left out."""
+    train: SourceConfig | None = None
+    """What the model learns from."""
+    valid: SourceConfig | None = None
+    """What choices are made on; when left out, one twentieth of the training data is held out for it."""
+    test: SourceConfig | None = None
+    """What the finished model is tested on, and never chosen by."""
+    max_length: PositiveInt = 256
+    """Most tokens of a text while training; longer ones are treated as `overlong` says, and counted."""
+    overlong: Literal["skip", "cut"] = "skip"
+    """Leave examples out whose text is too long, or cut them at the end."""
+    batching: BatchingConfig | None = None
+    """How examples share a batch; when left out, the task's usual way."""
+
+    def split(self, name: str) -> SourceConfig:
+        """Where a split lies; ConfigError where the recipe does not say."""
+        if self.train is not None and self.valid is None and name in ("train", "valid"):
+            return self._held_out(name)
+        source = getattr(self, name)
+        if source is None:
+            example = f'{name} = {{ source = "{name}.en", target = "{name}.de" }}'
+            raise ConfigError(f"data.{name}", f"say where the {name} data lies, such as: {example}")
+        return source
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether the validation data is taken from the training data."""
+        return self.train is not None and self.valid is None
+
+    def _held_out(self, name: str) -> SourceConfig:
+        assert self.train is not None
+        if self.train.part is not None:
+            raise ConfigError("data.valid", "needed, since data.train is itself a part; give the validation part too")
+        by_place = self.train.is_running_text
+        return self.train.but(part=REST if name == "train" else HELD_OUT, shuffle=not by_place)

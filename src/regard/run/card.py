@@ -1,0 +1,47 @@
+"""The model card: a README in the run folder that says what the model is, how good it is and how to use it."""
+
+from pathlib import Path
+
+from regard import __version__
+from regard.run.recipe import Recipe
+from regard.tasks import Task
+from regard.train.log import read_metrics
+from regard.train.loop import Trainer
+
+USES = {
+    "translation": "echo 'Your text' | regard translate {folder}",
+    "language_model": "echo 'Once upon' | regard generate {folder}",
+    "classification": "echo 'Your text' | regard classify {folder}",
+}
+
+
+def write_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> None:
+    """Writes README.md into the run folder."""
+    spent, model = trainer.spent, recipe.model
+    valid = [line for line in read_metrics(folder / "metrics.jsonl") if line.get("split") == "valid"]
+    rows = [(name, value) for name, value in (valid[-1] if valid else {}).items() if isinstance(value, int | float)]
+    shown = [f"| {name} | {value:,.4g} |" for name, value in rows if name not in ("step", "tokens", "flops", "seconds")]
+    lines = [
+        f"# {folder.name}",
+        "",
+        f"A model for {recipe.task.kind.replace('_', ' ')}, trained with regard {__version__}.",
+        "",
+        f"- model: {model.kind}, {task.num_params(model):,} parameters, {model.depth} layers of width {model.width}, "
+        f"{model.heads} heads, {model.position.kind} positions",
+        f"- training: {spent.steps:,} steps, {spent.tokens:,} tokens, {spent.flops:.3g} FLOPs, "
+        f"{spent.seconds / 60:.1f} minutes, seed {recipe.seed}",
+        f"- best {trainer.metric} on the validation data: {trainer.best:.4f}" if trainer.best is not None else "",
+        "",
+        "| last validation | |",
+        "|---|---|",
+        *shown,
+        "",
+        "```",
+        USES[recipe.task.kind].format(folder=folder),
+        f"regard evaluate {folder}",
+        "```",
+        "",
+        "`recipe.toml` has every setting; `metrics.jsonl` and `curves.png` show how training went.",
+        "",
+    ]
+    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,0 +1,24 @@
+"""The recipe of the demo, as a tree: the embedded corpus needs no file beside the program."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.run.recipe import Recipe, resolve_recipe
+
+DEMO: dict[str, Any] = {
+    "task": "translation",
+    "data": {"train": {"street": "train"}, "valid": {"street": "valid"}, "test": {"street": "test"}},
+    "tokenizer": {"kind": "word"},
+    "model": {"kind": "encoder-decoder", "width": 128, "depth": 2, "heads": 4, "dropout": 0.0},
+    "train": {
+        "minutes": 3,
+        "tokens_per_batch": 2048,
+        "save_every": 500,
+        "schedule": {"kind": "cosine", "lr": 2e-3, "warmup": 100, "floor": 0.02},
+    },
+}
+
+
+def demo_recipe(overrides: Sequence[str] = ()) -> Recipe:
+    """The demo with `key=value` settings on top."""
+    return resolve_recipe(DEMO, overrides)

@@ -1,0 +1,134 @@
+"""A trained run, reopened: its recipe, its vocabularies and its weights, ready to be used."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.config import read_toml
+from regard.decode import Ensemble
+from regard.errors import ConfigError, RunError
+from regard.run.recipe import Recipe
+from regard.tasks import Classification, LanguageModel, Lexicon, Task, Translation
+from regard.tasks.writing import AnySearch, Output, Writer, classify
+from regard.train import checkpoint
+from regard.train.loop import put_weights
+
+RECIPE_FILE = "recipe.toml"
+CHECKPOINTS = "checkpoints"
+
+
+def read_run_recipe(folder: Path) -> Recipe:
+    """The recipe a run was made with; RunError where the folder is no run."""
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such run folder; train one with: regard train RECIPE --out {folder}")
+    if not (folder / RECIPE_FILE).is_file():
+        raise RunError(f"{folder}: not a run folder, it has no {RECIPE_FILE}")
+    return Recipe.from_tree(read_toml(folder / RECIPE_FILE))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model and all that belongs to it."""
+
+    folder: Path
+    recipe: Recipe
+    task: Task
+    model: nn.Module
+    step: int
+    device: torch.device
+
+    @classmethod
+    def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
+        """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
+        recipe = read_run_recipe(folder)
+        task = recipe.task.task(Lexicon.load(recipe.task.texts, folder))
+        saved = checkpoint.load(_chosen(folder, which))
+        model = task.build(recipe.model)
+        serve = saved.state.get("serve", "model")
+        put_weights(model, saved.model if serve == "model" else saved.extra[serve])
+        where = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
+        return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.name
+
+    @cached_property
+    def longest(self) -> int | None:
+        """Most tokens of an input that the model was made for."""
+        position = self.recipe.model.position.longest
+        limits = [limit for limit in (position, self.recipe.data.max_length) if limit is not None]
+        return min(limits)
+
+    def writer(self, *others: "Run") -> Writer:
+        """What writes text with this run's model, or with several runs' models together."""
+        steppers = [self.model, *(other.model for other in others)]
+        stepper = self.model if not others else Ensemble(steppers)
+        if isinstance(self.task, Translation):
+            for other in others:
+                _same_vocabulary(self, other)
+            return Writer(stepper, self.task.source, self.task.target, self.device, self.longest)
+        if isinstance(self.task, LanguageModel):
+            for other in others:
+                _same_vocabulary(self, other)
+            return Writer(stepper, None, self.task.tokenizer, self.device)
+        raise ConfigError("task", f"a run of {self.recipe.task.kind} writes no text")
+
+    def translate(
+        self, texts: Sequence[str], search: AnySearch | None = None, others: Sequence["Run"] = ()
+    ) -> list[list[Output]]:
+        """The translations of each text, best first."""
+        self._needs("translation", Translation)
+        return self.writer(*others).translate(texts, search or self.recipe.usual_search)
+
+    def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
+        """What the model writes after each prompt."""
+        self._needs("language_model", LanguageModel)
+        return self.writer().generate(prompts, search or self.recipe.usual_search, self.documents)
+
+    def stream(self, prompt: str, search: AnySearch | None = None) -> Iterator[str]:
+        """What the model writes after a prompt, as it comes."""
+        self._needs("language_model", LanguageModel)
+        return self.writer().stream(prompt, search or self.recipe.usual_search, self.documents)
+
+    def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
+        """The probability of each label for each text."""
+        self._needs("classification", Classification)
+        assert isinstance(self.task, Classification)
+        return classify(self.model, self.task.tokenizer, self.task.lexicon.labels, texts, self.device, self.longest)
+
+    @property
+    def documents(self) -> bool:
+        """Whether a language model learnt where texts begin and end, or read one running text."""
+        train = self.recipe.data.train
+        return train is None or not train.is_running_text
+
+    def _needs(self, verb_task: str, kind: type[Task]) -> None:
+        if not isinstance(self.task, kind):
+            raise ConfigError("task", f"{self.folder} is a run of {self.recipe.task.kind}, expected {verb_task}")
+
+
+def _chosen(folder: Path, which: str) -> Path:
+    """The checkpoint of that name; where no best one was marked, the newest that is whole."""
+    path = folder / CHECKPOINTS / which
+    if which == "best" and not path.exists():
+        newest, _ = checkpoint.newest(folder / CHECKPOINTS)
+        if newest is None:
+            raise RunError(f"{folder}: no checkpoint yet; train it with: regard train {folder / RECIPE_FILE} --resume")
+        return newest
+    return path
+
+
+def _same_vocabulary(one: Run, other: Run) -> None:
+    mine = {name: tokenizer.identity for name, tokenizer in one.task.lexicon.tokenizers.items()}
+    theirs = {name: tokenizer.identity for name, tokenizer in other.task.lexicon.tokenizers.items()}
+    if mine != theirs:
+        raise ConfigError(
+            "ensemble",
+            f"{one.folder} and {other.folder} have different vocabularies; train both with the same tokenizer.json",
+        )

@@ -1,0 +1,129 @@
+"""From a recipe to a trained run folder, or on from where one stopped."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.config import dump_toml
+from regard.errors import ConfigError, RunError
+from regard.evaluate import measure, measuring_batches
+from regard.run.card import write_card
+from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
+from regard.run.recipe import Recipe
+from regard.run.scoring import test_translation
+from regard.tasks import Lexicon, Task, Translation
+from regard.tasks.prepare import Preparation
+from regard.train import checkpoint
+from regard.train.curves import curves
+from regard.train.distributed import Team, join_team
+from regard.train.lock import RunLock
+from regard.train.log import MetricsLog
+from regard.train.loop import Log, Trainer, Watcher
+from regard.train.precision import choose_precision
+from regard.train.signals import StopRequest
+
+METRICS_FILE = "metrics.jsonl"
+
+
+def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False) -> str:
+    """Trains into a folder; with `resume`, goes on from its newest whole checkpoint. Says why it ended."""
+    recipe.check()
+    team = join_team(recipe.train.device)
+    with RunLock(out, rank=team.rank), StopRequest() as stop:
+        _refuse_mixing(recipe, out, resume)
+        preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache")
+        task = _task(recipe, preparation, out, team)
+        trainer_of = _assembled(recipe, task, preparation, out, team, watcher)
+        newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
+        saved = checkpoint.load(newest) if newest else None
+        resumed = (saved.step if saved else 0) if resume else None
+        with MetricsLog(out / METRICS_FILE, resumed=resumed) if team.leads else _Silent() as log:
+            trainer = trainer_of(log, lambda: stop.requested)
+            for sentence in [*problems, *preparation.notes]:
+                watcher.say(sentence)
+            if saved is not None:
+                trainer.restore(saved)
+                watcher.say(f"resumed at step {saved.step:,}")
+            ended = "the budget is spent" if trainer.spent.progress(recipe.train) >= 1 else trainer.fit()
+        if team.leads:
+            curves(out / METRICS_FILE, out / "curves.png")
+            write_card(out, recipe, task, trainer)
+        return ended
+
+
+def _refuse_mixing(recipe: Recipe, out: Path, resume: bool) -> None:
+    """A folder holds one run: a new one needs an empty folder, an old one its own recipe."""
+    before = (out / RECIPE_FILE).is_file()
+    if before and not resume:
+        raise RunError(f"{out}: a run is here already; go on with --resume, or choose another --out")
+    if before and resume:
+        old = read_run_recipe(out)
+        free = {"train"}  # a longer budget or another pace may be asked for
+        changed = [name for name in Recipe.model_fields if name not in free and getattr(old, name) != getattr(recipe, name)]
+        if changed:
+            raise RunError(f"{out}: cannot go on with another {changed[0]}; take it from {out / RECIPE_FILE}, or use a new --out")
+
+
+def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team) -> Task:
+    """The task with its vocabularies: learnt by the first process, read by all."""
+    if team.leads and not (out / RECIPE_FILE).is_file():
+        preparation.learn().save(out)
+        (out / RECIPE_FILE).write_text(dump_toml(recipe.tree()), encoding="utf-8")
+    team.wait()
+    return recipe.task.task(Lexicon.load(recipe.task.texts, out))
+
+
+def _assembled(
+    recipe: Recipe, task: Task, preparation: Preparation, out: Path, team: Team, watcher: Watcher
+) -> Callable[[Log, Callable[[], str | None]], Trainer]:
+    """Everything a trainer needs but its log and its stop."""
+    config = recipe.train
+    batching = recipe.task.batching(recipe.data)
+    if team.leads:
+        preparation.open(task, "train", training=True)
+    team.wait()
+    store = preparation.open(task, "train", training=True)
+    batches = batching.build(store, tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
+    valid = measuring_batches(preparation.open(task, "valid"), batching, config.tokens_per_batch)
+    torch.manual_seed(recipe.seed)
+    model = task.build(recipe.model).to(team.device)
+    precision = choose_precision(config.precision, team.device)
+    watcher.say(f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}; {precision.reason}")
+
+    def judge(candidate: nn.Module) -> dict[str, float]:
+        found = measure(task, candidate, valid, team.device)
+        if config.best in ("bleu", "chrf", "exact_match", "pronoun"):
+            if not isinstance(task, Translation):
+                raise ConfigError("train.best", f"'{config.best}' needs a task that writes, got {recipe.task.kind}")
+            source = recipe.data.split("valid")
+            from regard.decode import GreedyConfig
+
+            report = test_translation(task, candidate, source, preparation.base, GreedyConfig(), team.device)
+            found |= report.metrics
+        return found
+
+    def assemble(log: Log, stop: Callable[[], str | None]) -> Trainer:
+        return Trainer(
+            config, task, model, batches, judge, out,
+            seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=log, stop=stop,
+        )  # fmt: skip
+
+    return assemble
+
+
+class _Silent:
+    """The log of a process that does not lead."""
+
+    def __enter__(self) -> "_Silent":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def write(self, **_: Any) -> None:  # noqa: ANN401
+        """Nothing."""
+
+    def sync(self) -> None:
+        """Nothing."""

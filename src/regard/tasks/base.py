@@ -1,0 +1,160 @@
+"""What every task answers: how its examples become tensors, what the loss is, how well a model does."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config import Config
+from regard.data.batches import Batch, BatchingConfig, BucketedConfig
+from regard.data.examples import Example
+from regard.data.fields import TextField
+from regard.data.settings import DataConfig
+from regard.data.sources import Content
+from regard.data.store_writing import Row
+from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.data.vocabularies import load_tokenizers, save_tokenizers
+from regard.errors import ConfigError, DataError
+from regard.nn.experts import balance_loss
+
+LABELS_FILE = "labels.json"
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """What was learnt from the training data before the model: vocabularies, and the names of the classes."""
+
+    tokenizers: Mapping[str, Tokenizer]
+    labels: Sequence[str] = ()
+
+    def save(self, folder: Path) -> None:
+        """Writes it into a run folder."""
+        save_tokenizers(self.tokenizers, folder)
+        if self.labels:
+            (folder / LABELS_FILE).write_text(json.dumps(list(self.labels), ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, texts: Sequence[str], folder: Path) -> "Lexicon":
+        """Reads it from a run folder."""
+        file, labels = folder / LABELS_FILE, []
+        if file.exists():
+            try:
+                labels = json.loads(file.read_text(encoding="utf-8"))
+            except (ValueError, RecursionError):
+                labels = None
+            if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+                raise DataError(file, "expected a JSON list of the classes' names")
+        return cls(load_tokenizers(texts, folder), labels)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One batch as tensors, and what it counts for."""
+
+    arguments: tuple[Any, ...]
+    """What the model's `hidden` takes."""
+    targets: Tensor
+    count: int
+    """Targets that count in the loss; losses are means over these."""
+    tokens: int
+    """Tokens that are no padding, on all sides."""
+    flops: float
+    """FLOPs of one forward and backward pass."""
+
+
+class TaskBase(Config):
+    """What the configs of all tasks answer."""
+
+    content: ClassVar[Content]
+    """What kind of examples the task learns from."""
+    texts: ClassVar[tuple[str, ...]]
+    """The text fields of an example."""
+    labels: ClassVar[tuple[str, ...]] = ()
+    """The label fields of an example."""
+
+    def task(self, lexicon: Lexicon) -> "Task":
+        """The task, once vocabularies and classes are known."""
+        raise TypeError(f"{type(self).__name__} must make its task")
+
+    def batching(self, data: DataConfig) -> BatchingConfig:
+        """How examples share a batch."""
+        return data.batching or BucketedConfig()
+
+    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
+        """Refuses a model or data that this task cannot use."""
+        for split in ("train", "valid", "test"):
+            source = getattr(data, split)
+            if source is not None:
+                source.require(self.content, f"data.{split}")
+
+
+class Task(ABC):
+    """A task with its vocabularies."""
+
+    best_metric: ClassVar[str] = "loss"
+    """Metric by which the best checkpoint is chosen unless the recipe says otherwise."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+
+    @abstractmethod
+    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+        """How each text of an example becomes tokens."""
+
+    @abstractmethod
+    def row(self, example: Example) -> Row:
+        """An example as the store takes it."""
+
+    @abstractmethod
+    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
+        """The model for these vocabularies."""
+
+    @abstractmethod
+    def num_params(self, model: Any) -> int:  # noqa: ANN401
+        """Learned numbers of the model, without building it."""
+
+    @abstractmethod
+    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+        """A batch as tensors."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """The summed loss that training makes smaller."""
+
+    @abstractmethod
+    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
+        """Sums over a batch from which `summarise` makes metrics; `nll` and `count` among them."""
+
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Metrics of a whole split from the sums of its batches."""
+        return {"loss": sums["nll"] / max(1, sums["count"])}
+
+
+def with_balance(model: nn.Module, loss: Tensor, count: int) -> Tensor:
+    """The loss with what keeps experts evenly used, if the model has any."""
+    extra = balance_loss(model)
+    return loss if extra is None else loss + extra * count
+
+
+def need_kind(model: Any, kinds: Sequence[str], task: str) -> None:  # noqa: ANN401
+    """Refuses a model of another kind than the task can train."""
+    if model.kind not in kinds:
+        raise ConfigError("model.kind", f"{task} needs one of {', '.join(kinds)}; got {model.kind}")
+
+
+def total_tokens(batch: Batch) -> int:
+    """Tokens of all fields, padding left out."""
+    return int(sum(np.sum(field.lengths) for field in batch.fields.values()))
+
+
+def examples_text(examples: Iterator[Example], field: str) -> Iterator[str]:
+    """One text of each example."""
+    for example in examples:
+        text = getattr(example, field)
+        yield text + getattr(example, "end", "")

@@ -1,0 +1,104 @@
+"""Classification: one label for a whole text."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.data.batches import Batch
+from regard.data.collate import Packed
+from regard.data.examples import Example, Labelled
+from regard.data.fields import TextField
+from regard.data.settings import DataConfig
+from regard.data.sources import Content
+from regard.data.store_writing import Row
+from regard.data.tokenizer import AnyTokenizerConfig
+from regard.errors import ConfigError, DataError, nearest
+from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_kind, total_tokens, with_balance
+from regard.tasks.tensors import to_sequences
+
+
+class ClassificationConfig(TaskBase):
+    """One label for each text, such as whether a review likes its film."""
+
+    kind: Literal["classification"] = "classification"
+    smoothing: float = Field(0.0, ge=0, lt=1)
+    """Label smoothing: the share of each label's probability that is spread over all labels."""
+
+    content: ClassVar[Content] = "labelled"
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    labels: ClassVar[tuple[str, ...]] = ("label",)
+
+    def task(self, lexicon: Lexicon) -> "Classification":
+        """The task, once vocabulary and labels are known."""
+        return Classification(lexicon, self.smoothing)
+
+    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
+        """Refuses a model or data that this task cannot use."""
+        super().check(model, data)
+        need_kind(model, ["encoder", "decoder"], "classification")
+        if data.batching is not None and data.batching.kind != "bucketed":
+            raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
+
+
+class Classification(Task):
+    """−log P(label | text)."""
+
+    best_metric = "accuracy"
+
+    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
+        super().__init__(lexicon)
+        self.smoothing = smoothing
+        self.tokenizer = lexicon.tokenizers["text"]
+        self.number = {label: number for number, label in enumerate(lexicon.labels)}
+
+    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+        """Texts end with the end token, so that even an empty one has something to pool."""
+        sampler = self.tokenizer.sampler(tokenizer) if training else None
+        return {"text": TextField(self.tokenizer, sampler, max_length=data.max_length, overlong=data.overlong)}
+
+    def row(self, example: Example) -> Row:
+        """A text and its label's number."""
+        assert isinstance(example, Labelled)
+        if example.label not in self.number:
+            hint = nearest(example.label, self.number)
+            raise DataError(
+                example.place.file, f"label '{example.label}' is unknown in the training data; {hint}", example.place.line
+            )
+        return {"text": example.text, "label": self.number[example.label]}
+
+    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
+        """The model for vocabulary and labels."""
+        return model.build(self.tokenizer.vocab_size, len(self.number))
+
+    def num_params(self, model: Any) -> int:  # noqa: ANN401
+        """Learned numbers of the model, without building it."""
+        return model.num_params(self.tokenizer.vocab_size, len(self.number))
+
+    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+        """Texts and the numbers of their labels."""
+        text = batch.fields["text"]
+        assert not isinstance(text, Packed)
+        targets = torch.from_numpy(batch.labels["label"]).to(device)
+        flops = model.flops(*text.tokens.shape, self.tokenizer.vocab_size, len(self.number))
+        return Inputs((to_sequences(text, device),), targets, len(targets), total_tokens(batch), 3.0 * float(flops))
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Cross-entropy of the labels."""
+        logits = model(*inputs.arguments).float()
+        loss = F.cross_entropy(logits, inputs.targets, reduction="sum", label_smoothing=self.smoothing)
+        return with_balance(model, loss, inputs.count)
+
+    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
+        """Cross-entropy, and how many are right."""
+        logits = model(*inputs.arguments).float()
+        nll = F.cross_entropy(logits, inputs.targets, reduction="sum")
+        right = (logits.argmax(-1) == inputs.targets).sum()
+        return {"nll": float(nll), "right": float(right), "count": inputs.count}
+
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Mean loss and the share that is right."""
+        return {**super().summarise(sums), "accuracy": sums["right"] / max(1, sums["count"])}

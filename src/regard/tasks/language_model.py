@@ -1,0 +1,92 @@
+"""Language modelling: each token from those before it."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.data.batches import Batch, BatchingConfig, StreamConfig
+from regard.data.examples import Example, Text
+from regard.data.fields import TextField
+from regard.data.settings import DataConfig
+from regard.data.sources import Content
+from regard.data.store_writing import Row
+from regard.data.tokenizer import AnyTokenizerConfig
+from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_kind, with_balance
+from regard.tasks.tensors import shift
+
+
+class LanguageModelConfig(TaskBase):
+    """Predicts each token from those before it; then writes on."""
+
+    kind: Literal["language_model"] = "language_model"
+    smoothing: float = Field(0.0, ge=0, lt=1)
+    """Label smoothing: the share of each target's probability that is spread over all tokens."""
+
+    content: ClassVar[Content] = "text"
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+
+    def task(self, lexicon: Lexicon) -> "LanguageModel":
+        """The task, once the vocabulary is known."""
+        return LanguageModel(lexicon, self.smoothing)
+
+    def batching(self, data: DataConfig) -> BatchingConfig:
+        """One long stream unless the recipe says otherwise."""
+        return data.batching or StreamConfig()
+
+    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
+        """Refuses a model or data that this task cannot use."""
+        super().check(model, data)
+        need_kind(model, ["decoder"], "language_model")
+
+
+class LanguageModel(Task):
+    """−Σ log P(x_i | x_<i)."""
+
+    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
+        super().__init__(lexicon)
+        self.smoothing = smoothing
+        self.tokenizer = lexicon.tokenizers["text"]
+
+    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+        """A running text is one stream; documents begin and end with their tokens."""
+        running = data.train is not None and data.train.is_running_text
+        return {"text": TextField(self.tokenizer, None, begin=not running, end=not running)}
+
+    def row(self, example: Example) -> Row:
+        """A line with its line end, or a document."""
+        assert isinstance(example, Text)
+        return {"text": example.text + example.end}
+
+    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
+        """The model for the vocabulary."""
+        return model.build(self.tokenizer.vocab_size)
+
+    def num_params(self, model: Any) -> int:  # noqa: ANN401
+        """Learned numbers of the model, without building it."""
+        return model.num_params(self.tokenizer.vocab_size)
+
+    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+        """All tokens but the last, and all but the first."""
+        text = batch.fields["text"]
+        written, targets = shift(text, device)
+        count = int(np.sum(text.lengths - 1))
+        if written.layout.packed:
+            flops = np.sum(model.flops(1, text.lengths - 1.0, self.tokenizer.vocab_size))
+        else:
+            rows, time = text.tokens.shape
+            flops = model.flops(rows, time - 1, self.tokenizer.vocab_size)
+        return Inputs((written,), targets, count, count, 3.0 * float(flops))
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Cross-entropy of all tokens."""
+        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+        loss = model.head.loss(x, inputs.targets, self.smoothing)  # type: ignore[union-attr, operator]
+        return with_balance(model, loss, inputs.count)
+
+    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
+        """Cross-entropy without smoothing."""
+        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+        return {"nll": float(model.head.loss(x, inputs.targets)), "count": inputs.count}  # type: ignore[union-attr, operator]

@@ -1,0 +1,82 @@
+"""From the recipe's files to stores of encoded examples: read and checked, vocabularies learnt, encoded once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from regard.data.findings import Findings
+from regard.data.readers import read_examples
+from regard.data.settings import DataConfig
+from regard.data.sources import SourceConfig
+from regard.data.store import Store, open_store
+from regard.data.store_writing import Row
+from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.vocabularies import train_tokenizers
+from regard.errors import DataError
+from regard.tasks.base import Lexicon, Task, TaskBase, examples_text
+
+
+@dataclass
+class Preparation:
+    """What is needed to read the data of a recipe, and what was noticed on the way."""
+
+    config: TaskBase
+    data: DataConfig
+    tokenizer: AnyTokenizerConfig
+    cache: Path
+    """Where stores of encoded examples are kept."""
+    notes: list[str] = field(default_factory=list)
+    """What a person should know: warnings about the data, what a length limit removed."""
+
+    @property
+    def base(self) -> Path:
+        """Where relative paths start."""
+        return Path(self.data.folder or "")
+
+    def learn(self) -> Lexicon:
+        """Vocabularies and classes from the training data; the data is checked on the way."""
+        source = self.data.split("train")
+        if self.data.holds_out:
+            self.notes.append("data.valid is not given: one twentieth of the training data is held out for it")
+        labels = self._labels(source)
+        texts = {name: lambda name=name: self._texts(source, name) for name in self.config.texts}
+        return Lexicon(train_tokenizers(texts, self.tokenizer), labels)
+
+    def open(self, task: Task, split: str, training: bool = False) -> Store:
+        """The store of a split: made now, or found in the cache."""
+        source = self.data.split(split)
+        findings = Findings()
+
+        def rows() -> Iterable[Row]:
+            return (task.row(example) for example in read_examples(source, self.base, findings))
+
+        fields = task.fields(self.data, self.tokenizer, training)
+        settings = {"source": source.tree(), "labels": list(task.lexicon.labels), "task": self.config.kind}
+        files = source.files(self.base)
+        labels = self.config.labels
+        store = open_store(rows, fields, labels, cache=self.cache, files=files, settings=settings)
+        self._note(split, store, findings)
+        if not len(store):
+            raise DataError(self._name(source), f"no example is left for {split}; see data.max_length")
+        return store
+
+    def _note(self, split: str, store: Store, findings: Findings) -> None:
+        self.notes += [f"data.{split}: {summary}" for summary in findings.summaries()]
+        for what, counts in (("left out", store.skipped), ("cut", store.cut)):
+            self.notes += [f"data.{split}: {count:,} examples {what}: {why}" for why, count in counts.items()]
+
+    def _texts(self, source: SourceConfig, field: str) -> Iterable[str]:
+        return examples_text(read_examples(source, self.base), field)
+
+    def _labels(self, source: SourceConfig) -> list[str]:
+        if not self.config.labels:
+            return []
+        seen = {example.label for example in read_examples(source, self.base)}  # type: ignore[union-attr]
+        if len(seen) < 2:
+            raise DataError(self._name(source), f"expected at least two labels, got {sorted(seen)}")
+        return sorted(seen, key=lambda label: (not label.lstrip("-").isdigit(), label.zfill(12), label))
+
+    def _name(self, source: SourceConfig) -> str:
+        names = chain(map(str, source.files(self.base)), [source.hub or f"street/{source.street}"])
+        return next(names)

@@ -1,0 +1,36 @@
+"""From the arrays of a batch to the tensors of a model."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.data.collate import Packed, Padded
+from regard.nn.layout import Layout, Sequences
+from regard.nn.loss import IGNORED
+
+
+def to_sequences(field: Padded | Packed, device: torch.device) -> Sequences:
+    """A field's tokens and how they lie in their grid."""
+    tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
+    if isinstance(field, Packed):
+        layout = Layout.packing(lengths)
+    elif bool((lengths == tokens.shape[1]).all()):
+        layout = Layout.full(*tokens.shape)
+    else:
+        layout = Layout.padded(lengths, tokens.shape[1])
+    return Sequences(tokens, layout).to(device)
+
+
+def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[Tensor, "batch time"]]:
+    """All tokens but each sequence's last as inputs, all but its first as what they are to predict."""
+    tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
+    if isinstance(field, Packed):
+        ends = torch.cumsum(lengths, 0)
+        first, last = torch.ones_like(tokens[0], dtype=torch.bool), torch.ones_like(tokens[0], dtype=torch.bool)
+        first[ends - lengths], last[ends - 1] = False, False
+        inputs = Packed(tokens[:, last].numpy(), (lengths - 1).numpy())
+        return to_sequences(inputs, device), tokens[:, first].to(device)
+    inputs = Padded(tokens[:, :-1].contiguous().numpy(), (lengths - 1).numpy())
+    beyond = torch.arange(tokens.shape[1] - 1) >= (lengths - 1)[:, None]
+    targets = tokens[:, 1:].masked_fill(beyond, IGNORED)
+    return to_sequences(inputs, device), targets.to(device)

@@ -1,0 +1,1 @@
+"""Training: what turns a recipe into a run that reaches its end."""

@@ -1,0 +1,110 @@
+"""Writing so that a kill, a power cut or a full disk leaves the old or the new, never something between."""
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import file_digest
+from pathlib import Path
+from typing import BinaryIO
+
+from safetensors import SafetensorError
+
+from regard.errors import Failure
+
+
+@contextmanager
+def reported(what: str, folder: Path, needed: int) -> Iterator[None]:
+    """Turns every refusal of the disk into a Failure that says how many bytes are needed and how many are free."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise Failure(
+            f"{folder}: {what} could not be written ({_reason(error)}); it needs {needed:,} bytes and {_free(folder)} "
+            "there; what was saved before is untouched: mend this, then go on with --resume"
+        ) from error
+
+
+def demand_room(folder: Path, needed: int) -> None:
+    """Fails like a full disk before a byte is written; a file system that does not tell its size is believed."""
+    usage = shutil.disk_usage(folder)
+    if usage.total and usage.free < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _free(folder: Path) -> str:
+    try:
+        return f"{shutil.disk_usage(folder).free:,} are free"
+    except OSError:
+        return "nothing can be written"
+
+
+def _reason(error: OSError | SafetensorError) -> str:
+    """The words of the operating system, which safetensors passes on only in brackets: `(os error 28)`."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    code = re.search(r"\(os error (\d+)\)", str(error))
+    return os.strerror(int(code[1])) if code else str(error)
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[BinaryIO]:
+    """A stream whose contents take the place of the file, all at once, when the block ends well."""
+    aside = file.with_name(f".{file.name}.new")
+    try:
+        with aside.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.replace(file)
+        sync_folder(file.parent)
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
+def sync_file(file: Path) -> None:
+    """Waits until the file is on the disk, and lets go of the copy in memory: who reads it back reads the disk."""
+    with file.open("rb+") as stream:
+        os.fsync(stream.fileno())
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def sync_folder(folder: Path) -> None:
+    """Waits until the names in the folder are on the disk, where the file system can be asked to."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file's contents."""
+    with file.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def discard(folder: Path) -> None:
+    """Removes a folder, if there is one, by a single rename first: nobody ever finds it half removed.
+
+    What cannot go yet, because another process still reads it over a network, is left to `tidy`.
+    """
+    if not folder.exists():
+        return
+    removed = folder.with_name(f".{folder.name}.removed")
+    shutil.rmtree(removed, ignore_errors=True)
+    folder.rename(removed)
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+def tidy(folder: Path) -> None:
+    """Removes what processes that are gone left aside in a folder, half written or half removed."""
+    for path in (*folder.glob(".*.saving"), *folder.glob(".*.removed")):
+        shutil.rmtree(path, ignore_errors=True)

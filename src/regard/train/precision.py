@@ -1,0 +1,185 @@
+"""Number formats: which one a machine computes faster, how fast it computes at best, and whether the numbers are sound.
+
+Speeds are measured on the machine at hand, once for each process, never looked up.
+"""
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from regard.errors import ConfigError
+
+PrecisionSetting = Literal["auto", "float32", "bfloat16"]
+CLEAR_GAIN = 1.2  # bfloat16 costs digits, so it must win clearly
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The format of matrix products, and one sentence that says why; weights stay float32."""
+
+    device: torch.device
+    dtype: torch.dtype
+    reason: str
+
+    @property
+    def name(self) -> PrecisionSetting:
+        """What a recipe would say for it: a resumed run that asks for this by name computes in the same format."""
+        return "bfloat16" if self.dtype is torch.bfloat16 else "float32"
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Within it, matrix products are computed in this format."""
+        return nullcontext() if self.dtype is torch.float32 else torch.autocast(self.device.type, self.dtype)
+
+
+def choose_precision(setting: PrecisionSetting, device: torch.device | str) -> Precision:
+    """The format for a setting on a device; `auto` is bfloat16 where that is clearly faster."""
+    device = torch.device(device)
+    if setting == "float32":
+        return Precision(device, torch.float32, "float32, as set")
+    problem = _no_bfloat16(device)
+    if setting == "bfloat16":
+        if problem:
+            raise ConfigError("train.precision", f"bfloat16 cannot be used: {problem}; choose float32 or auto")
+        return Precision(device, torch.bfloat16, "bfloat16, as set")
+    if problem:
+        return Precision(device, torch.float32, f"float32, as {problem}")
+    gain = _gain(device)
+    dtype = torch.bfloat16 if gain >= CLEAR_GAIN else torch.float32
+    sentence = f"bfloat16 computes matrix products {gain:.1f} times as fast as float32 here"
+    return Precision(device, dtype, f"{str(dtype).removeprefix('torch.')}, as {sentence}")
+
+
+@cache
+def _no_bfloat16(device: torch.device) -> str:
+    """Why the device cannot compute bfloat16 at all; empty where it can."""
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        return f"{torch.cuda.get_device_name(device)} has no bfloat16 instructions"
+    if device.type == "cpu" and _announces_amx() and not _survives_bfloat16():
+        return (
+            "this processor announces AMX instructions and then refuses them "
+            "(the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 avoids them)"
+        )
+    return ""
+
+
+def _announces_amx() -> bool:
+    file = Path("/proc/cpuinfo")
+    return file.exists() and "amx_tile" in file.read_text()
+
+
+def _survives_bfloat16() -> bool:
+    """Tries a product in a process of its own: where a virtual machine refuses AMX, it is killed by the first one."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"
+    product = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
+    return subprocess.run([sys.executable, "-c", f"{limit}; {product}"], capture_output=True).returncode == 0
+
+
+@cache
+def _gain(device: torch.device) -> float:
+    """How many times as fast as float32 a linear map runs under autocast, conversions included."""
+    size = 256 if device.type == "cpu" else 2048
+    x, weight = (torch.randn(size, size, device=device) for _ in range(2))
+
+    def converted() -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16):
+            return F.linear(x, weight)
+
+    with torch.no_grad(), _one_thread():
+        return _fastest(lambda: F.linear(x, weight), device) / _fastest(converted, device)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Threads that wait for one another would mostly measure what else the machine is doing."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@cache
+def machine_peak(device: torch.device | str, dtype: torch.dtype) -> float:
+    """The most FLOP/s that square matrix products of this type reach here, sizes doubled until one takes 5 ms.
+
+    On a processor it is what one thread reaches, times the threads that torch uses.
+    """
+    device = torch.device(device)
+    if dtype is torch.bfloat16 and (problem := _no_bfloat16(device)):
+        raise ConfigError("train.precision", f"bfloat16 cannot be measured: {problem}")
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    with _one_thread():
+        return threads * _peak(device, dtype)
+
+
+def _peak(device: torch.device, dtype: torch.dtype) -> float:
+    size, seconds, peak = 128, 0.0, 0.0
+    while seconds < 0.005 and size < 8192:
+        size *= 2
+        a, b = (torch.ones(size, size, device=device, dtype=dtype) for _ in range(2))
+        seconds = _fastest(lambda a=a, b=b: a @ b, device)
+        peak = max(peak, 2 * size**3 / seconds)
+    return peak
+
+
+def _fastest(work: Callable[[], object], device: torch.device, patience: float = 0.06) -> float:
+    """Seconds of the fastest run within some patience, after one run that warms up."""
+    _finish(work, device)
+    started, best = time.perf_counter(), math.inf
+    while best == math.inf or time.perf_counter() - started < patience:
+        best = min(best, _finish(work, device))
+    return best
+
+
+def _finish(work: Callable[[], object], device: torch.device) -> float:
+    """Seconds until the work is done, also on a device that only queues it."""
+    started = time.perf_counter()
+    work()
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+    return time.perf_counter() - started
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """Loss and gradient norm of a step, before clipping."""
+
+    loss: float
+    norm: float
+
+    @property
+    def finite(self) -> bool:
+        """Whether loss and every gradient are numbers; if not, the step must not be taken."""
+        return math.isfinite(self.loss) and math.isfinite(self.norm)
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float | None, loss: Tensor) -> Pulse:
+    """Scales the gradients down to a norm of at most `limit`; waits for the device once.
+
+    A norm is a finite number only if every gradient is. Gradients that are not finite are left as they are, so that
+    `not_finite` can still tell where the trouble began.
+    """
+    trained = [parameter for parameter in parameters if parameter.grad is not None]
+    norm = get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
+    pulse = Pulse(*torch.stack((loss.detach().float(), norm.float().to(loss.device))).tolist())
+    if limit is not None and pulse.finite and pulse.norm > limit:
+        clip_grads_with_norm_(trained, limit, norm)
+    return pulse
+
+
+def not_finite(model: nn.Module) -> list[str]:
+    """Names of the parameters whose gradient holds NaN or infinity."""
+    return [name for name, p in model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]

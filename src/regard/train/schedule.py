@@ -1,0 +1,162 @@
+"""Learning-rate schedules: Noam, cosine, linear, constant, each a pure function of where training stands.
+
+    rate(step, progress)    step       the step about to be taken, counted from 1
+                            progress   how much of the budget is used, from 0 to 1
+
+Warm-up counts steps. Decay follows progress, so it ends with the budget whether that is in steps, epochs, minutes,
+FLOPs or tokens; with a budget in steps and progress = step / steps it is the usual formula exactly.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from regard.config import BARE_KIND, BY_KIND, Config, refuse
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Schedule(Protocol):
+    """A learning rate for every step."""
+
+    def rate(self, step: int, progress: float) -> float:
+        """The learning rate of a step, counted from 1, when this share of the budget is used."""
+        ...
+
+
+class AnyScheduleConfig(Config):
+    """What all schedules share."""
+
+    lr: PositiveFloat = 1e-3
+    """The highest learning rate."""
+    warmup: NonNegativeInt = 0
+    """Steps of a straight rise to it."""
+
+
+class NoamConfig(AnyScheduleConfig):
+    """lr · min(step/warmup, √(warmup/step)): up in a line, down as an inverse square root (Vaswani 2017)."""
+
+    kind: Literal["noam"] = "noam"
+    warmup: PositiveInt = 4000
+    """Steps of a straight rise; the longer it is, the slower the fall."""
+    by_width: bool = False
+    """Multiply by (width · warmup)^−½: with lr = 1 the paper's width^−½ · min(step^−½, step · warmup^−1.5)."""
+
+    @model_validator(mode="after")
+    def _lr_is_a_factor(self) -> "NoamConfig":
+        if self.by_width and self.lr < 0.01:
+            raise refuse("lr", f"is a factor on the paper's formula when by_width is on, about 1; got {self.lr:g}")
+        return self
+
+    def build(self, width: int) -> "Noam":
+        """The schedule for a model of this width."""
+        return Noam(self.lr * ((width * self.warmup) ** -0.5 if self.by_width else 1.0), self.warmup)
+
+
+@dataclass(frozen=True)
+class Noam:
+    """lr · min(step/warmup, √(warmup/step))."""
+
+    lr: float
+    warmup: int = 4000
+
+    def rate(self, step: int, progress: float = 0.0) -> float:
+        """The same whatever the budget is."""
+        return self.lr * min(step / self.warmup, math.sqrt(self.warmup / step))
+
+
+class CosineConfig(AnyScheduleConfig):
+    """After warm-up half a cosine wave down to the floor."""
+
+    kind: Literal["cosine"] = "cosine"
+    floor: Share = 0.1
+    """Share of lr that is left at the end."""
+
+    def build(self, width: int) -> "Cosine":
+        """The schedule, the same for all widths."""
+        return Cosine(self.lr, self.warmup, self.floor)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """lr · (floor + (1 − floor)·(1 + cos πd)/2) after warm-up, d the share of the decay that is over."""
+
+    lr: float
+    warmup: int = 0
+    floor: float = 0.1
+
+    def rate(self, step: int, progress: float) -> float:
+        """Up in a line, down in a wave."""
+        wave = (1 + math.cos(math.pi * decayed(step, progress, self.warmup))) / 2
+        return self.lr * risen(step, self.warmup) * (self.floor + (1 - self.floor) * wave)
+
+
+class LinearConfig(AnyScheduleConfig):
+    """After warm-up a straight line down to the floor."""
+
+    kind: Literal["linear"] = "linear"
+    floor: Share = 0.0
+    """Share of lr that is left at the end."""
+
+    def build(self, width: int) -> "Linear":
+        """The schedule, the same for all widths."""
+        return Linear(self.lr, self.warmup, self.floor)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """lr · (1 − (1 − floor)·d) after warm-up, d the share of the decay that is over."""
+
+    lr: float
+    warmup: int = 0
+    floor: float = 0.0
+
+    def rate(self, step: int, progress: float) -> float:
+        """Up in a line, down in a line."""
+        left = 1 - decayed(step, progress, self.warmup)
+        return self.lr * risen(step, self.warmup) * (self.floor + (1 - self.floor) * left)
+
+
+class ConstantConfig(AnyScheduleConfig):
+    """After warm-up always the same."""
+
+    kind: Literal["constant"] = "constant"
+
+    def build(self, width: int) -> "Constant":
+        """The schedule, the same for all widths."""
+        return Constant(self.lr, self.warmup)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """lr after warm-up."""
+
+    lr: float
+    warmup: int = 0
+
+    def rate(self, step: int, progress: float = 0.0) -> float:
+        """Up in a line, then level."""
+        return self.lr * risen(step, self.warmup)
+
+
+ScheduleConfig = Annotated[NoamConfig | CosineConfig | LinearConfig | ConstantConfig, BY_KIND, BARE_KIND]
+
+
+def risen(step: int, warmup: int) -> float:
+    """The share of the warm-up that is over."""
+    return min(1.0, step / warmup) if warmup else 1.0
+
+
+def decayed(step: int, progress: float, warmup: int) -> float:
+    """The share of the decay that is over: 0 until the end of the warm-up, 1 at the end of the budget.
+
+    The warm-up used up the part warmup/step of the progress so far, p·w/s, as steps cost about the same; what is left
+    of the budget goes from there to 1: d = (p − p·w/s) / (1 − p·w/s). It never falls while step and progress rise.
+    """
+    if step <= warmup:
+        return 0.0
+    spent = min(max(progress, 0.0), 1.0)
+    before = spent * warmup / step
+    return (spent - before) / (1 - before)

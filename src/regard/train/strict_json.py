@@ -1,0 +1,58 @@
+"""JSON that any reader understands and that gives back exactly what was written, NaN and infinities included.
+
+Standard JSON has no word for them, so they are written as the strings "NaN", "Infinity" and "-Infinity"; a true string
+of that spelling gets a backslash in front. Tuples come back as lists; whatever else JSON cannot hold is refused.
+"""
+
+import json
+from math import isfinite, isnan
+from typing import Any
+
+WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+def to_json(value: object, *, indent: int | None = None) -> str:
+    """The text of a value; TypeError names the place of what has no place in JSON."""
+    return json.dumps(_plain(value, "value"), indent=indent, allow_nan=False)
+
+
+def from_json(text: str | bytes) -> Any:  # noqa: ANN401
+    """The value of a text; ValueError where the text is not what `to_json` writes."""
+    try:
+        return _restored(json.loads(text, parse_constant=_refuse))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _plain(value: object, place: str) -> object:
+    if isinstance(value, dict):
+        return {_key(key, place): _plain(item, f"{place}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{place}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, str):
+        return f"\\{value}" if value.lstrip("\\") in WORDS else value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise TypeError(f"{place}: {type(value).__name__} cannot be written as JSON")
+
+
+def _key(key: object, place: str) -> str:
+    if isinstance(key, str):
+        return key
+    raise TypeError(f"{place}: the key {key!r} is no string, and would come back as one")
+
+
+def _restored(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _restored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_restored(item) for item in value]
+    if isinstance(value, str) and value.lstrip("\\") in WORDS:
+        return value[1:] if value.startswith("\\") else WORDS[value]
+    return value
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")

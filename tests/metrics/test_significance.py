@@ -1,0 +1,103 @@
+"""Paired tests against sacrebleu's command line and against enumeration."""
+
+import json
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.errors import DataError
+from regard.metrics import accuracy_test, bleu, bootstrap_interval, paired_test
+
+random = np.random.default_rng(0)
+WORDS = ["the", "a", "cat", "dog", "runs", "sleeps", "here", "now"]
+REFERENCES = [" ".join(random.choice(WORDS, 7)) for _ in range(60)]
+
+
+def spoilt(share, seed):
+    random = np.random.default_rng(seed)
+    return [
+        " ".join(random.choice(WORDS) if random.random() < share else word for word in line.split())
+        for line in REFERENCES
+    ]
+
+
+GOOD, BAD = spoilt(0.2, 1), spoilt(0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("bootstrap", ["--paired-bs", "--paired-bs-n"]), ("randomisation", ["--paired-ar", "--paired-ar-n"])],
+)
+def test_p_values_are_those_of_the_command_line(tmp_path, method, options):
+    for name, lines in (("ref", REFERENCES), ("bad", BAD), ("good", spoilt(0.42, 3))):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    files = [str(tmp_path / name) for name in ("ref", "bad", "good")]
+    command = [sys.executable, "-m", "sacrebleu", files[0], "-i", *files[1:], "-m", "bleu", *options, "200"]
+    command += ["--format", "json"]
+    rows = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    found = paired_test(BAD, spoilt(0.42, 3), REFERENCES, method=method, samples=200)
+    assert found.p_value == pytest.approx(rows[1]["BLEU"]["p_value"], abs=1e-4)
+    assert 0.001 < found.p_value < 0.999
+    assert found.baseline == pytest.approx(bleu(BAD, REFERENCES).value)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+def test_a_clear_difference_is_clear_and_none_is_none(metric):
+    found = paired_test(BAD, GOOD, REFERENCES, metric=metric, samples=100)
+    assert found.p_value < 0.05
+    assert (found.difference > 0) == (metric != "ter")
+    assert "bs:100" in found.signature
+    assert paired_test(BAD, BAD, REFERENCES, metric=metric, method="randomisation", samples=100).p_value == 1
+    assert paired_test(BAD, BAD, REFERENCES, metric=metric, samples=100).p_value == 1
+
+
+outcomes = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8)
+
+
+@settings(max_examples=50)
+@given(outcomes)
+def test_accuracy_test_is_the_full_randomisation(outcomes):
+    before, after = zip(*outcomes, strict=True)
+    observed = abs(sum(after) - sum(before))
+    splits = [
+        abs(sum((b - a) if swap else (a - b) for (a, b), swap in zip(outcomes, swaps, strict=True)))
+        for swaps in product([False, True], repeat=len(outcomes))
+    ]
+    found = accuracy_test(before, after)
+    assert found.p_value == pytest.approx(sum(split >= observed for split in splits) / len(splits))
+    assert found.difference == pytest.approx((sum(after) - sum(before)) / len(outcomes))
+
+
+def test_accuracy_test_on_many_examples():
+    before = [True] * 700 + [False] * 300
+    assert accuracy_test(before, before).p_value == 1
+    assert accuracy_test(before, [*before[:-50], *[True] * 50]).p_value < 1e-12
+    assert accuracy_test([True] * 20_000, [False] * 20_000).p_value == 0
+
+
+def test_intervals_cover_the_mean_and_repeat():
+    values = [True] * 80 + [False] * 20
+    low, high = bootstrap_interval(values)
+    assert low < 0.8 < high
+    assert high - low == pytest.approx(2 * 1.96 * (0.8 * 0.2 / 100) ** 0.5, rel=0.2)
+    assert (low, high) == bootstrap_interval(values)
+    assert (low, high) != bootstrap_interval(values, seed=2)
+    assert bootstrap_interval([0.5] * 9) == (0.5, 0.5)
+
+
+def test_wrong_inputs_are_refused():
+    with pytest.raises(DataError, match="references: expected 60, one for each hypothesis, got 59"):
+        paired_test(GOOD, BAD, REFERENCES[1:])
+    with pytest.raises(DataError, match="expected 59, one for each hypothesis, got 60"):
+        paired_test(GOOD, BAD[1:], REFERENCES)
+    with pytest.raises(DataError, match="samples: expected at least 1"):
+        paired_test(GOOD, BAD, REFERENCES, samples=0)
+    with pytest.raises(DataError, match="expected 2, one for each hypothesis, got 1"):
+        accuracy_test([True, False], [True])
+    with pytest.raises(DataError, match="level: expected a share between 0 and 1, got 95"):
+        bootstrap_interval([1.0], level=95.0)

@@ -1,0 +1,60 @@
+"""The block: its sub-layers in their order, with and without cross-attention and feed-forward part."""
+
+import torch
+from attention_cases import assert_close, self_sight
+from torch import Tensor, nn
+
+from regard.nn.attention import Attention
+from regard.nn.block import Block
+from regard.nn.experts import Experts
+from regard.nn.feedforward import FeedForward
+from regard.nn.layout import Layout
+from regard.nn.norm import LayerNorm
+from regard.nn.pattern import Causal
+from regard.nn.residual import Residual
+from regard.nn.sight import Sight
+
+X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+SIGHT = self_sight(Layout.full(2, 5), Causal())
+
+
+def around() -> Residual:
+    return Residual(LayerNorm(8))
+
+
+def test_encoder_and_decoder_blocks_add_attention_then_feedforward():
+    attention, feedforward = Attention(8, 2), FeedForward(8, 16)
+    block = Block(attention, around(), feedforward, around())
+    x = X + attention(block.around_attention.norm(X), SIGHT)
+    expected = x + feedforward(block.around_feedforward.norm(x))
+    assert_close(block(X, SIGHT), expected, 1e-6)
+
+
+def test_a_block_that_listens_adds_cross_attention_between_the_two():
+    torch.manual_seed(1)
+    attention, cross, feedforward, source = Attention(8, 2), Attention(8, 2), FeedForward(8, 16), torch.randn(2, 3, 8)
+    block = Block(attention, around(), feedforward, around(), cross, around())
+    across = Sight(None, torch.arange(5)[None], torch.arange(3)[None])
+    x = X + attention(block.around_attention.norm(X), SIGHT)
+    x = x + cross.across(block.around_cross.norm(x), cross.remember(source), across)
+    expected = x + feedforward(block.around_feedforward.norm(x))
+    got = block(X, SIGHT, source=cross.remember(source), source_sight=across)
+    assert_close(got, expected, 1e-6)
+
+
+def test_without_feedforward_only_attention_is_left():
+    block = Block(Attention(8, 2), Residual(nn.Identity(), connected=False))
+    assert_close(block(X, SIGHT), block.attention(X, SIGHT), 1e-6)
+
+
+def test_the_feedforward_part_learns_which_places_hold_tokens():
+    seen: list[Tensor | None] = []
+
+    class Spy(Experts):
+        def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+            seen.append(valid)
+            return super().forward(x, valid)
+
+    valid = torch.arange(5).expand(2, 5) < 3
+    Block(Attention(8, 2), around(), Spy(8, 16, 2, 1), around())(X, SIGHT, valid)
+    assert seen == [valid]

@@ -1,0 +1,92 @@
+"""Room for keys and values: rows that grow evenly, rows that do not, and no more than there is room for."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import ShapeError
+from regard.nn.cache import Clock, KeyValues
+
+
+def filled(rows: int, capacity: int) -> KeyValues:
+    return KeyValues.room(rows, 2, capacity, 3, torch.zeros(()))
+
+
+@given(st.integers(1, 3), st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2))
+def test_even_rows_are_appended_one_after_another(rows: int, steps: list[int], spare: int):
+    cache, clock = filled(rows, sum(steps) + spare), Clock.start(rows, sum(steps) + spare, "cpu")
+    all_keys, all_values = torch.randn(2, rows, 2, sum(steps), 3)
+    for time in steps:
+        new = slice(clock.filled, clock.filled + time)
+        assert clock.places(time).tolist() == [list(range(new.start, new.stop))]
+        keys, values = cache.append(all_keys[:, :, new], all_values[:, :, new], clock)
+        clock = clock.advance(time)
+        assert torch.equal(keys, all_keys[:, :, : new.stop])
+        assert torch.equal(values, all_values[:, :, : new.stop])
+    assert clock.even
+    assert clock.filled == sum(steps)
+    assert clock.lengths.tolist() == [sum(steps)] * rows
+
+
+@st.composite
+def uneven_steps(draw: st.DrawFn) -> list[list[int]]:
+    """How many tokens each row takes at each step."""
+    rows = draw(st.integers(1, 4))
+    return draw(st.lists(st.lists(st.integers(0, 3), min_size=rows, max_size=rows), min_size=1, max_size=4))
+
+
+@given(uneven_steps())
+def test_uneven_rows_each_keep_their_own_end(steps: list[list[int]]):
+    rows, room = len(steps[0]), sum(max(step) for step in steps) + 3
+    cache, clock = filled(rows, room), Clock.start(rows, room, "cpu")
+    written: list[list[torch.Tensor]] = [[] for _ in range(rows)]
+    for step in steps:
+        time = max(*step, 1)
+        new = torch.randn(rows, 2, time, 3)
+        assert clock.places(time).expand(rows, time)[:, 0].tolist() == [len(row) for row in written]
+        keys, _ = cache.append(new, -new, clock)
+        clock = clock.advance(time, torch.tensor(step))
+        for row, count in enumerate(step):
+            written[row] += list(new[row, :, :count].transpose(0, 1))
+            if written[row]:
+                assert torch.equal(keys[row, :, : len(written[row])], torch.stack(written[row], 1))
+    assert clock.lengths.tolist() == [len(row) for row in written]
+    assert clock.filled == max(len(row) for row in written)
+    assert clock.even == (len({len(row) for row in written}) == 1)
+    assert torch.equal(cache.values[:, :, :1], -cache.keys[:, :, :1])
+
+
+def test_what_is_written_stays_where_it_is():
+    cache, clock = filled(1, 4), Clock.start(1, 4, "cpu")
+    address = cache.keys.data_ptr()
+    keys, _ = cache.append(torch.ones(1, 2, 3, 3), torch.ones(1, 2, 3, 3), clock)
+    assert cache.keys.data_ptr() == keys.data_ptr() == address
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_more_than_there_is_room_for_is_refused(even: bool):
+    cache, clock = filled(2, 4), Clock.start(2, 4, "cpu").advance(3, None if even else torch.tensor([3, 1]))
+    cache.append(torch.ones(2, 2, 1, 3), torch.ones(2, 2, 1, 3), clock)
+    with pytest.raises(ShapeError, match="room for 4 tokens, got 5; ask for more capacity"):
+        cache.append(torch.ones(2, 2, 2, 3), torch.ones(2, 2, 2, 3), clock)
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=5))
+def test_rows_may_be_repeated_and_left_out(chosen: list[int]):
+    cache, clock = filled(3, 4), Clock.start(3, 4, "cpu").advance(3, torch.tensor([1, 2, 3]))
+    cache.keys.normal_()
+    rows = torch.tensor(chosen)
+    copied, later = cache.reorder(rows), clock.reorder(rows)
+    assert torch.equal(copied.keys, cache.keys[rows])
+    assert later.lengths.tolist() == [[1, 2, 3][row] for row in chosen]
+    assert later.places(1)[:, 0].tolist() == later.lengths.tolist()
+    copied.keys.zero_()
+    assert cache.keys.abs().sum() > 0, "a copy, not a view"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_room_has_the_precision_asked_for(dtype: torch.dtype):
+    cache = KeyValues.room(1, 2, 3, 4, torch.zeros((), dtype=dtype))
+    assert cache.keys.dtype == cache.values.dtype == dtype
+    assert cache.keys.shape == (1, 2, 3, 4)

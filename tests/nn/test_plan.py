@@ -1,0 +1,122 @@
+"""The planner: which path each situation takes, and that it says why.
+
+What it would choose on a GPU is asked with fake tensors, which have a device but no numbers.
+"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from attention_cases import make_layout, self_sight
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from regard.nn.attention import Attention
+from regard.nn.pattern import Causal, Global, Pattern, Placed, Random, Window
+from regard.nn.plan import SPARSE_FROM, Plan, plan
+from regard.nn.position import Alibi, Bias, Relative
+
+LONG = SPARSE_FROM
+
+
+def tensors(
+    device: str, time: int = 8, dtype: torch.dtype = torch.float32, width: int = 64, keys: int | None = None
+) -> tuple[Tensor, Tensor]:
+    with FakeTensorMode():
+        query = torch.empty(1, 2, time, width, device=device, dtype=dtype)
+        return query, torch.empty(1, 2, keys or time, width, device=device, dtype=dtype)
+
+
+def packed(causal: bool = False) -> Pattern | None:
+    return self_sight(make_layout("packed", [3, 5], 5), Causal() if causal else None).pattern
+
+
+def padded() -> Pattern | None:
+    return make_layout("padded", [3, 5], 8).pattern()
+
+
+def bias() -> Bias:
+    return Alibi(2).bias(torch.zeros(1, 2, 8, 4), self_sight(make_layout("full", [8], 8), None))
+
+
+def choose(query_key: tuple[Tensor, Tensor], pattern: Pattern | None = None, **more: object) -> Plan:
+    settings = {"bias": None, "needs_weights": False, "dropout": 0.0, **more}
+    return plan(*query_key, pattern, **settings)
+
+
+def sparse() -> Pattern:
+    return Window(1, 64) | Global(1) | Random(1, 64, 2, LONG)
+
+
+SITUATIONS: dict[str, tuple[str, Callable[[], Plan]]] = {
+    "plain": ("sdpa", lambda: choose(tensors("cpu"))),
+    "causal": ("sdpa", lambda: choose(tensors("cpu"), Causal())),
+    "causal on a GPU": ("sdpa", lambda: choose(tensors("cuda", LONG), Causal())),
+    "padded": ("sdpa", lambda: choose(tensors("cpu"), padded())),
+    "biased": ("sdpa", lambda: choose(tensors("cuda"), None, bias=bias())),
+    "weights asked for": ("reference", lambda: choose(tensors("cuda"), Causal(), needs_weights=True)),
+    "strict": ("reference", lambda: choose(tensors("cuda"), Causal(strict=True))),
+    "random alone": ("reference", lambda: choose(tensors("cuda"), Random(1, 2, 2, 8))),
+    "packed": ("variable-length", lambda: choose(tensors("cpu"), packed())),
+    "packed causal": ("variable-length", lambda: choose(tensors("cpu"), packed(causal=True))),
+    "packed on a GPU": ("variable-length", lambda: choose(tensors("cuda", dtype=torch.bfloat16), packed())),
+    "packed on a GPU in single": ("variable-length", lambda: choose(tensors("cuda"), packed())),
+    "packed with dropout": ("variable-length", lambda: choose(tensors("cpu"), packed(), dropout=0.1)),
+    "packed with dropout on a GPU": ("sdpa", lambda: choose(tensors("cuda"), packed(), dropout=0.1)),
+    "packed with a bias": ("sdpa", lambda: choose(tensors("cpu"), packed(), bias=bias())),
+    "packed with a bias on a GPU": ("flex", lambda: choose(tensors("cuda"), packed(), bias=bias())),
+    "sparse": ("sdpa", lambda: choose(tensors("cpu", LONG), sparse())),
+    "sparse on a GPU": ("flex", lambda: choose(tensors("cuda", LONG), sparse())),
+    "sparse, causal, on a GPU": ("flex", lambda: choose(tensors("cuda", LONG), sparse() & Causal())),
+    "sparse on a GPU, short": ("sdpa", lambda: choose(tensors("cuda", LONG - 1), sparse())),
+    "sparse on a GPU, odd heads": ("sdpa", lambda: choose(tensors("cuda", LONG, width=24), sparse())),
+    "sparse on a GPU, tiny heads": ("sdpa", lambda: choose(tensors("cuda", LONG, width=8), sparse())),
+    "sparse on a GPU, dropout": ("sdpa", lambda: choose(tensors("cuda", LONG), sparse(), dropout=0.1)),
+    "sparse on a GPU, long keys": ("flex", lambda: choose(tensors("cuda", 1, keys=LONG), sparse())),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_each_situation_has_its_path_and_a_reason(situation: str):
+    path, ask = SITUATIONS[situation]
+    chosen = ask()
+    assert chosen.path == path
+    assert len(chosen.why.split()) >= 5
+
+
+def test_the_reason_names_what_decided():
+    assert "weights themselves" in choose(tensors("cpu"), needs_weights=True).why
+    assert "no key" in choose(tensors("cpu"), Causal(strict=True)).why
+    assert "flag" in choose(tensors("cpu"), Causal()).why
+    assert "mask" in choose(tensors("cpu", 4, keys=8), Causal()).why  # not square: the kernel's flag would mean another
+    assert "everything" in choose(tensors("cpu")).why
+    assert "bias" in choose(tensors("cpu"), bias=bias()).why
+    assert "GPU" in choose(tensors("cpu", LONG), sparse()).why
+    assert "dropout" in choose(tensors("cuda"), packed(), dropout=0.1).why
+    assert "fused kernel" in choose(tensors("cuda", dtype=torch.bfloat16), packed()).why
+    assert "one a row" in choose(tensors("cuda", dtype=torch.bfloat16, width=12), packed()).why
+    assert "blocks are skipped" in choose(tensors("cuda", LONG), sparse()).why
+
+
+def test_a_module_explains_its_own_choice():
+    sight = self_sight(make_layout("packed", [3, 5], 5), Causal())
+    q = torch.randn(1, 2, 8, 4)
+    assert Attention(8, 2).explain(q, q, sight).path == "variable-length"
+    assert Attention(8, 2, position=Alibi(2)).explain(q, q, sight).path == "sdpa"
+    assert Attention(8, 2, position=Relative(4)).explain(q, q, sight).path == "reference"
+    assert Attention(8, 2, position=Relative(4, values=False)).explain(q, q, sight).path == "sdpa"
+
+
+def test_dropout_counts_while_training_only():
+    attention = Attention(8, 2, dropout=0.5)
+    with FakeTensorMode():
+        q = torch.empty(1, 2, 8, 4, device="cuda")
+    sight = self_sight(make_layout("packed", [3, 5], 5), None)
+    assert attention.explain(q, q, sight).path == "sdpa"
+    assert attention.eval().explain(q, q, sight).path == "variable-length"
+
+
+def test_a_pattern_over_other_places_has_no_flag():
+    places = torch.arange(8)[None]
+    assert Placed(Causal(), places, places).flags() is None
+    assert choose(tensors("cpu"), Placed(Causal(), places, places)).path == "sdpa"
