@@ -1,9 +1,9 @@
 """regard from Python: the same verbs as on the command line.
 
-    run = regard.api.train("recipes/demo.toml", out="runs/demo")
-    run = regard.api.load("runs/demo")
-    run.translate(["The street was too wide."])[0][0].text
-    regard.api.evaluate(run).metrics["bleu"]
+run = regard.api.train("recipes/demo.toml", out="runs/demo")
+run = regard.api.load("runs/demo")
+run.translate(["The street was too wide."])[0][0].text
+regard.api.evaluate(run).metrics["bleu"]
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regard.data.sources import SourceConfig
 from regard.run import Recipe, Run, read_recipe, train_run
-from regard.run.scoring import Report, test_run
+from regard.run.scoring import Report, score_run
 from regard.tasks.prepare import Preparation
 from regard.tasks.writing import AnySearch
 from regard.train.loop import Watcher
@@ -23,10 +23,7 @@ def train(
     recipe: Recipe | str | Path, *settings: str, out: str | Path, resume: bool = False, watcher: Watcher | None = None
 ) -> Run:
     """Trains what a recipe says (`key=value` settings on top) into a folder, and opens the result."""
-    if isinstance(recipe, Recipe):
-        resolved = recipe
-    else:
-        resolved = read_recipe(Path(recipe), settings)
+    resolved = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe), settings)
     folder = Path(out)
     if watcher is not None:
         train_run(resolved, folder, watcher, resume)
@@ -52,7 +49,7 @@ def evaluate(
     recipe = run.recipe
     source = recipe.data.split(data) if isinstance(data, str) else data
     preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache")
-    return test_run(recipe, run.task, run.model, source, preparation, run.device, search, run.longest)
+    return score_run(recipe, run.task, run.model, source, preparation, run.device, search, run.longest)
 
 
 def translate(run: Run | str | Path, texts: Sequence[str], search: AnySearch | None = None) -> list[str]:

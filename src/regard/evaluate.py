@@ -22,7 +22,11 @@ def measuring_batches(store: Store, batching: BatchingConfig, tokens_per_batch: 
 
 @torch.no_grad()
 def measure(
-    task: Task, model: nn.Module, batches: Batches, device: torch.device, watch: Callable[[int, int], None] | None = None
+    task: Task,
+    model: nn.Module,
+    batches: Batches,
+    device: torch.device,
+    watch: Callable[[int, int], None] | None = None,
 ) -> dict[str, float]:
     """The task's metrics over all batches; `watch` is told how many are done."""
     was_training = model.training

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+
 from regard.errors import RegardError
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
 from regard.nn.layout import Layout, Sequences

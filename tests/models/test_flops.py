@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from test_combinations import HEADS, POSITIONS, settings, with_trees
+from torch.utils.flop_counter import FlopCounterMode
+
 from regard.models import PRESETS, DecoderConfig, EncoderConfig, EncoderDecoderConfig, VisionConfig
 from regard.nn.attention import record_attention
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe
-from test_combinations import HEADS, POSITIONS, settings, with_trees
-from torch.utils.flop_counter import FlopCounterMode
 
 VOCAB = 50
 

@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
 def config(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings on top.")] = None,
-    explain: Annotated[str | None, typer.Option(help="A setting, such as model.position: what it is and takes.")] = None,
-    check: Annotated[Path | None, typer.Option(help="A recipe to check; prints it with every setting resolved.")] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="A setting, such as model.position: what it is and takes.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="A recipe to check; prints it with every setting resolved.")
+    ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="JSON Schema of recipes, for editors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-
 from regard.config import Config, parse_override
 from regard.data.sources import SourceConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
@@ -38,5 +37,3 @@ def _kind_for(settings: dict[str, Any]) -> str:
     if "size" in settings or "n_best" in settings:
         return "beam"
     return "sample" if settings.keys() & {"temperature", "top_k", "top_p", "min_p", "seed"} else "greedy"
-
-

@@ -51,7 +51,9 @@ def generate(
     temperature: Annotated[float | None, typer.Option(help="0 always takes the likeliest token.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw among this many likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest tokens that reach this share.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Draw among tokens at least this likely, beside the best.")] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Draw among tokens at least this likely, beside the best.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed writes the same text.")] = None,
     stream: Annotated[bool, typer.Option("--stream", help="Show the text as it is written.")] = False,
     as_json: Json = False,
@@ -87,9 +89,7 @@ def _stream(opened: object, lines: list[str], search: object) -> None:
         print()
 
 
-def classify(
-    run: RunArgument, file: FileArgument = None, as_json: Json = False, device: Device = "auto"
-) -> None:
+def classify(run: RunArgument, file: FileArgument = None, as_json: Json = False, device: Device = "auto") -> None:
     """Give each line its label; a blank line stays blank."""
     from regard import api
 

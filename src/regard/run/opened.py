@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -50,7 +51,9 @@ class Run:
         model = task.build(recipe.model)
         serve = saved.state.get("serve", "model")
         put_weights(model, saved.model if serve == "model" else saved.extra[serve])
-        where = torch.device("cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu"))
+        where = torch.device(
+            "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
+        )
         return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
 
     @property
@@ -67,7 +70,7 @@ class Run:
 
     def writer(self, *others: "Run") -> Writer:
         """What writes text with this run's model, or with several runs' models together."""
-        steppers = [self.model, *(other.model for other in others)]
+        steppers: list[Any] = [self.model, *(other.model for other in others)]
         stepper = self.model if not others else Ensemble(steppers)
         if isinstance(self.task, Translation):
             for other in others:

@@ -43,8 +43,13 @@ class Report:
         }
 
 
-def test_translation(
-    task: Translation, model: nn.Module, source: SourceConfig, base: Path, search: AnySearch, device: torch.device,
+def score_translation(
+    task: Translation,
+    model: nn.Module,
+    source: SourceConfig,
+    base: Path,
+    search: AnySearch,
+    device: torch.device,
     longest: int | None = None,
 ) -> Report:
     """BLEU, chrF, TER and exact match of the translations; on the embedded corpus, pronouns too."""
@@ -67,8 +72,12 @@ def test_translation(
     return Report(values, len(pairs), time.perf_counter() - began, signatures, {"written": written})
 
 
-def test_classification(
-    task: Classification, model: nn.Module, source: SourceConfig, base: Path, device: torch.device,
+def score_classification(
+    task: Classification,
+    model: nn.Module,
+    source: SourceConfig,
+    base: Path,
+    device: torch.device,
     longest: int | None = None,
 ) -> Report:
     """Accuracy, macro-F1 and the confusion matrix."""
@@ -76,7 +85,9 @@ def test_classification(
     examples = list(read_labelled(source, base))
     for example in examples:
         task.row(example)  # an unknown label is an error with its place
-    found = classify(model, task.tokenizer, task.lexicon.labels, [example.text for example in examples], device, longest)
+    found = classify(
+        model, task.tokenizer, task.lexicon.labels, [example.text for example in examples], device, longest
+    )
     given = [max(row, key=row.__getitem__) if row else task.lexicon.labels[0] for row in found]
     expected = [example.label for example in examples]
     matrix = metrics.confusion_matrix(given, expected)
@@ -85,7 +96,9 @@ def test_classification(
     return Report(values, len(examples), time.perf_counter() - began, details=details)
 
 
-def test_by_loss(task: Task, model: nn.Module, preparation: Preparation, split: str, tokens_per_batch: int, device: torch.device) -> Report:
+def score_by_loss(
+    task: Task, model: nn.Module, preparation: Preparation, split: str, tokens_per_batch: int, device: torch.device
+) -> Report:
     """Loss, perplexity, and bits per byte of the text."""
     began = time.perf_counter()
     store = preparation.open(task, split)
@@ -93,22 +106,30 @@ def test_by_loss(task: Task, model: nn.Module, preparation: Preparation, split: 
     values = measure(task, model, measuring_batches(store, batching, tokens_per_batch), device)
     values["perplexity"] = metrics.perplexity(values["loss"], 1)
     tokens = sum(int(lengths.sum()) for lengths in store.lengths.values())
-    size = sum(len((text.text + text.end).encode()) for text in read_texts(preparation.data.split(split), preparation.base))
+    size = sum(
+        len((text.text + text.end).encode()) for text in read_texts(preparation.data.split(split), preparation.base)
+    )
     values["bits_per_byte"] = metrics.bits_per_byte(values["loss"] * tokens, size)
     return Report(values, tokens, time.perf_counter() - began)
 
 
-def test_run(
-    recipe: Recipe, task: Task, model: nn.Module, source: SourceConfig, preparation: Preparation,
-    device: torch.device, search: AnySearch | None = None, longest: int | None = None,
+def score_run(
+    recipe: Recipe,
+    task: Task,
+    model: nn.Module,
+    source: SourceConfig,
+    preparation: Preparation,
+    device: torch.device,
+    search: AnySearch | None = None,
+    longest: int | None = None,
 ) -> Report:
     """The scores of a task's model on one source."""
     if isinstance(task, Translation):
         source.require("pairs", "data")
-        return test_translation(task, model, source, preparation.base, search or recipe.usual_search, device, longest)
+        return score_translation(task, model, source, preparation.base, search or recipe.usual_search, device, longest)
     if isinstance(task, Classification):
         source.require("labelled", "data")
-        return test_classification(task, model, source, preparation.base, device, longest)
+        return score_classification(task, model, source, preparation.base, device, longest)
     source.require("text", "data")
     asked = replace(preparation, data=preparation.data.but(test=source))
-    return test_by_loss(task, model, asked, "test", recipe.train.tokens_per_batch, device)
+    return score_by_loss(task, model, asked, "test", recipe.train.tokens_per_batch, device)

@@ -13,7 +13,7 @@ from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
 from regard.run.recipe import Recipe
-from regard.run.scoring import test_translation
+from regard.run.scoring import score_translation
 from regard.tasks import Lexicon, Task, Translation
 from regard.tasks.prepare import Preparation
 from regard.train import checkpoint
@@ -62,9 +62,13 @@ def _refuse_mixing(recipe: Recipe, out: Path, resume: bool) -> None:
     if before and resume:
         old = read_run_recipe(out)
         free = {"train"}  # a longer budget or another pace may be asked for
-        changed = [name for name in Recipe.model_fields if name not in free and getattr(old, name) != getattr(recipe, name)]
+        changed = [
+            name for name in Recipe.model_fields if name not in free and getattr(old, name) != getattr(recipe, name)
+        ]
         if changed:
-            raise RunError(f"{out}: cannot go on with another {changed[0]}; take it from {out / RECIPE_FILE}, or use a new --out")
+            raise RunError(
+                f"{out}: cannot go on with another {changed[0]}; take it from {out / RECIPE_FILE}, or use a new --out"
+            )
 
 
 def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team) -> Task:
@@ -91,7 +95,9 @@ def _assembled(
     torch.manual_seed(recipe.seed)
     model = task.build(recipe.model).to(team.device)
     precision = choose_precision(config.precision, team.device)
-    watcher.say(f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}; {precision.reason}")
+    watcher.say(
+        f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}; {precision.reason}"
+    )
 
     def judge(candidate: nn.Module) -> dict[str, float]:
         found = measure(task, candidate, valid, team.device)
@@ -101,7 +107,7 @@ def _assembled(
             source = recipe.data.split("valid")
             from regard.decode import GreedyConfig
 
-            report = test_translation(task, candidate, source, preparation.base, GreedyConfig(), team.device)
+            report = score_translation(task, candidate, source, preparation.base, GreedyConfig(), team.device)
             found |= report.metrics
         return found
 

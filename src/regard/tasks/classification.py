@@ -66,7 +66,9 @@ class Classification(Task):
         if example.label not in self.number:
             hint = nearest(example.label, self.number)
             raise DataError(
-                example.place.file, f"label '{example.label}' is unknown in the training data; {hint}", example.place.line
+                example.place.file,
+                f"label '{example.label}' is unknown in the training data; {hint}",
+                example.place.line,
             )
         return {"text": example.text, "label": self.number[example.label]}
 

@@ -52,7 +52,7 @@ class Preparation:
             return (task.row(example) for example in read_examples(source, self.base, findings))
 
         fields = task.fields(self.data, self.tokenizer, training)
-        settings = {"source": source.tree(), "labels": list(task.lexicon.labels), "task": self.config.kind}
+        settings = {"source": source.tree(), "labels": list(task.lexicon.labels), "task": self.config.tree()}
         files = source.files(self.base)
         labels = self.config.labels
         store = open_store(rows, fields, labels, cache=self.cache, files=files, settings=settings)

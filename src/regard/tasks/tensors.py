@@ -15,7 +15,7 @@ def to_sequences(field: Padded | Packed, device: torch.device) -> Sequences:
     if isinstance(field, Packed):
         layout = Layout.packing(lengths)
     elif bool((lengths == tokens.shape[1]).all()):
-        layout = Layout.full(*tokens.shape)
+        layout = Layout.full(tokens.shape[0], tokens.shape[1])
     else:
         layout = Layout.padded(lengths, tokens.shape[1])
     return Sequences(tokens, layout).to(device)

@@ -43,8 +43,10 @@ class Writer:
     longest: int | None = None
     """Most source tokens the model was made for."""
 
-    def translate(self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None) -> list[list[Output]]:
-        """The translations of each text, best first; a blank text stays blank, an over-long one is split at sentences."""
+    def translate(
+        self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
+    ) -> list[list[Output]]:
+        """The translations of each text, best first; a blank text stays blank, a long one is split at sentences."""
         assert self.source is not None
         pieces = [self._pieces(text, place) for place, text in enumerate(texts, 1)]
         starts = [self.target.encode(prefix) for prefix in prefixes or []]
@@ -53,9 +55,7 @@ class Writer:
         found = iter(self._translate([piece for _, piece in jobs], forced, config))
         return [_joined([next(found) for _ in own]) for own in pieces]
 
-    def _translate(
-        self, sources: list[list[int]], prefixes: list[list[int]], config: AnySearch
-    ) -> list[list[Output]]:
+    def _translate(self, sources: list[list[int]], prefixes: list[list[int]], config: AnySearch) -> list[list[Output]]:
         def work(batch: list["_Job"]) -> list[list[Output]]:
             grid = Sequences.padded([job.source for job in batch], device=self.device)
             prompts = [job.prefix for job in batch]
@@ -114,7 +114,9 @@ class Writer:
         """The log-probability of each token of given translations, the end token last."""
         assert self.source is not None
         encode = self.source.encode
-        pairs = [_Job([*encode(one), EOS], self.target.encode(other)) for one, other in zip(sources, targets, strict=True)]
+        pairs = [
+            _Job([*encode(one), EOS], self.target.encode(other)) for one, other in zip(sources, targets, strict=True)
+        ]
 
         def work(batch: list["_Job"]) -> list[list[float]]:
             grid = Sequences.padded([pair.source for pair in batch], device=self.device)
@@ -168,7 +170,11 @@ def _joined(parts: list[list[Output]]) -> list[Output]:
 
 @torch.no_grad()
 def classify(
-    model: nn.Module, tokenizer: Tokenizer, labels: Sequence[str], texts: Sequence[str], device: torch.device,
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
+    texts: Sequence[str],
+    device: torch.device,
     longest: int | None = None,
 ) -> list[dict[str, float] | None]:
     """The probability of each label for each text; None for a blank one."""

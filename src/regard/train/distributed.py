@@ -13,9 +13,9 @@ from torch.nn.parallel import DistributedDataParallel
 class Team:
     """The processes that train together."""
 
-    rank: int = 0
-    size: int = 1
-    device: torch.device = torch.device("cpu")
+    rank: int
+    size: int
+    device: torch.device
 
     @property
     def leads(self) -> bool:

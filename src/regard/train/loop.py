@@ -82,7 +82,7 @@ class Watcher(Protocol):
 class Log(Protocol):
     """Where the numbers of a run are written."""
 
-    def write(self, **line: Any) -> None:
+    def write(self, **line: Any) -> None:  # noqa: ANN401
         """Appends a line."""
 
     def sync(self) -> None:

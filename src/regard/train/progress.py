@@ -15,8 +15,8 @@ SECONDS_BETWEEN_LINES = 10.0
 
 def make_watcher(peak: float | None = None, stream: TextIO | None = None) -> "Bar | Lines":
     """A bar where a person watches, lines where a file does; `peak` is the machine's measured FLOP/s."""
-    stream = stream or sys.stderr
-    return Bar(peak) if stream.isatty() else Lines(peak, stream)
+    chosen: TextIO = stream if stream is not None else sys.stderr
+    return Bar(peak) if chosen.isatty() else Lines(peak, chosen)
 
 
 def speed_of(line: Mapping[str, Any], peak: float | None) -> str:
@@ -67,7 +67,7 @@ class Lines(Watcher):
 
     def say(self, sentence: str) -> None:
         """A line."""
-        print(sentence, file=self.stream, flush=True)  # noqa: T201
+        print(sentence, file=self.stream, flush=True)
 
 
 class Bar(Watcher):
