@@ -12,7 +12,7 @@ from regard.config.tree import kinds
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models import DecoderConfig, EncoderConfig
 from regard.nn.position import AlibiConfig, PositionConfig
-from regard.run import Recipe, read_recipe
+from regard.run import Recipe
 from regard.run.recipe import resolve_recipe
 
 

@@ -32,6 +32,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
     """Trains into a folder; with `resume`, goes on from its newest whole checkpoint. Says why it ended."""
     recipe.check()
     team = join_team(recipe.train.device)
+    watcher = watcher if team.leads else _Silent()
     with RunLock(out, rank=team.rank), StopRequest() as stop:
         _refuse_mixing(recipe, out, resume)
         preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache")
@@ -120,13 +121,22 @@ def _assembled(
     return assemble
 
 
-class _Silent:
-    """The log of a process that does not lead."""
+class _Silent(Watcher):
+    """The log and the watcher of a process that does not lead."""
 
     def __enter__(self) -> "_Silent":
         return self
 
     def __exit__(self, *_: object) -> None: ...
+
+    def step(self, line: Any, progress: float) -> None:  # noqa: ANN401
+        """Nothing."""
+
+    def measured(self, line: Any) -> None:  # noqa: ANN401
+        """Nothing."""
+
+    def say(self, sentence: str) -> None:
+        """Nothing."""
 
     def write(self, **_: Any) -> None:  # noqa: ANN401
         """Nothing."""

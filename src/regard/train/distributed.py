@@ -27,7 +27,7 @@ class Team:
         if self.size == 1:
             return module
         devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(module, device_ids=devices, broadcast_buffers=False)
+        return DistributedDataParallel(module, device_ids=devices)
 
     def total(self, value: float) -> float:
         """The sum over all processes."""

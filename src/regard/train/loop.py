@@ -7,7 +7,7 @@ state of any random generator, and any number of processes makes the same step.
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,7 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from regard.data.batches import Batches
+from regard.data.batches import Batch, Batches
 from regard.errors import Failure, RunError
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
@@ -177,7 +177,7 @@ class Trainer:
         total = torch.zeros((), device=self.team.device)
         for part in inputs:
             with self.precision.autocast():
-                loss = self.losses(part) / count
+                loss = self.losses(part) / count * (part.count > 0)
             (loss * self.team.size).backward()  # the team's gradients are averaged, and should be summed
             total += loss.detach()
         loss = torch.tensor(self.team.total(float(total))) if self.team.size > 1 else total
@@ -194,20 +194,28 @@ class Trainer:
         return {"loss": pulse.loss, "lr": lr, "gradient_norm": pulse.norm}
 
     def _next_inputs(self) -> list[Inputs]:
-        """This process's parts of the next batch; a part may be empty, and then does nothing."""
-        parts = self.config.accumulate
+        """This process's parts of the next batch.
+
+        A batch may have fewer rows than parts. Alone, empty parts are left out; in a team, where all processes must
+        compute equally often, a part of one row that counts for nothing stands in.
+        """
+        parts, all_parts = self.config.accumulate, self.config.accumulate * self.team.size
         made = []
-        for part in range(parts):
-            number = self.team.rank * parts + part
-            batch = self.batches.batch(self.epoch, self.index, number, self.team.size * parts)
+        for number in range(self.team.rank * parts, (self.team.rank + 1) * parts):
+            batch = self.batches.batch(self.epoch, self.index, number, all_parts)
             if len(batch.examples):
-                made.append(self.task.inputs(batch, self.model.config, self.team.device))  # type: ignore[arg-type]
-        if not made and self.team.size > 1:
-            raise Failure(
-                f"batch {self.index} of epoch {self.epoch} has fewer examples than processes; "
-                "raise train.tokens_per_batch or use fewer processes"
-            )
+                made.append(self._inputs(batch))
+            elif self.team.size > 1:
+                stand_in = next(
+                    other
+                    for other in (self.batches.batch(self.epoch, self.index, n, all_parts) for n in range(all_parts))
+                    if len(other.examples)
+                )
+                made.append(replace(self._inputs(stand_in), count=0, tokens=0, flops=0.0))
         return made
+
+    def _inputs(self, batch: Batch) -> Inputs:
+        return self.task.inputs(batch, self.model.config, self.team.device)
 
     def _advance(self) -> None:
         self.index += 1
