@@ -2,6 +2,7 @@
 
 import os
 
+import torch
 from hypothesis import settings
 
 settings.register_profile("here", deadline=None, max_examples=30)
@@ -10,3 +11,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 # Some virtual machines announce AMX and then refuse its instructions, which half precision on the CPU would use.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+# Tests run side by side: one thread each, in this process and in those it starts, or they wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)

@@ -1,0 +1,77 @@
+"""Documents that cannot go stale: the files they name exist, and what they tell people to type works."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.run import read_recipe
+
+ROOT = Path(__file__).parents[1]
+NAMED = re.findall(r"`([a-z_/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMED)))
+def test_every_file_that_the_architecture_names_exists(name: str):
+    assert (ROOT / "src" / "regard" / name).is_file()
+
+
+def test_the_architecture_names_the_layers_of_the_contract():
+    layers = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.DOTALL)
+    assert layers
+    wanted = [part.strip(' "()\n') for part in re.split(r"[,|]", layers.group(1)) if part.strip()]
+    drawn = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
+    assert [name for name in re.findall(r"[a-z]+", drawn)] == [name for name in wanted if name]
+
+
+def blocks(document: str, language: str) -> list[str]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a reader has: the examples and recipes, and `regard` on the path."""
+    folder = tmp_path_factory.mktemp("reader")
+    for name in ("examples", "recipes"):
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
+
+
+def run(command: list[str], folder: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])
+def test_every_shell_block_runs(document: str, copy: Path):
+    found = blocks(document, "sh")
+    assert found
+    for block in found:
+        if "make " in block:  # these two run this very test: it is enough here that they exist
+            targets = re.findall(r"^make ([a-z-]+)", block, re.MULTILINE)
+            subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, check=True)
+        else:
+            run(["bash", "-euo", "pipefail", "-c", block], copy)
+
+
+def test_every_python_block_of_the_tour_runs(copy: Path):
+    for block in blocks("docs/tour.md", "python"):
+        run([sys.executable, "-c", block], copy)
+
+
+def test_linked_files_exist():
+    for document in ("README.md", "docs/tour.md", "docs/architecture.md", "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text(encoding="utf-8")):
+            assert ((ROOT / document).parent / link).exists(), f"{document} links to {link}"
+
+
+@pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda file: file.stem)
+def test_shipped_recipes_are_valid(recipe: Path):
+    read_recipe(recipe).check()
