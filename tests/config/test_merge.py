@@ -72,6 +72,7 @@ def test_presets_go_below_recipe_and_overrides():
         ("model.preset=gpt3", "model.preset: unknown preset 'gpt3'"),
         ("model.width.x=3", "model.width: 'x' cannot stand below it"),
         ("width", "expected key=value such as model.width=512, got 'width'"),
+        ("model.feedforward={kind='experts',experts=0}", "model.feedforward.experts: expected greater than 0, got 0"),
         ("model.dropout=1.5", "model.dropout.embedding: expected less than 1, got 1.5"),
     ],
 )

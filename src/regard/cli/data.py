@@ -34,7 +34,9 @@ def check(
         print(json.dumps(checked.tree(), ensure_ascii=False, indent=2))
     else:
         for name, statistics in checked.statistics.items():
-            print(f"{name}: {statistics}")
+            print(f"{name}: {statistics.examples:,} examples")
+            for side, found in statistics.sides.items():
+                print(f"  {side}: {found.words:,} words, longest {found.longest:,} characters ({found.longest_at})")
         for finding in checked.findings:
             print(f"{finding.severity}: {finding.where}: {finding.what}")
         print(*checked.summaries or ["nothing wrong was found"], sep="\n")

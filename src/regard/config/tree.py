@@ -121,7 +121,8 @@ def _walk(root: type[Config], location: tuple[int | str, ...]) -> tuple[str, typ
     """The path a person would write for pydantic's location, the config that owns its end, and the end's annotation."""
     path, owner, annotation = "", root, root
     for step in location:
-        if step in (family := kinds(annotation)):  # pydantic names the chosen kind on its way; people do not
+        family = {} if isinstance(annotation, type) else kinds(annotation)
+        if step in family:  # pydantic names the chosen kind on its way; people do not
             owner = annotation = family[str(step)]
         elif isinstance(step, int):
             path, annotation = f"{path}[{step}]", (get_args(annotation) or (None,))[0]
