@@ -127,7 +127,8 @@ class EncoderDecoder(nn.Module):
             raise ShapeError(f"source: expected {rows} padded rows, got {given}")
         heard: list[KeyValues] = self.decoder.remember(self.encode(source))
         state = start_writing(self.decoder, self.target_embedding.table.weight, rows, capacity)
-        return replace(state, source=heard, source_layout=source.layout)
+        sentences = torch.arange(rows, device=source.tokens.device)
+        return replace(state, source=heard, source_layout=source.layout, sentences=sentences)
 
     @torch.no_grad()
     def step(

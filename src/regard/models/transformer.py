@@ -142,16 +142,29 @@ class Written:
     caches: list[KeyValues]
     source: list[KeyValues] | None = None
     source_layout: Layout | None = None
+    sentences: Int[Tensor, " batch"] | None = None
+    """Which sentence of the source each row translates; several rows of a beam share one."""
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "Written":
         """The chosen rows, copied."""
-        layout = self.source_layout
+        filled = self.clock.filled
+        caches = [cache.reorder(rows, filled) for cache in self.caches]
+        written = replace(self, clock=self.clock.reorder(rows), caches=caches)
+        return written._hearing(rows) if self.source is not None else written
+
+    def _hearing(self, rows: Int[Tensor, " rows"]) -> "Written":
+        """The same for the source; rows that stay with their sentence need nothing new."""
+        assert self.source is not None
+        assert self.source_layout is not None
+        assert self.sentences is not None
+        sentences, layout = self.sentences[rows], self.source_layout
+        if torch.equal(sentences, self.sentences):
+            return self
         return replace(
             self,
-            clock=self.clock.reorder(rows),
-            caches=[cache.reorder(rows) for cache in self.caches],
-            source=[heard.reorder(rows) for heard in self.source] if self.source is not None else None,
-            source_layout=Layout.padded(layout.lengths[rows], layout.document.shape[1]) if layout is not None else None,
+            source=[heard.reorder(rows) for heard in self.source],
+            source_layout=Layout.padded(layout.lengths[rows], layout.document.shape[1]),
+            sentences=sentences,
         )
 
 

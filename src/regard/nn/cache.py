@@ -71,6 +71,14 @@ class KeyValues:
             self.values.scatter_(2, at, values)
         return self.keys[:, :, :end], self.values[:, :, :end]
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> "KeyValues":
-        """The chosen rows, copied."""
-        return KeyValues(self.keys[rows], self.values[rows])
+    def reorder(self, rows: Int[Tensor, " rows"], filled: int | None = None) -> "KeyValues":
+        """The chosen rows, copied; of a cache only what is filled."""
+        if filled is None:
+            return KeyValues(self.keys[rows], self.values[rows])
+        return KeyValues(_copied(self.keys, rows, filled), _copied(self.values, rows, filled))
+
+
+def _copied(room: Keys, rows: Int[Tensor, " rows"], filled: int) -> Tensor:
+    new = room.new_zeros(len(rows), *room.shape[1:])  # a weight of zero times whatever lies there must be zero
+    new[:, :, :filled] = room[rows, :, :filled]
+    return new

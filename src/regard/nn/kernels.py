@@ -23,8 +23,8 @@ def sdpa(
 ) -> Query:
     """torch's fused attention; a pattern goes in as its flag where it has one, else as a mask."""
     flags = pattern.flags() if pattern is not None else None
-    square = query.shape[2] == key.shape[2]
-    causal = bias is None and square and flags is not None and flags.causal and flags.documents is None
+    flagged = bias is None and flags is not None and flags.causal and flags.documents is None
+    causal = flagged if query.shape[2] == key.shape[2] else False  # never a symbol: compiled code wants to know
     mask = None if causal else dense_mask(query, key, pattern, bias)
     return F.scaled_dot_product_attention(
         query, key, value, mask, dropout, is_causal=causal, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
@@ -162,7 +162,9 @@ _matrices: WeakKeyDictionary[Pattern, dict[tuple[object, ...], Tensor]] = WeakKe
 
 
 def _dense(pattern: Pattern, shape: tuple[int, int, int, int, torch.device]) -> Tensor:
-    """The pattern's matrix, built once per shape and not once per layer."""
+    """The pattern's matrix, built once per shape and not once per layer; in compiled code it is part of the kernel."""
+    if torch.compiler.is_compiling():
+        return pattern.dense(*shape)
     known = _matrices.setdefault(pattern, {})
     if shape not in known:
         known.clear()  # of a pattern that lives long, the last matrix only

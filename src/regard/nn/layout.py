@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Int
@@ -68,7 +67,7 @@ class Layout:
         expect("tree", tuple(self.document.shape), tuple(tree.shape))
         return replace(self, tree=tree)
 
-    @cached_property
+    @property
     def valid(self) -> Bool[Tensor, "batch time"]:
         """True where a token stands."""
         return self.document != PADDING

@@ -1,0 +1,26 @@
+"""Twenty steps against stored losses: a change that means to change nothing must not change these."""
+
+import json
+from pathlib import Path
+
+import pytest
+from small_runs import translation
+from test_training import course, train
+
+STORED = Path(__file__).with_name("golden_losses.json")
+
+
+@pytest.mark.parametrize("variant", ["plain", "modern", "packed"])
+def test_losses_of_twenty_steps(variant: str, tmp_path: Path):
+    tree = translation(steps=20, save_every=20)
+    if variant == "modern":
+        parts = {"position": "rotary", "norm": "rms", "feedforward": "gated", "attention": {"kv_heads": 1}}
+        tree["model"] = {**tree["model"], **parts}
+    if variant == "packed":
+        tree["data"] = {**tree["data"], "batching": "packed"}
+    tree["model"] = {**tree["model"], "dropout": 0.0}  # whose draws differ between machines
+    train(tree, tmp_path / "run")
+    losses = [loss for _, split, loss, _, _ in course(tmp_path / "run") if split == "train"]
+    stored = json.loads(STORED.read_text())
+    assert len(losses) == 20
+    assert losses == pytest.approx(stored[variant], rel=1e-3)
