@@ -2,13 +2,14 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.config import Config
@@ -102,6 +103,16 @@ class Task(ABC):
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
+        self._costs: dict[tuple[int, ...], int] = {}
+
+    def packed_flops(self, flops: Callable[..., int], *lengths: NDArray[np.int64]) -> float:
+        """FLOPs of sequences that are packed: each costs what it costs alone, which is computed once a length."""
+        total = 0
+        for sizes in zip(*(column.tolist() for column in lengths), strict=True):
+            if sizes not in self._costs:
+                self._costs[sizes] = flops(*sizes)
+            total += self._costs[sizes]
+        return float(total)
 
     @abstractmethod
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:

@@ -1,5 +1,6 @@
 """Language modelling: each token from those before it."""
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -74,11 +75,11 @@ class LanguageModel(Task):
         written, targets = shift(text, device)
         count = int(np.sum(text.lengths - 1))
         if written.layout.packed:
-            flops = np.sum(model.flops(1, text.lengths - 1.0, self.tokenizer.vocab_size))
+            flops = self.packed_flops(partial(model.flops, 1, vocab=self.tokenizer.vocab_size), text.lengths - 1)
         else:
             rows, time = text.tokens.shape
             flops = model.flops(rows, time - 1, self.tokenizer.vocab_size)
-        return Inputs((written,), targets, count, count, 3.0 * float(flops))
+        return Inputs((written,), targets, count, count, 3.0 * flops)
 
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Cross-entropy of all tokens."""

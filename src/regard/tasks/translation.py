@@ -1,5 +1,6 @@
 """Translation, and every other task from text to text: read the source, write the target."""
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -77,12 +78,13 @@ class Translation(Task):
         written, targets = shift(target, device)
         count = int(np.sum(target.lengths - 1))
         if written.layout.packed:
-            flops = np.sum(model.flops(1, source.lengths.astype(float), target.lengths - 1.0, self.target.vocab_size))
+            one = partial(model.flops, 1, vocab=self.target.vocab_size)
+            flops = self.packed_flops(one, source.lengths, target.lengths - 1)
         else:
             rows, time = target.tokens.shape
             flops = model.flops(rows, source.tokens.shape[1], time - 1, self.target.vocab_size)
         arguments = (to_sequences(source, device), written)
-        return Inputs(arguments, targets, count, total_tokens(batch) - len(target.lengths), 3.0 * float(flops))
+        return Inputs(arguments, targets, count, total_tokens(batch) - len(target.lengths), 3.0 * flops)
 
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Cross-entropy of all target tokens, smoothed."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
 from regard.errors import Failure, RunError
+from regard.nn.block import Block
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import MovingAverageConfig, average
@@ -93,7 +94,7 @@ HIGHER_IS_BETTER = {"accuracy", "bleu", "chrf", "exact_match", "pronoun", "macro
 
 
 class _Losses(nn.Module):
-    """The loss as a module, so that it can be compiled and wrapped as one."""
+    """The loss as a module, so that a team can wrap it as one."""
 
     def __init__(self, task: Task, model: nn.Module) -> None:
         super().__init__()
@@ -101,6 +102,13 @@ class _Losses(nn.Module):
 
     def forward(self, inputs: Inputs) -> Tensor:
         return self.task.loss(self.model, inputs)
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """torch.compile block by block: all blocks of a kind share one compilation, and what is around them stays free."""
+    for part in model.modules():
+        if isinstance(part, Block):
+            part.compile()
 
 
 class Trainer:
@@ -128,8 +136,9 @@ class Trainer:
         self.schedule = config.schedule.build(model.config.width)  # type: ignore[union-attr]
         self.optimiser = config.optimiser.build(model, 0.0)
         self.moving = config.moving_average.build(model) if config.moving_average else None
-        losses = _Losses(task, model)
-        self.losses = team.wrap(torch.compile(losses) if self._compiles() else losses)  # type: ignore[arg-type]
+        if self._compiles():
+            compile_blocks(model)
+        self.losses = team.wrap(_Losses(task, model))
         self.metric = config.best or task.best_metric
         self.spent = Spent()
         self.epoch, self.index = 0, 0
@@ -289,11 +298,15 @@ class Trainer:
     _best_is_next = False
 
     def _judged(self) -> dict[str, float]:
-        with self.precision.autocast():
-            if self.moving is None:
-                return self.judge(self.model)
-            with self.moving.in_place():
-                return self.judge(self.model)
+        if self.moving is None:
+            return self._judged_as_it_is()
+        with self.moving.in_place():
+            return self._judged_as_it_is()
+
+    def _judged_as_it_is(self) -> dict[str, float]:
+        """Not compiled: that would take longer than to measure now and then."""
+        with self.precision.autocast(), torch.compiler.set_stance("force_eager"):
+            return self.judge(self.model)
 
     def _better(self, value: float, than: float) -> bool:
         return value > than if self.metric in HIGHER_IS_BETTER else value < than
@@ -363,8 +376,7 @@ class Trainer:
         mean = average(checkpoint.load(path, ["model"]).model for path in chosen)
         own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
         put_weights(self.model, mean)
-        with self.precision.autocast():
-            metrics = self.judge(self.model)
+        metrics = self._judged_as_it_is()
         put_weights(self.model, own)
         self.log.write(**self._line("valid", {"averaged": len(chosen), **metrics}))
         best = "" if self.best is None else f" (best checkpoint: {self.best:.4f})"
