@@ -2,9 +2,10 @@
 
     python benchmarks/results.py multi30k-en-de shakespeare-char sst2:1,2,3 --data ../data --out docs/measurements
 
-A job is a recipe's name, with `:seeds` if it is to run several times and `+key=value` for settings on top. Jobs run
-side by side, `--at-once` at a time; each trains into a folder of its own, is tested on its validation and (with --test)
-its test data, and becomes one JSON object with the command, the scores, the hardware and the versions.
+A job is a recipe's name, with `@label` to tell variants apart, `:seeds` if it is to run several times and `+key=value`
+for settings on top: `wikitext2@narrow:1,2+model.width=256`. Jobs run side by side, `--at-once` at a time; each trains
+into a folder of its own, is tested on its validation and (with --test) its test data, and becomes one JSON object with
+the command, the scores, the hardware and the versions.
 """
 
 import argparse
@@ -14,7 +15,8 @@ import platform
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+import tomllib
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 FOLDERS = {"shakespeare-char": "tinyshakespeare", "shakespeare-char-cpu": "tinyshakespeare", "wikitext2": "wikitext-2"}
@@ -25,7 +27,8 @@ def main() -> None:
     arguments = parse()
     jobs = [job for text in arguments.jobs for job in parse_job(text)]
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        for result in pool.map(lambda job: run(job, arguments), jobs):
+        for done in as_completed([pool.submit(run, job, arguments) for job in jobs]):
+            result = done.result()
             file = arguments.out / f"{result['name']}.json"
             file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             print(json.dumps({key: result[key] for key in ("name", "minutes", "scores", "error")}), flush=True)
@@ -45,11 +48,11 @@ def parse() -> argparse.Namespace:
 
 
 def parse_job(text: str) -> list[tuple[str, int, list[str], str]]:
-    """`sst2:1,2+model.depth=1` as (recipe, seed, settings, name), one for each seed."""
+    """`sst2@flat:1,2+model.depth=1` as (recipe, seed, settings, name), one for each seed."""
     head, *settings = text.split("+")
-    recipe, _, seeds = head.partition(":")
-    suffix = "".join(f"+{setting}" for setting in settings)
-    return [(recipe, int(seed), settings, f"{recipe}{suffix}-seed{seed}") for seed in (seeds or "1").split(",")]
+    name, _, seeds = head.partition(":")
+    recipe = name.partition("@")[0]
+    return [(recipe, int(seed), settings, f"{name}-seed{seed}") for seed in (seeds or "1").split(",")]
 
 
 def run(job: tuple[str, int, list[str], str], arguments: argparse.Namespace) -> dict[str, object]:
@@ -60,10 +63,9 @@ def run(job: tuple[str, int, list[str], str], arguments: argparse.Namespace) -> 
     began = time.time()
     result: dict[str, object] = {"name": name, "command": f"regard {' '.join(train)}", "error": None, "scores": {}}
     try:
-        regard(train, folder.with_suffix(".log"))
+        regard(train, folder.with_name(f"{name}.log"))
         result["minutes"] = round((time.time() - began) / 60, 2)
-        splits = ["valid", *(["test"] if arguments.test else [])]
-        result["scores"] = {split: tested(folder, split) for split in splits}
+        result["scores"] = {split: tested(folder, split) for split in splits_of(recipe, arguments.test)}
         result["training"] = last_line(folder / "metrics.jsonl")
     except subprocess.CalledProcessError as error:
         result |= {"error": str(error), "minutes": round((time.time() - began) / 60, 2)}
@@ -74,6 +76,12 @@ def regard(words: list[str], log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as stream:
         subprocess.run([sys.executable, "-m", "regard", *words], stdout=stream, stderr=stream, check=True)
+
+
+def splits_of(recipe: str, test: bool) -> list[str]:
+    """The validation data, and the test data if it is asked for and there is any."""
+    data = tomllib.loads(Path(f"recipes/{recipe}.toml").read_text(encoding="utf-8"))["data"]
+    return ["valid", "test"] if test and "test" in data else ["valid"]
 
 
 def tested(folder: Path, split: str) -> dict[str, object]:

@@ -20,7 +20,11 @@ from regard.nn.pattern import Causal, Global, Random, Window
 from regard.nn.plan import Plan, plan
 from regard.nn.position import RotaryConfig, T5Config
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),  # torch 2.11, of what it compiles itself
+]
 
 DEVICE = "cuda"
 SINGLE, HALF = torch.float32, torch.bfloat16

@@ -14,6 +14,9 @@ from regard.nn.pattern import Documents, Pattern
 from regard.nn.plan import varlen_kernel_fits
 from regard.nn.position import Bias
 
+# cuDNN plans its attention anew for each shape, which takes longer than hundreds of steps: batches of text have many.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]
 
@@ -120,7 +123,10 @@ def _grid(
 def flex(
     query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
 ) -> Query:
-    """A kernel generated for this very pattern and bias, which skips blocks where nothing may be seen."""
+    """A kernel generated for this very pattern and bias, which skips blocks where nothing may be seen.
+
+    Where a number is looked up for each pair, it has one stage: numbers fetched ahead would not fit into fast memory.
+    """
     assert dropout == 0
     y = _flex_kernel(query, pattern, bias)(
         query,
@@ -130,6 +136,7 @@ def flex(
         block_mask=_block_mask(pattern, query, key) if pattern is not None else None,
         scale=scale,
         enable_gqa=query.shape[1] != key.shape[1],
+        kernel_options={"num_stages": 1} if bias is not None or (pattern is not None and pattern.looks_up) else None,
     )
     return y
 

@@ -9,6 +9,8 @@ from torch import Tensor
 
 IGNORED = -100
 """Target of places that count for nothing."""
+ALIGNED = 64
+"""Sizes that a GPU's matrix units divide without a rest."""
 
 
 def cross_entropy(
@@ -54,21 +56,23 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         rows: int,
     ) -> Tensor:
+        x_type, vocab = x.dtype, len(weight)
+        x = x.to(_type_of_products(x))
+        matrix, offset = _aligned(weight, bias, x.dtype)
         total = x.new_zeros((), dtype=torch.float32)
-        grad_x, grad_w = torch.empty_like(x), torch.zeros_like(weight, dtype=torch.float32)
-        grad_b = torch.zeros_like(bias, dtype=torch.float32) if bias is not None else None
-        matrix = weight.to(x.dtype)
+        grad_x, grad_w = torch.empty_like(x), torch.zeros_like(matrix, dtype=torch.float32)
+        grad_b = grad_w.new_zeros(len(matrix), 1)
         for start in range(0, len(x), rows):
             part = slice(start, start + rows)
-            logits = F.linear(x[part], matrix, None if bias is None else bias.to(x.dtype))
-            loss, slope = _loss_and_slope(logits.float(), targets[part], smoothing)
-            total += loss
-            slope = slope.to(x.dtype)
-            grad_x[part] = slope @ matrix
-            grad_w += (slope.T @ x[part]).float()
-            if grad_b is not None:
-                grad_b += slope.sum(0).float()
-        ctx.save_for_backward(grad_x, grad_w.to(weight.dtype), None if grad_b is None else grad_b.to(bias.dtype))  # type: ignore[union-attr]
+            counted = (targets[part] != IGNORED)[:, None].to(x.dtype)
+            losses, slope = _losses_and_slopes(F.linear(x[part], matrix, offset), targets[part], vocab, smoothing)
+            total += (losses * counted[:, 0]).sum()
+            grad_x[part] = (slope @ matrix) * counted
+            grad_w += slope.T @ (x[part] * counted)
+            if bias is not None:
+                grad_b += slope.T @ counted
+        of_bias = None if bias is None else grad_b[:vocab, 0].to(bias.dtype)
+        ctx.save_for_backward(grad_x.to(x_type), grad_w[:vocab].to(weight.dtype), of_bias)
         return total
 
     @staticmethod
@@ -84,16 +88,30 @@ class _LinearCrossEntropy(torch.autograd.Function):
         )
 
 
-def _loss_and_slope(
-    logits: Float[Tensor, "rows vocab"], targets: Int[Tensor, " rows"], smoothing: float
-) -> tuple[Float[Tensor, ""], Float[Tensor, "rows vocab"]]:
-    """The summed loss, and its derivative by the logits: softmax − (smoothed target)."""
-    counted = targets != IGNORED
-    target = targets.clamp(min=0)
-    logs = logits.log_softmax(-1)
-    vocab = logits.shape[-1]
-    of_target = logs.gather(1, target[:, None])[:, 0]
-    losses = -(1 - smoothing) * of_target - smoothing * logs.mean(-1)
-    slope = logs.exp() - smoothing / vocab
-    slope.scatter_add_(1, target[:, None], slope.new_full((len(target), 1), smoothing - 1))
-    return (losses * counted).sum(), slope * counted[:, None]
+def _type_of_products(x: Tensor) -> torch.dtype:
+    """The number format of matrix products with x: its own, or what autocast makes of it."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """W and b, filled up with tokens of probability zero: sizes that are odd make the products of a GPU slow."""
+    extra = -len(weight) % ALIGNED
+    bias = weight.new_zeros(len(weight)) if bias is None else bias
+    return F.pad(weight.to(dtype), (0, 0, 0, extra)), F.pad(bias.to(dtype), (0, extra), value=-torch.inf)
+
+
+def _losses_and_slopes(
+    logits: Float[Tensor, "rows aligned"], targets: Int[Tensor, " rows"], vocab: int, smoothing: float
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
+    """The loss of each row, and its derivative by the logits: softmax − (smoothed target)."""
+    target = targets.clamp(min=0)[:, None]
+    logs = torch.log_softmax(logits, -1, dtype=torch.float32)
+    losses = (smoothing - 1) * logs.gather(1, target)[:, 0]
+    if smoothing:
+        losses -= smoothing * logs[:, :vocab].mean(-1)
+    slopes = logs.exp_()
+    if smoothing:
+        slopes -= smoothing / vocab
+    slopes.scatter_add_(1, target, slopes.new_full(target.shape, smoothing - 1))
+    return losses, slopes.to(logits.dtype)

@@ -48,6 +48,8 @@ class Pattern:
     """Whether heads differ."""
     may_blind = False
     """Whether some query may see no key at all."""
+    looks_up = False
+    """Whether the answer for a pair is looked up in a table."""
     by_distance = False
     """Whether only the distance between query and key matters, not where they stand."""
 
@@ -131,7 +133,7 @@ class Or(Pattern):
 
 
 def _inherit(whole: Any) -> None:  # noqa: ANN401
-    for trait in ("per_batch", "per_head"):
+    for trait in ("per_batch", "per_head", "looks_up"):
         object.__setattr__(whole, trait, getattr(whole.one, trait) or getattr(whole.other, trait))
     either = isinstance(whole, Or)  # seeing by one of two is enough
     blinds = (whole.one.may_blind, whole.other.may_blind)
@@ -246,6 +248,7 @@ class Random(Pattern):
 
     per_head = True
     may_blind = True
+    looks_up = True
 
     def __init__(
         self, count: int, block: int, heads: int, length: int, seed: int = 0, device: torch.device | str = "cpu"
@@ -290,6 +293,11 @@ class Placed(Pattern):
     @override
     def per_head(self) -> bool:  # type: ignore[override]
         return self.inner.per_head
+
+    @property
+    @override
+    def looks_up(self) -> bool:  # type: ignore[override]
+        return self.inner.looks_up
 
     @property
     @override

@@ -6,15 +6,15 @@ from typing import Any
 from regard.run.recipe import Recipe, resolve_recipe
 
 DEMO: dict[str, Any] = {
-    "task": "translation",
+    "task": {"kind": "translation", "smoothing": 0.0},
     "data": {"train": {"street": "train"}, "valid": {"street": "valid"}, "test": {"street": "test"}},
-    "tokenizer": {"kind": "word"},
-    "model": {"kind": "encoder-decoder", "width": 128, "depth": 2, "heads": 4, "dropout": 0.0},
+    "tokenizer": {"kind": "bpe", "size": 2000, "prefix_space": True},
+    "model": {"kind": "encoder-decoder", "width": 128, "depth": 3, "heads": 4, "dropout": 0.0},
     "train": {
-        "minutes": 3,
-        "tokens_per_batch": 2048,
+        "minutes": 3.5,
+        "tokens_per_batch": 640,
         "save_every": 500,
-        "schedule": {"kind": "cosine", "lr": 2e-3, "warmup": 100, "floor": 0.02},
+        "schedule": {"kind": "linear", "lr": 2e-3, "warmup": 100},
     },
 }
 

@@ -15,7 +15,7 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from regard.data.batches import Batch, Batches
+from regard.data.batches import Batch, Batches, StreamBatches
 from regard.errors import Failure, RunError
 from regard.nn.block import Block
 from regard.tasks.base import Inputs, Task
@@ -45,7 +45,7 @@ class TrainConfig(BudgetConfig):
     precision: PrecisionSetting = "auto"
     """Number format of matrix products; weights are always float32."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """torch.compile; auto: on a GPU, for runs long enough to earn back the time."""
+    """torch.compile; auto: on a GPU, for streams of text, which have one shape, and runs that earn back the time."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute; auto: on a GPU if there is one."""
     save_every: PositiveInt = 500
@@ -105,10 +105,15 @@ class _Losses(nn.Module):
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """torch.compile block by block: all blocks of a kind share one compilation, and what is around them stays free."""
+    """torch.compile block by block, for training only: all blocks of a kind share what is compiled."""
+
+    def prepare(block: Block) -> None:
+        plain, compiled = block.forward, torch.compile(block.forward)
+        block.forward = lambda *given: (compiled if block.training else plain)(*given)  # type: ignore[method-assign]
+
     for part in model.modules():
         if isinstance(part, Block):
-            part.compile()
+            prepare(part)
 
 
 class Trainer:
@@ -148,7 +153,7 @@ class Trainer:
 
     def _compiles(self) -> bool:
         enough = (self.config.steps or math.inf) >= 500
-        auto = self.team.device.type == "cuda" and enough
+        auto = self.team.device.type == "cuda" and enough and isinstance(self.batches, StreamBatches)
         return {"on": True, "off": False, "auto": auto}[self.config.compile]
 
     # The run as a whole
@@ -298,15 +303,11 @@ class Trainer:
     _best_is_next = False
 
     def _judged(self) -> dict[str, float]:
-        if self.moving is None:
-            return self._judged_as_it_is()
-        with self.moving.in_place():
-            return self._judged_as_it_is()
-
-    def _judged_as_it_is(self) -> dict[str, float]:
-        """Not compiled: that would take longer than to measure now and then."""
-        with self.precision.autocast(), torch.compiler.set_stance("force_eager"):
-            return self.judge(self.model)
+        with self.precision.autocast():
+            if self.moving is None:
+                return self.judge(self.model)
+            with self.moving.in_place():
+                return self.judge(self.model)
 
     def _better(self, value: float, than: float) -> bool:
         return value > than if self.metric in HIGHER_IS_BETTER else value < than
@@ -376,7 +377,8 @@ class Trainer:
         mean = average(checkpoint.load(path, ["model"]).model for path in chosen)
         own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
         put_weights(self.model, mean)
-        metrics = self._judged_as_it_is()
+        with self.precision.autocast():
+            metrics = self.judge(self.model)
         put_weights(self.model, own)
         self.log.write(**self._line("valid", {"averaged": len(chosen), **metrics}))
         best = "" if self.best is None else f" (best checkpoint: {self.best:.4f})"
