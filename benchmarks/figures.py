@@ -39,7 +39,7 @@ def attention_of_it(run: api.Run, english: str, german: str) -> tuple[list[str],
     with record_attention(run.model) as seen:
         run.model(*grids)
     last = [steps[0].weights[0].mean(0) for name, steps in seen.items() if name.endswith(".cross")][-1]
-    return [*run.task.source.tokens(source), "⏹"], [*run.task.target.tokens(target), "⏹"], last
+    return [*run.task.source.tokens(source), "<eos>"], [*run.task.target.tokens(target), "<eos>"], last
 
 
 if __name__ == "__main__":
