@@ -5,13 +5,14 @@
 A job is a recipe's name, with `@label` to tell variants apart, `:seeds` if it is to run several times and `+key=value`
 for settings on top: `wikitext2@narrow:1,2+model.width=256`. Jobs run side by side, `--at-once` at a time; each trains
 into a folder of its own, is tested on its validation and (with --test) its test data, and becomes one JSON object with
-the command, the scores, the hardware and the versions.
+the command, the resolved recipe, the scores, the hardware and the versions.
 """
 
 import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -61,15 +62,22 @@ def run(job: tuple[str, int, list[str], str], arguments: argparse.Namespace) -> 
     data = [] if recipe == "demo" else [f"data.folder={arguments.data / FOLDERS.get(recipe, recipe)}"]
     train = ["train", f"recipes/{recipe}.toml", f"seed={seed}", *data, *settings, "--out", str(folder)]
     began = time.time()
-    result: dict[str, object] = {"name": name, "command": f"regard {' '.join(train)}", "error": None, "scores": {}}
+    result: dict[str, object] = {"name": name, "command": readable(train), "error": None, "scores": {}}
     try:
         regard(train, folder.with_name(f"{name}.log"))
         result["minutes"] = round((time.time() - began) / 60, 2)
         result["scores"] = {split: tested(folder, split) for split in splits_of(recipe, arguments.test)}
         result["training"] = last_line(folder / "metrics.jsonl")
+        result["recipe"] = tomllib.loads((folder / "recipe.toml").read_text(encoding="utf-8"))
     except subprocess.CalledProcessError as error:
         result |= {"error": str(error), "minutes": round((time.time() - began) / 60, 2)}
     return {**result, "machine": machine()}
+
+
+def readable(words: list[str]) -> str:
+    """The command as one would type it: `data/` and `runs/` stand for wherever these folders are."""
+    text = re.sub(r"data\.folder=\S*?([\w-]+)(?= )", r"data.folder=data/\1", " ".join(words))
+    return "regard " + re.sub(r"--out \S*/", "--out runs/", text)
 
 
 def regard(words: list[str], log: Path) -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from regard.config import read_toml
 from regard.run import read_recipe
+from regard.run.demo import demo_recipe
+from regard.run.recipe import resolve_recipe
 
 ROOT = Path(__file__).parents[1]
 NAMED = re.findall(r"`([a-z_/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
@@ -76,3 +79,7 @@ def test_linked_files_exist():
 @pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda file: file.stem)
 def test_shipped_recipes_are_valid(recipe: Path):
     read_recipe(recipe).check()
+
+
+def test_the_demo_is_its_recipe():
+    assert resolve_recipe(read_toml(ROOT / "recipes" / "demo.toml")) == demo_recipe()

@@ -11,7 +11,7 @@ DEMO: dict[str, Any] = {
     "tokenizer": {"kind": "bpe", "size": 2000, "prefix_space": True},
     "model": {"kind": "encoder-decoder", "width": 128, "depth": 3, "heads": 4, "dropout": 0.0},
     "train": {
-        "minutes": 3.5,
+        "steps": 2000,
         "tokens_per_batch": 640,
         "save_every": 500,
         "schedule": {"kind": "linear", "lr": 2e-3, "warmup": 100},
