@@ -147,6 +147,25 @@ class Task(ABC):
         return {"loss": sums["nll"] / max(1, sums["count"])}
 
 
+class WritingTask(Task):
+    """A task whose model predicts tokens: the loss is the cross-entropy of each, given all before it."""
+
+    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
+        super().__init__(lexicon)
+        self.smoothing = smoothing
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Cross-entropy of all targets, smoothed if set."""
+        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+        loss = model.head.loss(x, inputs.targets, self.smoothing)  # type: ignore[union-attr, operator]
+        return with_balance(model, loss, inputs.count)
+
+    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
+        """Cross-entropy without smoothing."""
+        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+        return {"nll": float(model.head.loss(x, inputs.targets)), "count": inputs.count}  # type: ignore[union-attr, operator]
+
+
 def with_balance(model: nn.Module, loss: Tensor, count: int) -> Tensor:
     """The loss with what keeps experts evenly used, if the model has any."""
     extra = balance_loss(model)

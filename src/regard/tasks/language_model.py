@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from regard.data.batches import Batch, BatchingConfig, StreamConfig
 from regard.data.examples import Example, Text
@@ -15,7 +15,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
-from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_kind, with_balance
+from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_kind
 from regard.tasks.tensors import shift
 
 
@@ -43,12 +43,11 @@ class LanguageModelConfig(TaskBase):
         need_kind(model, ["decoder"], "language_model")
 
 
-class LanguageModel(Task):
+class LanguageModel(WritingTask):
     """−Σ log P(x_i | x_<i)."""
 
     def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
-        super().__init__(lexicon)
-        self.smoothing = smoothing
+        super().__init__(lexicon, smoothing)
         self.tokenizer = lexicon.tokenizers["text"]
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
@@ -80,14 +79,3 @@ class LanguageModel(Task):
             rows, time = text.tokens.shape
             flops = model.flops(rows, time - 1, self.tokenizer.vocab_size)
         return Inputs((written,), targets, count, count, 3.0 * flops)
-
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        """Cross-entropy of all tokens."""
-        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-        loss = model.head.loss(x, inputs.targets, self.smoothing)  # type: ignore[union-attr, operator]
-        return with_balance(model, loss, inputs.count)
-
-    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy without smoothing."""
-        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-        return {"nll": float(model.head.loss(x, inputs.targets)), "count": inputs.count}  # type: ignore[union-attr, operator]

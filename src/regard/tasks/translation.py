@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from regard.data.batches import Batch
 from regard.data.examples import Example, Pair
@@ -15,7 +15,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
-from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_kind, total_tokens, with_balance
+from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_kind, total_tokens
 from regard.tasks.tensors import shift, to_sequences
 
 
@@ -39,12 +39,11 @@ class TranslationConfig(TaskBase):
         need_kind(model, ["encoder-decoder"], "translation")
 
 
-class Translation(Task):
+class Translation(WritingTask):
     """−Σ log P(y_i | y_<i, x): each target token from those before it and the whole source."""
 
     def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
-        super().__init__(lexicon)
-        self.smoothing = smoothing
+        super().__init__(lexicon, smoothing)
         self.source, self.target = lexicon.tokenizers["source"], lexicon.tokenizers["target"]
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
@@ -85,14 +84,3 @@ class Translation(Task):
             flops = model.flops(rows, source.tokens.shape[1], time - 1, self.target.vocab_size)
         arguments = (to_sequences(source, device), written)
         return Inputs(arguments, targets, count, total_tokens(batch) - len(target.lengths), 3.0 * flops)
-
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        """Cross-entropy of all target tokens, smoothed."""
-        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-        loss = model.head.loss(x, inputs.targets, self.smoothing)  # type: ignore[union-attr, operator]
-        return with_balance(model, loss, inputs.count)
-
-    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy without smoothing."""
-        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-        return {"nll": float(model.head.loss(x, inputs.targets)), "count": inputs.count}  # type: ignore[union-attr, operator]

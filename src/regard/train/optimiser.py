@@ -92,7 +92,7 @@ class AnyOptimiserConfig(Config):
 
     def parts(self, trained: Sequence[Member], scale: Callable[[str], float]) -> list[torch.optim.Optimizer]:
         """The torch optimisers that share the parameters among them."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must say which optimisers it uses")
 
     def groups(self, trained: Sequence[Member], scale: Callable[[str], float]) -> Groups:
         """Parameters of one weight decay and one share of the learning rate together, in order of appearance."""
