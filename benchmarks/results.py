@@ -69,6 +69,7 @@ def run(job: tuple[str, int, list[str], str], arguments: argparse.Namespace) -> 
         result["scores"] = {split: tested(folder, split) for split in splits_of(recipe, arguments.test)}
         result["training"] = last_line(folder / "metrics.jsonl")
         result["recipe"] = tomllib.loads((folder / "recipe.toml").read_text(encoding="utf-8"))
+        result["recipe"]["data"].pop("folder", None)  # where the data lay decides nothing
     except subprocess.CalledProcessError as error:
         result |= {"error": str(error), "minutes": round((time.time() - began) / 60, 2)}
     return {**result, "machine": machine()}
