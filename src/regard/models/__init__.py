@@ -1,6 +1,6 @@
 """Parts assembled into models: encoder, decoder, encoder-decoder, vision; each a kind that a recipe can name."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from regard.config import BARE_KIND, BY_KIND
 from regard.models.encoder_decoder import EncoderDecoder as EncoderDecoder
@@ -15,4 +15,10 @@ from regard.models.transformer import EncoderConfig as EncoderConfig
 from regard.models.vision import VisionConfig as VisionConfig
 from regard.models.vision import VisionTransformer as VisionTransformer
 
-ModelConfig = Annotated[EncoderDecoderConfig | EncoderConfig | DecoderConfig | VisionConfig, BY_KIND, BARE_KIND]
+AnyModelConfig = EncoderDecoderConfig | EncoderConfig | DecoderConfig | VisionConfig
+ModelConfig = Annotated[AnyModelConfig, BY_KIND, BARE_KIND]
+
+
+def kinds_of(shape: str) -> list[str]:
+    """The kinds of models that a shape has: encoder, decoder, encoder-decoder or vision."""
+    return [config.model_fields["kind"].default for config in get_args(AnyModelConfig) if config.shape == shape]

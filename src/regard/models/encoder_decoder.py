@@ -1,7 +1,7 @@
 """The encoder-decoder of Vaswani 2017: one stack reads the source, the other writes the target and listens to it."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +22,7 @@ class EncoderDecoderConfig(TextStackConfig):
     """Reads one sequence and writes another: translation, summaries, parsing."""
 
     kind: Literal["encoder-decoder"] = "encoder-decoder"
+    shape: ClassVar[str] = "encoder-decoder"
     decoder_depth: PositiveInt | None = None
     """Blocks of the decoder; as many as the encoder's when left out."""
     decoder_position: PositionConfig | None = None

@@ -1,7 +1,7 @@
 """Transformers of one stack: the encoder, which sees both ways, and the decoder, which sees the past and writes on."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -92,6 +92,7 @@ class EncoderConfig(SingleStackConfig):
     """Sees the whole sequence at once: classification, tagging, masked language models."""
 
     kind: Literal["encoder"] = "encoder"
+    shape: ClassVar[str] = "encoder"
 
     @model_validator(mode="after")
     def _sees_both_ways(self) -> "EncoderConfig":
@@ -115,6 +116,7 @@ class DecoderConfig(SingleStackConfig):
     """Sees the past only and predicts what follows: language models, generation."""
 
     kind: Literal["decoder"] = "decoder"
+    shape: ClassVar[str] = "decoder"
 
     @model_validator(mode="after")
     def _writes_left_to_right(self) -> "DecoderConfig":

@@ -1,6 +1,6 @@
 """Images as sentences of patches: the Vision Transformer (Dosovitskiy 2021)."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,7 @@ class VisionConfig(StackConfig):
     """Cuts an image into patches and reads them like words: image classification."""
 
     kind: Literal["vision"] = "vision"
+    shape: ClassVar[str] = "vision"
     image: PositiveInt = 32
     """Height and width of the images in pixels."""
     patch: PositiveInt = 4

@@ -298,7 +298,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Steps]]]:
     Works on any model, however it was trained: the recorded passes are computed by the reference.
     """
     seen: dict[str, list[Steps]] = {}
-    parts = {name: part for name, part in model.named_modules() if isinstance(part, Attention)}
+    parts = {name: part for name, part in model.named_modules() if hasattr(part, "recorder")}
     for name, part in parts.items():
         part.recorder = seen.setdefault(name, []).append
     try:

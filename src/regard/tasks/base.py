@@ -22,6 +22,7 @@ from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import load_tokenizers, save_tokenizers
 from regard.errors import ConfigError, DataError
+from regard.models import kinds_of
 from regard.nn.experts import balance_loss
 
 LABELS_FILE = "labels.json"
@@ -172,10 +173,11 @@ def with_balance(model: nn.Module, loss: Tensor, count: int) -> Tensor:
     return loss if extra is None else loss + extra * count
 
 
-def need_kind(model: Any, kinds: Sequence[str], task: str) -> None:  # noqa: ANN401
-    """Refuses a model of another kind than the task can train."""
-    if model.kind not in kinds:
-        raise ConfigError("model.kind", f"{task} needs one of {', '.join(kinds)}; got {model.kind}")
+def need_shape(model: Any, shapes: Sequence[str], task: str) -> None:  # noqa: ANN401
+    """Refuses a model of another shape than the task can train."""
+    if model.shape not in shapes:
+        known = ", ".join(kind for shape in shapes for kind in kinds_of(shape))
+        raise ConfigError("model.kind", f"{task} needs one of {known}; got {model.kind}")
 
 
 def total_tokens(batch: Batch) -> int:

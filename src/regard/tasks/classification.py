@@ -17,7 +17,7 @@ from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError, DataError, nearest
-from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_kind, total_tokens, with_balance
+from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
 from regard.tasks.tensors import to_sequences
 
 
@@ -39,7 +39,7 @@ class ClassificationConfig(TaskBase):
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
         super().check(model, data)
-        need_kind(model, ["encoder", "decoder"], "classification")
+        need_shape(model, ["encoder", "decoder"], "classification")
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
 

@@ -15,7 +15,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
-from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_kind
+from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape
 from regard.tasks.tensors import shift
 
 
@@ -40,7 +40,7 @@ class LanguageModelConfig(TaskBase):
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
         super().check(model, data)
-        need_kind(model, ["decoder"], "language_model")
+        need_shape(model, ["decoder"], "language_model")
 
 
 class LanguageModel(WritingTask):

@@ -15,7 +15,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
-from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_kind, total_tokens
+from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, total_tokens
 from regard.tasks.tensors import shift, to_sequences
 
 
@@ -36,7 +36,7 @@ class TranslationConfig(TaskBase):
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
         super().check(model, data)
-        need_kind(model, ["encoder-decoder"], "translation")
+        need_shape(model, ["encoder-decoder"], "translation")
 
 
 class Translation(WritingTask):
