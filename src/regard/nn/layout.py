@@ -131,6 +131,18 @@ class Sequences:
         """A grid without padding."""
         return cls(tokens, Layout.full(*tokens.shape, device=tokens.device))
 
+    def twice(self) -> "Sequences":
+        """Every sequence two times: all of them, then all again."""
+        layout, time = self.layout, self.tokens.shape[1]
+        if layout.packed:
+            doubled = Layout.packing(layout.lengths.repeat(2), 2 * time)
+            tree = None if layout.tree is None else torch.cat([layout.tree, layout.tree + time], 1)
+            return type(self)(self.tokens.repeat(1, 2), replace(doubled, tree=tree))
+        document, index = layout.document.repeat(2, 1), layout.index.repeat(2, 1)
+        tree = None if layout.tree is None else layout.tree.repeat(2, 1)
+        doubled = replace(layout, document=document, index=index, lengths=layout.lengths.repeat(2), tree=tree)
+        return type(self)(self.tokens.repeat(2, 1), doubled)
+
     def to(self, device: torch.device | str) -> "Sequences":
         """The same sequences on another device."""
         return type(self)(self.tokens.to(device), self.layout.to(device))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import Config
@@ -24,6 +25,7 @@ from regard.data.vocabularies import load_tokenizers, save_tokenizers
 from regard.errors import ConfigError, DataError
 from regard.models import kinds_of
 from regard.nn.experts import balance_loss
+from regard.tasks.consistency import consistent_cross_entropy, twice
 
 LABELS_FILE = "labels.json"
 
@@ -80,6 +82,10 @@ class TaskBase(Config):
     labels: ClassVar[tuple[str, ...]] = ()
     """The label fields of an example."""
 
+    consistency: float = Field(0.0, ge=0)
+    """R-Drop: read each batch twice under different dropout, and pull the two predictions together by this much. Helps
+    where data is scarce, and doubles the cost of a step."""
+
     def task(self, lexicon: Lexicon) -> "Task":
         """The task, once vocabularies and classes are known."""
         raise TypeError(f"{type(self).__name__} must make its task")
@@ -102,9 +108,14 @@ class Task(ABC):
     best_metric: ClassVar[str] = "loss"
     """Metric by which the best checkpoint is chosen unless the recipe says otherwise."""
 
-    def __init__(self, lexicon: Lexicon) -> None:
-        self.lexicon = lexicon
+    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
+        self.lexicon, self.smoothing, self.consistency = lexicon, smoothing, consistency
         self._costs: dict[tuple[int, ...], int] = {}
+
+    @property
+    def passes(self) -> int:
+        """How often a training step reads its batch."""
+        return 2 if self.consistency else 1
 
     def packed_flops(self, flops: Callable[..., int], *lengths: NDArray[np.int64]) -> float:
         """FLOPs of sequences that are packed: each costs what it costs alone, which is computed once a length."""
@@ -151,14 +162,15 @@ class Task(ABC):
 class WritingTask(Task):
     """A task whose model predicts tokens: the loss is the cross-entropy of each, given all before it."""
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
-        super().__init__(lexicon)
-        self.smoothing = smoothing
-
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Cross-entropy of all targets, smoothed if set."""
-        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-        loss = model.head.loss(x, inputs.targets, self.smoothing)  # type: ignore[union-attr, operator]
+        if self.consistency:
+            logits = model(*twice(inputs.arguments))
+            first, second = logits.chunk(2, 1 if inputs.arguments[-1].layout.packed else 0)
+            loss = consistent_cross_entropy(first, second, inputs.targets, self.smoothing, self.consistency)
+        else:
+            x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+            loss = model.head.loss(x, inputs.targets, self.smoothing)  # type: ignore[union-attr, operator]
         return with_balance(model, loss, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -17,7 +16,9 @@ from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError, DataError, nearest
+from regard.nn.loss import cross_entropy
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
+from regard.tasks.consistency import consistent_cross_entropy, twice
 from regard.tasks.tensors import to_sequences
 
 
@@ -34,7 +35,7 @@ class ClassificationConfig(TaskBase):
 
     def task(self, lexicon: Lexicon) -> "Classification":
         """The task, once vocabulary and labels are known."""
-        return Classification(lexicon, self.smoothing)
+        return Classification(lexicon, self.smoothing, self.consistency)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
@@ -49,9 +50,8 @@ class Classification(Task):
 
     best_metric = "accuracy"
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
-        super().__init__(lexicon)
-        self.smoothing = smoothing
+    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
+        super().__init__(lexicon, smoothing, consistency)
         self.tokenizer = lexicon.tokenizers["text"]
         self.number = {label: number for number, label in enumerate(lexicon.labels)}
 
@@ -86,18 +86,23 @@ class Classification(Task):
         assert not isinstance(text, Packed)
         targets = torch.from_numpy(batch.labels["label"]).to(device)
         flops = model.flops(*text.tokens.shape, self.tokenizer.vocab_size, len(self.number))
-        return Inputs((to_sequences(text, device),), targets, len(targets), total_tokens(batch), 3.0 * float(flops))
+        return Inputs(
+            (to_sequences(text, device),), targets, len(targets), total_tokens(batch), 3.0 * float(flops) * self.passes
+        )
 
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Cross-entropy of the labels."""
-        logits = model(*inputs.arguments).float()
-        loss = F.cross_entropy(logits, inputs.targets, reduction="sum", label_smoothing=self.smoothing)
+        if self.consistency:
+            first, second = model(*twice(inputs.arguments)).chunk(2)
+            loss = consistent_cross_entropy(first, second, inputs.targets, self.smoothing, self.consistency)
+        else:
+            loss = cross_entropy(model(*inputs.arguments), inputs.targets, self.smoothing)
         return with_balance(model, loss, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy, and how many are right."""
-        logits = model(*inputs.arguments).float()
-        nll = F.cross_entropy(logits, inputs.targets, reduction="sum")
+        logits = model(*inputs.arguments)
+        nll = cross_entropy(logits, inputs.targets)
         right = (logits.argmax(-1) == inputs.targets).sum()
         return {"nll": float(nll), "right": float(right), "count": inputs.count}
 

@@ -31,7 +31,7 @@ class LanguageModelConfig(TaskBase):
 
     def task(self, lexicon: Lexicon) -> "LanguageModel":
         """The task, once the vocabulary is known."""
-        return LanguageModel(lexicon, self.smoothing)
+        return LanguageModel(lexicon, self.smoothing, self.consistency)
 
     def batching(self, data: DataConfig) -> BatchingConfig:
         """One long stream unless the recipe says otherwise."""
@@ -46,8 +46,8 @@ class LanguageModelConfig(TaskBase):
 class LanguageModel(WritingTask):
     """−Σ log P(x_i | x_<i)."""
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
-        super().__init__(lexicon, smoothing)
+    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
+        super().__init__(lexicon, smoothing, consistency)
         self.tokenizer = lexicon.tokenizers["text"]
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
@@ -78,4 +78,4 @@ class LanguageModel(WritingTask):
         else:
             rows, time = text.tokens.shape
             flops = model.flops(rows, time - 1, self.tokenizer.vocab_size)
-        return Inputs((written,), targets, count, count, 3.0 * flops)
+        return Inputs((written,), targets, count, count, 3.0 * flops * self.passes)

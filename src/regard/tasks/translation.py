@@ -31,7 +31,7 @@ class TranslationConfig(TaskBase):
 
     def task(self, lexicon: Lexicon) -> "Translation":
         """The task, once vocabularies are known."""
-        return Translation(lexicon, self.smoothing)
+        return Translation(lexicon, self.smoothing, self.consistency)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
@@ -42,8 +42,8 @@ class TranslationConfig(TaskBase):
 class Translation(WritingTask):
     """−Σ log P(y_i | y_<i, x): each target token from those before it and the whole source."""
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0) -> None:
-        super().__init__(lexicon, smoothing)
+    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
+        super().__init__(lexicon, smoothing, consistency)
         self.source, self.target = lexicon.tokenizers["source"], lexicon.tokenizers["target"]
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
@@ -83,4 +83,4 @@ class Translation(WritingTask):
             rows, time = target.tokens.shape
             flops = model.flops(rows, source.tokens.shape[1], time - 1, self.target.vocab_size)
         arguments = (to_sequences(source, device), written)
-        return Inputs(arguments, targets, count, total_tokens(batch) - len(target.lengths), 3.0 * flops)
+        return Inputs(arguments, targets, count, total_tokens(batch) - len(target.lengths), 3.0 * flops * self.passes)

@@ -1,0 +1,37 @@
+"""R-Drop (Liang 2021): a batch is read twice under different dropout, and the two predictions are pulled together.
+
+What dropout changes is chance, so a model whose answer depends on it has learnt chance. The divergence of the two
+answers is a loss of its own, and a strong one where data is scarce.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.nn.layout import Sequences
+from regard.nn.loss import IGNORED, cross_entropy
+
+Logits = Float[Tensor, "*places classes"]
+Targets = Int[Tensor, "*places"]
+
+
+def twice(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of a model with every sequence two times."""
+    return tuple(argument.twice() if isinstance(argument, Sequences) else argument for argument in arguments)
+
+
+def consistent_cross_entropy(
+    first: Logits, second: Logits, targets: Targets, smoothing: float, weight: float
+) -> Tensor:
+    """Mean cross-entropy of two answers, and how far they are apart: ½(CE₁ + CE₂) + weight·½(KL₁₂ + KL₂₁), summed."""
+    right = (cross_entropy(first, targets, smoothing) + cross_entropy(second, targets, smoothing)) / 2
+    return right + weight * disagreement(first, second, targets != IGNORED)
+
+
+def disagreement(first: Logits, second: Logits, counted: Tensor) -> Tensor:
+    """½ KL(p‖q) + ½ KL(q‖p) = ½ Σ (p − q)(log p − log q), summed over the places that count."""
+    p, q = first.float().log_softmax(-1), second.float().log_softmax(-1)
+    apart = ((p.exp() - q.exp()) * (p - q)).sum(-1) / 2
+    return torch.where(counted, apart, 0.0).sum()
