@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -173,7 +174,7 @@ def test_accumulation_is_exact_in_tokens(tmp_path: Path):
 
 
 def test_two_processes_see_the_batches_of_one(tmp_path: Path):
-    tree = translation(steps=6)
+    tree = translation(steps=50, save_every=25)
     tree["model"] = {**tree["model"], "dropout": 0.0}
     recipe = write_recipe(tmp_path, tree)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "regard"]
@@ -185,6 +186,29 @@ def test_two_processes_see_the_batches_of_one(tmp_path: Path):
     one, two = course(tmp_path / "one"), course(tmp_path / "two")
     assert [line[:2] + line[3:4] for line in one] == [line[:2] + line[3:4] for line in two]
     assert [line[2] for line in one] == pytest.approx([line[2] for line in two], rel=1e-4)
+
+
+def test_a_tracker_is_told_what_the_metrics_file_holds(tmp_path: Path, monkeypatch):
+    told = []
+
+    class SummaryWriter:
+        def __init__(self, log_dir, purge_step):
+            assert log_dir == str(tmp_path / "run" / "tensorboard")
+
+        def add_scalar(self, tag, value, global_step):
+            told.append((tag, value, global_step))
+
+        def flush(self): ...
+
+        def close(self): ...
+
+    board = ModuleType("torch.utils.tensorboard")
+    vars(board).update(SummaryWriter=SummaryWriter)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", board)
+    train(translation(steps=4, track=["tensorboard"]), tmp_path / "run")
+    lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "event" not in line]
+    losses = [(f"{line['split']}/loss", line["loss"], line["step"]) for line in lines]
+    assert losses == [call for call in told if call[0].endswith("/loss")]
 
 
 def test_not_a_number_stops_before_the_step(tmp_path: Path, monkeypatch):

@@ -24,6 +24,7 @@ from regard.train.log import MetricsLog
 from regard.train.loop import Log, Trainer, Watcher
 from regard.train.precision import choose_precision
 from regard.train.signals import StopRequest
+from regard.train.trackers import open_trackers
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -41,7 +42,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
         newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
         saved = checkpoint.load(newest) if newest else None
         resumed = (saved.step if saved else 0) if resume else None
-        with MetricsLog(out / METRICS_FILE, resumed=resumed) if team.leads else _Silent() as log:
+        with _log(recipe, out, resumed) if team.leads else _Silent() as log:
             trainer = trainer_of(log, lambda: stop.requested)
             for sentence in [*problems, *preparation.notes]:
                 watcher.say(sentence)
@@ -53,6 +54,11 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
             curves(out / METRICS_FILE, out / "curves.png")
             write_card(out, recipe, task, trainer)
         return ended
+
+
+def _log(recipe: Recipe, out: Path, resumed: int | None) -> MetricsLog:
+    trackers = open_trackers(recipe.train.track, out, recipe.tree(), resumed)
+    return MetricsLog(out / METRICS_FILE, resumed=resumed, trackers=trackers)
 
 
 def _refuse_mixing(recipe: Recipe, out: Path, resume: bool) -> None:

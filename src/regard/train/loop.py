@@ -27,6 +27,7 @@ from regard.train.links import BEST, checkpoints, point
 from regard.train.optimiser import AdamWConfig, OptimiserConfig
 from regard.train.precision import Precision, PrecisionSetting, clip_gradients, not_finite
 from regard.train.schedule import NoamConfig, ScheduleConfig
+from regard.train.trackers import TrackerName
 
 
 class TrainConfig(BudgetConfig):
@@ -65,6 +66,8 @@ class TrainConfig(BudgetConfig):
     """At the end, use the mean of the weights of so many last checkpoints, if it is better on the validation data."""
     moving_average: MovingAverageConfig | None = None
     """Keep a moving average of the weights and use it in their place."""
+    track: tuple[TrackerName, ...] = ()
+    """Show the run live in trackio, tensorboard or both, beside metrics.jsonl (pip install 'regard[track]')."""
 
 
 class Watcher(Protocol):

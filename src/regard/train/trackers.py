@@ -2,13 +2,15 @@
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from regard.errors import RegardError
+
+TrackerName = Literal["trackio", "tensorboard"]
 
 
 class Tracker(Protocol):
@@ -58,6 +60,19 @@ class TensorBoardTracker:
     def close(self) -> None:
         """Closes the event file."""
         self._writer.close()
+
+
+def open_trackers(
+    names: Sequence[TrackerName], run: Path, settings: Mapping[str, Any], resumed: int | None
+) -> list[Tracker]:
+    """The trackers of a run folder: its name is the run's, the folder around it the project's."""
+    opened: list[Tracker] = []
+    for name in dict.fromkeys(names):
+        if name == "trackio":
+            opened.append(TrackioTracker(run.resolve().parent.name, run.resolve().name, settings))
+        else:
+            opened.append(TensorBoardTracker(run / "tensorboard", resumed))
+    return opened
 
 
 def _library(module: str) -> ModuleType:
