@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import dump_toml, explain, json_schema, parse_override, read_toml
+from regard.config import dump_toml, explain, json_schema, layered, parse_override, read_toml, resolve
 from regard.config.tree import kinds
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models import DecoderConfig, EncoderConfig
@@ -167,3 +167,11 @@ def test_frozen_and_changed_copies_are_checked():
     assert config.but(depth=7).depth == 7
     with pytest.raises(ConfigError, match="heads"):
         config.but(heads=5)
+
+
+def test_a_family_without_a_default_needs_its_kind_first():
+    laid = layered(Recipe, {"seed": 2}, {"search": {"kind": "beam", "size": 3}})
+    assert laid["search"] == {"kind": "beam", "size": 3}
+    assert resolve(Recipe, {}, ["search.kind=beam", "search.size=7"]).search.size == 7
+    with pytest.raises(ConfigError, match=r"search: expected its kind first, such as search\.kind="):
+        resolve(Recipe, {}, ["search.size=7"])

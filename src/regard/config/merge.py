@@ -93,13 +93,19 @@ def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  
         if last and key == "kind" and before is not None:
             _change_kind(tree, owner, kinds(before.annotation), value)
         elif last and key in tree and isinstance(value, str) and kinds(field.annotation):
-            return _lay(root, top, [*path, "kind"], value)  # a bare kind
+            _lay(root, top, [*path, "kind"], value)  # a bare kind
+            return
         elif last:
             tree[key] = _name_kind(field, value)
         else:
             table = _name_kind(field, tree.get(key, {}))
             below = kinds(field.annotation).get(str(table.get("kind"))) if isinstance(table, dict) else None
             below = below or sub_config(field.annotation)
+            if below is None and (family := kinds(field.annotation)):
+                if path[depth + 1 :] != ["kind"]:
+                    raise ConfigError(here, f"expected its kind first, such as {here}.kind={next(iter(family))}")
+                tree[key] = _name_kind(field, {"kind": value})
+                return
             if below is None:
                 raise ConfigError(here, f"'{'.'.join(path[depth + 1 :])}' cannot stand below it; expected one value")
             tree[key], tree, owner = table, table, below

@@ -115,6 +115,10 @@ class Tokenizer:
         self._require_known(ids)
         return [self._shown[i] for i in ids]
 
+    def join(self, words: Sequence[str]) -> str:
+        """The text that words of the vocabulary, or words from elsewhere, make."""
+        return self.core.decoder.decode(list(words))
+
     def pieces(self, text: str) -> list[Piece]:
         """The tokens of a text with the characters each covers."""
         encoding = self._encoding(text)

@@ -75,7 +75,7 @@ class Run:
         if isinstance(self.task, Translation):
             for other in others:
                 _same_vocabulary(self, other)
-            return Writer(stepper, self.task.source, self.task.target, self.device, self.longest)
+            return self.task.writer(stepper, self.device, self.longest, Path(self.recipe.data.folder or ""))
         if isinstance(self.task, LanguageModel):
             for other in others:
                 _same_vocabulary(self, other)

@@ -12,7 +12,9 @@ from regard.data.tokenizer import BpeConfig, TokenizerConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
 from regard.models import EncoderDecoderConfig, ModelConfig, preset
+from regard.run.start import StartConfig
 from regard.tasks import TaskConfig, TranslationConfig
+from regard.tasks.unknown import need_words
 from regard.train.loop import TrainConfig
 
 
@@ -31,6 +33,8 @@ class Recipe(Config):
     """What is trained; `preset` starts from a known model's settings."""
     train: TrainConfig = TrainConfig()
     """How it is trained, and for how long."""
+    start: StartConfig | None = None
+    """Begin with the weights of a trained run; `model.from = "runs/…"` sets this, and model and tokenizer as there."""
     search: SearchConfig | None = None
     """How the trained model writes; when left out, a beam of five for translation, sampling for language models."""
 
@@ -44,6 +48,14 @@ class Recipe(Config):
     def check(self) -> None:
         """Refuses parts that do not go together."""
         self.task.check(self.model, self.data)
+        if isinstance(self.task, TranslationConfig):
+            if self.task.unknown == "replace":
+                need_words(self.tokenizer.kind)
+            if self.task.reward is not None and self.start is None:
+                raise ConfigError(
+                    "task.reward", "a model that writes nothing sensible yet earns nothing: train one with likelihood "
+                    "first, then start from it with model.from=runs/NAME",
+                )  # fmt: skip
 
 
 def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
@@ -54,16 +66,39 @@ def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Reci
 
 
 def resolve_recipe(tree: dict[str, Any], overrides: Sequence[str] = ()) -> Recipe:
-    """A tree with overrides on top; `model.preset`, wherever it is given, goes below both."""
+    """A tree with overrides on top; `model.preset` and `model.from`, wherever they are given, go below both."""
+    tree, overrides, name = _taken_out("preset", tree, overrides)
+    tree, overrides, run = _taken_out("from", tree, overrides)
+    if name is not None:
+        tree = layered(Recipe, {"model": preset(name).model}, tree)
+    if run is not None:
+        tree = _from_run(run, tree)
+    return resolve(Recipe, tree, overrides)
+
+
+def _taken_out(
+    key: str, tree: dict[str, Any], overrides: Sequence[str]
+) -> tuple[dict[str, Any], list[str], str | None]:
+    """Tree and overrides without `model.key`, and what was last given for it."""
     parsed = [(override, *parse_override(override)) for override in overrides]
-    names = [value for _, path, value in parsed if path == ["model", "preset"]]
-    rest = [override for override, path, _ in parsed if path != ["model", "preset"]]
+    given = [value for _, path, value in parsed if path == ["model", key]]
+    rest = [override for override, path, _ in parsed if path != ["model", key]]
     model = tree.get("model")
-    if isinstance(model, dict) and "preset" in model:
-        names.insert(0, model["preset"])
-        tree = {**tree, "model": {key: value for key, value in model.items() if key != "preset"}}
-    if names:
-        if not isinstance(names[-1], str):
-            raise ConfigError("model.preset", f"expected a name, got {names[-1]!r}")
-        tree = layered(Recipe, {"model": preset(names[-1]).model}, tree)
-    return resolve(Recipe, tree, rest)
+    if isinstance(model, dict) and key in model:
+        given.insert(0, model[key])
+        tree = {**tree, "model": {name: value for name, value in model.items() if name != key}}
+    if given and not isinstance(given[-1], str):
+        raise ConfigError(f"model.{key}", f"expected a name, got {given[-1]!r}")
+    return tree, rest, given[-1] if given else None
+
+
+def _from_run(run: str, tree: dict[str, Any]) -> dict[str, Any]:
+    """A tree on top of a run's own model and tokenizer settings, to start with its weights."""
+    file = Path(run) / "recipe.toml"
+    if not file.is_file():
+        raise ConfigError("model.from", f"{run} is no run folder, it has no recipe.toml")
+    if "tokenizer" in tree:
+        raise ConfigError("tokenizer", f"a model started from {run} keeps its vocabulary; leave tokenizer out")
+    before = read_toml(file)
+    below = {"model": before.get("model", {}), "tokenizer": before.get("tokenizer", {})}
+    return layered(Recipe, {**below, "start": {"run": run}}, tree)

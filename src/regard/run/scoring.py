@@ -17,7 +17,7 @@ from regard.run.recipe import Recipe
 from regard.tasks import Classification, Translation
 from regard.tasks.base import Task
 from regard.tasks.prepare import Preparation
-from regard.tasks.writing import AnySearch, Writer, classify
+from regard.tasks.writing import AnySearch, classify
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def score_translation(
     began = time.perf_counter()
     pairs = list(read_pairs(source, base))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    writer = Writer(model, task.source, task.target, device, longest)
+    writer = task.writer(model, device, longest, base)
     written = [outputs[0].text for outputs in writer.translate(sources, search)]
     scores = {
         "bleu": metrics.bleu(written, references),

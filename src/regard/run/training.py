@@ -11,7 +11,7 @@ from regard.config import dump_toml
 from regard.errors import ConfigError, RunError
 from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
-from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
+from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
 from regard.run.recipe import Recipe
 from regard.run.scoring import score_translation
 from regard.tasks import Lexicon, Task, Translation
@@ -22,6 +22,7 @@ from regard.train.distributed import Team, join_team
 from regard.train.lock import RunLock
 from regard.train.log import MetricsLog
 from regard.train.loop import Log, Trainer, Watcher
+from regard.train.optimiser import same_rate
 from regard.train.precision import choose_precision
 from regard.train.signals import StopRequest
 from regard.train.trackers import open_trackers
@@ -37,10 +38,11 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
     with RunLock(out, rank=team.rank), StopRequest() as stop:
         _refuse_mixing(recipe, out, resume)
         preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache")
-        task = _task(recipe, preparation, out, team)
-        trainer_of = _assembled(recipe, task, preparation, out, team, watcher)
         newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
         saved = checkpoint.load(newest) if newest else None
+        start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
+        task = _task(recipe, preparation, out, team, start)
+        trainer_of = _assembled(recipe, task, preparation, out, team, watcher, start)
         resumed = (saved.step if saved else 0) if resume else None
         with _log(recipe, out, resumed) if team.leads else _Silent() as log:
             trainer = trainer_of(log, lambda: stop.requested)
@@ -78,17 +80,26 @@ def _refuse_mixing(recipe: Recipe, out: Path, resume: bool) -> None:
             )
 
 
-def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team) -> Task:
-    """The task with its vocabularies: learnt by the first process, read by all."""
+def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team, start: Run | None) -> Task:
+    """The task with its vocabularies: learnt by the first process or taken over from the start, read by all."""
     if team.leads and not (out / RECIPE_FILE).is_file():
-        preparation.learn().save(out)
+        known = None
+        if recipe.start is not None and start is not None:
+            known = recipe.start.tokenizers(start.task.lexicon.tokenizers, recipe.task.texts)
+        preparation.learn(known).save(out)
         (out / RECIPE_FILE).write_text(dump_toml(recipe.tree()), encoding="utf-8")
     team.wait()
     return recipe.task.task(Lexicon.load(recipe.task.texts, out))
 
 
 def _assembled(
-    recipe: Recipe, task: Task, preparation: Preparation, out: Path, team: Team, watcher: Watcher
+    recipe: Recipe,
+    task: Task,
+    preparation: Preparation,
+    out: Path,
+    team: Team,
+    watcher: Watcher,
+    start: Run | None,
 ) -> Callable[[Log, Callable[[], str | None]], Trainer]:
     """Everything a trainer needs but its log and its stop."""
     config = recipe.train
@@ -100,7 +111,12 @@ def _assembled(
     batches = batching.build(store, tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
     valid = measuring_batches(preparation.open(task, "valid"), batching, config.tokens_per_batch)
     torch.manual_seed(recipe.seed)
-    model = task.build(recipe.model).to(team.device)
+    model = task.build(recipe.model)
+    if recipe.start is not None:
+        said = [recipe.start.load(model, start.model)] if start is not None else []
+        for sentence in [*said, *recipe.start.hold(model)]:
+            watcher.say(sentence)
+    model = model.to(team.device)
     precision = choose_precision(config.precision, team.device)
     watcher.say(
         f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}; {precision.reason}"
@@ -122,6 +138,7 @@ def _assembled(
         return Trainer(
             config, task, model, batches, judge, out,
             seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=log, stop=stop,
+            rates=recipe.start.rates(model) if recipe.start else same_rate,
         )  # fmt: skip
 
     return assemble

@@ -82,6 +82,8 @@ class TaskBase(Config):
     labels: ClassVar[tuple[str, ...]] = ()
     """The label fields of an example."""
 
+    smoothing: float = Field(0.0, ge=0, lt=1)
+    """Label smoothing: the share of each answer's probability that is spread over all answers."""
     consistency: float = Field(0.0, ge=0)
     """R-Drop: read each batch twice under different dropout, and pull the two predictions together by this much. Helps
     where data is scarce, and doubles the cost of a step."""
@@ -108,14 +110,14 @@ class Task(ABC):
     best_metric: ClassVar[str] = "loss"
     """Metric by which the best checkpoint is chosen unless the recipe says otherwise."""
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
-        self.lexicon, self.smoothing, self.consistency = lexicon, smoothing, consistency
+    def __init__(self, lexicon: Lexicon, config: TaskBase) -> None:
+        self.lexicon, self.config = lexicon, config
         self._costs: dict[tuple[int, ...], int] = {}
 
     @property
-    def passes(self) -> int:
-        """How often a training step reads its batch."""
-        return 2 if self.consistency else 1
+    def passes(self) -> float:
+        """How often a training step reads its batch, forth and back."""
+        return 2.0 if self.config.consistency else 1.0
 
     def packed_flops(self, flops: Callable[..., int], *lengths: NDArray[np.int64]) -> float:
         """FLOPs of sequences that are packed: each costs what it costs alone, which is computed once a length."""
@@ -164,13 +166,14 @@ class WritingTask(Task):
 
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Cross-entropy of all targets, smoothed if set."""
-        if self.consistency:
+        smoothing, consistency = self.config.smoothing, self.config.consistency
+        if consistency:
             logits = model(*twice(inputs.arguments))
             first, second = logits.chunk(2, 1 if inputs.arguments[-1].layout.packed else 0)
-            loss = consistent_cross_entropy(first, second, inputs.targets, self.smoothing, self.consistency)
+            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
         else:
             x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-            loss = model.head.loss(x, inputs.targets, self.smoothing)  # type: ignore[union-attr, operator]
+            loss = model.head.loss(x, inputs.targets, smoothing)  # type: ignore[union-attr, operator]
         return with_balance(model, loss, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:

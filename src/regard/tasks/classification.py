@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data.batches import Batch
@@ -26,16 +25,13 @@ class ClassificationConfig(TaskBase):
     """One label for each text, such as whether a review likes its film."""
 
     kind: Literal["classification"] = "classification"
-    smoothing: float = Field(0.0, ge=0, lt=1)
-    """Label smoothing: the share of each label's probability that is spread over all labels."""
-
     content: ClassVar[Content] = "labelled"
     texts: ClassVar[tuple[str, ...]] = ("text",)
     labels: ClassVar[tuple[str, ...]] = ("label",)
 
     def task(self, lexicon: Lexicon) -> "Classification":
         """The task, once vocabulary and labels are known."""
-        return Classification(lexicon, self.smoothing, self.consistency)
+        return Classification(lexicon, self)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
@@ -50,8 +46,8 @@ class Classification(Task):
 
     best_metric = "accuracy"
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
-        super().__init__(lexicon, smoothing, consistency)
+    def __init__(self, lexicon: Lexicon, config: ClassificationConfig) -> None:
+        super().__init__(lexicon, config)
         self.tokenizer = lexicon.tokenizers["text"]
         self.number = {label: number for number, label in enumerate(lexicon.labels)}
 
@@ -92,11 +88,12 @@ class Classification(Task):
 
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Cross-entropy of the labels."""
-        if self.consistency:
+        smoothing, consistency = self.config.smoothing, self.config.consistency
+        if consistency:
             first, second = model(*twice(inputs.arguments)).chunk(2)
-            loss = consistent_cross_entropy(first, second, inputs.targets, self.smoothing, self.consistency)
+            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
         else:
-            loss = cross_entropy(model(*inputs.arguments), inputs.targets, self.smoothing)
+            loss = cross_entropy(model(*inputs.arguments), inputs.targets, smoothing)
         return with_balance(model, loss, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import nn
 
 from regard.data.batches import Batch, BatchingConfig, StreamConfig
@@ -23,15 +22,12 @@ class LanguageModelConfig(TaskBase):
     """Predicts each token from those before it; then writes on."""
 
     kind: Literal["language_model"] = "language_model"
-    smoothing: float = Field(0.0, ge=0, lt=1)
-    """Label smoothing: the share of each target's probability that is spread over all tokens."""
-
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
 
     def task(self, lexicon: Lexicon) -> "LanguageModel":
         """The task, once the vocabulary is known."""
-        return LanguageModel(lexicon, self.smoothing, self.consistency)
+        return LanguageModel(lexicon, self)
 
     def batching(self, data: DataConfig) -> BatchingConfig:
         """One long stream unless the recipe says otherwise."""
@@ -46,8 +42,8 @@ class LanguageModelConfig(TaskBase):
 class LanguageModel(WritingTask):
     """−Σ log P(x_i | x_<i)."""
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
-        super().__init__(lexicon, smoothing, consistency)
+    def __init__(self, lexicon: Lexicon, config: LanguageModelConfig) -> None:
+        super().__init__(lexicon, config)
         self.tokenizer = lexicon.tokenizers["text"]
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:

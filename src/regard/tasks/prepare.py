@@ -1,6 +1,6 @@
 """From the recipe's files to stores of encoded examples: read and checked, vocabularies learnt, encoded once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig
 from regard.data.store import Store, open_store
 from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import train_tokenizers
 from regard.errors import DataError
 from regard.tasks.base import Lexicon, Task, TaskBase, examples_text
@@ -34,12 +34,14 @@ class Preparation:
         """Where relative paths start."""
         return Path(self.data.folder or "")
 
-    def learn(self) -> Lexicon:
-        """Vocabularies and classes from the training data; the data is checked on the way."""
+    def learn(self, known: Mapping[str, Tokenizer] | None = None) -> Lexicon:
+        """Vocabularies (unless they are known) and classes from the training data, which is checked on the way."""
         source = self.data.split("train")
         if self.data.holds_out:
             self.notes.append("data.valid is not given: one twentieth of the training data is held out for it")
         labels = self._labels(source)
+        if known is not None:
+            return Lexicon(known, labels)
         texts = {name: lambda name=name: self._texts(source, name) for name in self.config.texts}
         return Lexicon(train_tokenizers(texts, self.tokenizer), labels)
 

@@ -1,12 +1,13 @@
 """Translation, and every other task from text to text: read the source, write the target."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.batches import Batch
 from regard.data.examples import Example, Pair
@@ -15,8 +16,13 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
+from regard.decode import Ensemble
+from regard.errors import ConfigError
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, total_tokens
+from regard.tasks.reward import RewardConfig, expected_reward_loss
 from regard.tasks.tensors import shift, to_sequences
+from regard.tasks.unknown import UnknownWords, read_dictionary
+from regard.tasks.writing import Writer
 
 
 class TranslationConfig(TaskBase):
@@ -24,27 +30,64 @@ class TranslationConfig(TaskBase):
 
     kind: Literal["translation"] = "translation"
     smoothing: float = Field(0.1, ge=0, lt=1)
-    """Label smoothing: the share of each target's probability that is spread over all tokens."""
+    """Label smoothing: the share of each token's probability that is spread over all tokens."""
+
+    unknown: Literal["keep", "replace"] = "keep"
+    """What becomes of unknown words in translations of a word vocabulary: they stay `<unk>`, or the source word behind
+    each, found through attention, is translated by the dictionary or else copied (PosUnk)."""
+    dictionary: str | None = None
+    """Words and their translations for `unknown`, a tab-separated pair a line."""
+    reward: RewardConfig | None = None
+    """Fine-tune on the score of what the model writes (GNMT's reinforcement learning); needs a trained start."""
 
     content: ClassVar[Content] = "pairs"
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
 
     def task(self, lexicon: Lexicon) -> "Translation":
         """The task, once vocabularies are known."""
-        return Translation(lexicon, self.smoothing, self.consistency)
+        return Translation(lexicon, self)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
         super().check(model, data)
         need_shape(model, ["encoder-decoder"], "translation")
+        if self.dictionary and self.unknown == "keep":
+            raise ConfigError("task.dictionary", "it is used for unknown words only: set task.unknown=replace as well")
+        if self.reward and self.consistency:
+            raise ConfigError("task.consistency", "two readings of a batch and a reward do not go together; set one")
+        if self.reward and data.batching is not None and data.batching.kind == "packed":
+            raise ConfigError("data.batching", "a reward needs 'bucketed' batches, got 'packed'")
 
 
 class Translation(WritingTask):
     """−Σ log P(y_i | y_<i, x): each target token from those before it and the whole source."""
 
-    def __init__(self, lexicon: Lexicon, smoothing: float = 0.0, consistency: float = 0.0) -> None:
-        super().__init__(lexicon, smoothing, consistency)
+    def __init__(self, lexicon: Lexicon, config: TranslationConfig) -> None:
+        super().__init__(lexicon, config)
+        self.reward = config.reward
         self.source, self.target = lexicon.tokenizers["source"], lexicon.tokenizers["target"]
+
+    @property
+    def passes(self) -> float:
+        """How often a training step reads its batch, forth and back."""
+        return self.reward.passes if self.reward else super().passes
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Cross-entropy of all targets; with a reward, what the model's own translations earn, and a little of that."""
+        if self.reward is None:
+            return super().loss(model, inputs)
+        loss = expected_reward_loss(model, inputs.arguments[0], inputs.targets, self.reward)
+        return loss + self.reward.likelihood * super().loss(model, inputs) if self.reward.likelihood else loss
+
+    def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
+        """What translates with a model, or with an ensemble of them."""
+        assert isinstance(self.config, TranslationConfig)
+        unknown = None
+        if self.config.unknown == "replace":
+            file = self.config.dictionary
+            models: list[Any] = list(stepper.members) if isinstance(stepper, Ensemble) else [stepper]
+            unknown = UnknownWords(models, read_dictionary(base / file) if file else {})
+        return Writer(stepper, self.source, self.target, device, longest, unknown)
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """Sources end with the end token; targets begin and end with theirs."""

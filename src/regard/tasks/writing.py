@@ -13,6 +13,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decode import BeamConfig, GreedyConfig, Hypothesis, SampleConfig, in_batches, score, search, stream
 from regard.errors import RegardError
 from regard.nn.layout import Sequences
+from regard.tasks.unknown import UnknownWords
 
 AnySearch = GreedyConfig | BeamConfig | SampleConfig
 TOKENS_AT_ONCE = 4096
@@ -42,50 +43,61 @@ class Writer:
     device: torch.device
     longest: int | None = None
     """Most source tokens the model was made for."""
+    unknown: UnknownWords | None = None
+    """What replaces the unknown words of a translation; when left out, they stay."""
 
     def translate(
         self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
     ) -> list[list[Output]]:
         """The translations of each text, best first; a blank text stays blank, a long one is split at sentences."""
         assert self.source is not None
-        pieces = [self._pieces(text, place) for place, text in enumerate(texts, 1)]
-        starts = [self.target.encode(prefix) for prefix in prefixes or []]
-        jobs = [(place, piece) for place, own in enumerate(pieces) for piece in own]
-        forced = [starts[place] if starts else [] for place, _ in jobs]
-        found = iter(self._translate([piece for _, piece in jobs], forced, config))
+        starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
+        pieces = [
+            self._jobs(text, start, place) for place, (text, start) in enumerate(zip(texts, starts, strict=True), 1)
+        ]
+        jobs = [job for own in pieces for job in own]
+        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), tokens_per_batch=TOKENS_AT_ONCE))
         return [_joined([next(found) for _ in own]) for own in pieces]
 
-    def _translate(self, sources: list[list[int]], prefixes: list[list[int]], config: AnySearch) -> list[list[Output]]:
-        def work(batch: list["_Job"]) -> list[list[Output]]:
-            grid = Sequences.padded([job.source for job in batch], device=self.device)
-            prompts = [job.prefix for job in batch]
-            rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
-            return [
-                [self._output(hypothesis, job.prefix) for hypothesis in row]
-                for job, row in zip(batch, rows, strict=True)
-            ]
+    def _translate(self, batch: list["_Job"], config: AnySearch) -> list[list[Output]]:
+        grid = Sequences.padded([job.source for job in batch], device=self.device)
+        prompts = [job.prefix for job in batch]
+        rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
+        written = [(job, hypothesis) for job, row in zip(batch, rows, strict=True) for hypothesis in row]
+        words = iter(self._known_words(written))
+        return [
+            [self._output(hypothesis, job.prefix, next(words)) for hypothesis in row]
+            for job, row in zip(batch, rows, strict=True)
+        ]
 
-        jobs = [_Job(source, prefix) for source, prefix in zip(sources, prefixes, strict=True)]
-        return in_batches(jobs, work, tokens_per_batch=TOKENS_AT_ONCE)
+    def _known_words(self, written: list[tuple["_Job", Hypothesis]]) -> list[dict[int, str]]:
+        """What to write in place of unknown words, where that is wanted."""
+        if self.unknown is None:
+            return [{}] * len(written)
+        ids = [[*job.prefix, *hypothesis.tokens] for job, hypothesis in written]
+        sources, words = [job.source for job, _ in written], [self._source_words(job.text) for job, _ in written]
+        return self.unknown.replaced(sources, words, ids)
 
-    def _pieces(self, text: str, place: int) -> list[list[int]]:
+    def _source_words(self, text: str) -> list[str]:
+        assert self.source is not None
+        return [text[piece.start : piece.end] for piece in self.source.pieces(text)]
+
+    def _jobs(self, text: str, prefix: list[int], place: int) -> list["_Job"]:
         """A text as token rows that fit: whole, or sentence by sentence; none where it is blank."""
         assert self.source is not None
         if not text.strip():
             return []
-        row = [*self.source.encode(text), EOS]
-        if self.longest is None or len(row) <= self.longest:
-            return [row]
-        rows: list[list[int]] = []
-        for sentence in SENTENCE_END.split(text):
-            ids = self.source.encode(sentence)
-            if len(ids) + 1 > self.longest:
+        whole = _Job([*self.source.encode(text), EOS], prefix, text)
+        if self.longest is None or len(whole) <= self.longest:
+            return [whole]
+        jobs = [_Job([*self.source.encode(part), EOS], prefix, part) for part in SENTENCE_END.split(text)]
+        for job in jobs:
+            if len(job) > self.longest:
                 raise RegardError(
-                    f"input {place}: a sentence of {len(ids) + 1} tokens, the model takes at most {self.longest}; "
+                    f"input {place}: a sentence of {len(job)} tokens, the model takes at most {self.longest}; "
                     "shorten it, or train with a larger data.max_length"
                 )
-            rows.append([*ids, EOS])
-        return rows
+        return jobs
 
     def generate(self, prompts: Sequence[str], config: AnySearch, documents: bool) -> list[list[Output]]:
         """What the model writes after each prompt; `documents`: it knows where texts begin and end."""
@@ -130,12 +142,13 @@ class Writer:
             return [BOS, *ids]
         return ids or self.target.encode("\n") or [UNK]
 
-    def _output(self, hypothesis: Hypothesis, prefix: list[int]) -> Output:
+    def _output(self, hypothesis: Hypothesis, prefix: list[int], words: dict[int, str] | None = None) -> Output:
         ids = [*prefix, *hypothesis.tokens]
+        tokens = [(words or {}).get(place, token) for place, token in enumerate(self.target.tokens(ids))]
         return Output(
-            self.target.decode(ids),
+            self.target.join(tokens) if words else self.target.decode(ids),
             hypothesis.score,
-            self.target.tokens(ids),
+            tokens,
             hypothesis.token_logprobs,
             hypothesis.finished,
         )
@@ -145,6 +158,7 @@ class Writer:
 class _Job:
     source: list[int]
     prefix: list[int]
+    text: str = ""
 
     def __len__(self) -> int:
         return len(self.source)

@@ -24,7 +24,7 @@ from regard.train.average import MovingAverageConfig, average
 from regard.train.budget import BudgetConfig, Spent
 from regard.train.distributed import Team
 from regard.train.links import BEST, checkpoints, point
-from regard.train.optimiser import AdamWConfig, OptimiserConfig
+from regard.train.optimiser import AdamWConfig, OptimiserConfig, same_rate
 from regard.train.precision import Precision, PrecisionSetting, clip_gradients, not_finite
 from regard.train.schedule import NoamConfig, ScheduleConfig
 from regard.train.trackers import TrackerName
@@ -137,12 +137,13 @@ class Trainer:
         watcher: Watcher,
         log: Log,
         stop: Callable[[], str | None] = lambda: None,
+        rates: Callable[[str], float] = same_rate,
     ) -> None:
         self.config, self.task, self.model, self.batches, self.judge = config, task, model, batches, judge
         self.folder, self.seed, self.team, self.precision = folder, seed, team, precision
         self.watcher, self.log, self.stop = watcher, log, stop
         self.schedule = config.schedule.build(model.config.width)  # type: ignore[union-attr]
-        self.optimiser = config.optimiser.build(model, 0.0)
+        self.optimiser = config.optimiser.build(model, 0.0, rates)
         self.moving = config.moving_average.build(model) if config.moving_average else None
         if self._compiles():
             compile_blocks(model)
