@@ -4,12 +4,12 @@ TORCH ?= torch>=2.11,<2.14
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-gpu check format lock clean help
+.PHONY: demo test test-slow test-gpu check format lock page clean help
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-demo: $(READY)   ## the main job: builds each preset and prints its parts, parameters and FLOPs
+demo: $(READY)   ## the main job: trains on the embedded corpus in minutes, tests and translates
 	@$(BIN)/regard demo
 
 test: $(READY) check  ## all checks and the tests, in minutes
@@ -38,6 +38,9 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
+
+page:            ## build the page anew, after a change of page/ (needs Node)
+	cd page && npm ci && npm run build
 
 lock: $(READY)   ## choose versions anew and write requirements.lock
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -24,6 +24,14 @@ FOLDERS = {"shakespeare-char": "tinyshakespeare", "shakespeare-char-cpu": "tinys
 FOLDERS |= {"multi30k-en-de": "multi30k"}
 
 
+def data_folder(recipe: str) -> str:
+    """The folder of a recipe's data set: `rivals/sst2-window` has that of sst2, other rivals that of Multi30k."""
+    if recipe.startswith("rivals/"):
+        name = recipe.removeprefix("rivals/").partition("-")[0]
+        recipe = name if name in ("sst2", "wikitext2") else "multi30k-en-de"
+    return FOLDERS.get(recipe, recipe)
+
+
 def main() -> None:
     arguments = parse()
     jobs = [job for text in arguments.jobs for job in parse_job(text)]
@@ -53,13 +61,14 @@ def parse_job(text: str) -> list[tuple[str, int, list[str], str]]:
     head, *settings = text.split("+")
     name, _, seeds = head.partition(":")
     recipe = name.partition("@")[0]
-    return [(recipe, int(seed), settings, f"{name}-seed{seed}") for seed in (seeds or "1").split(",")]
+    flat = name.replace("/", "-")
+    return [(recipe, int(seed), settings, f"{flat}-seed{seed}") for seed in (seeds or "1").split(",")]
 
 
 def run(job: tuple[str, int, list[str], str], arguments: argparse.Namespace) -> dict[str, object]:
     recipe, seed, settings, name = job
     folder = arguments.runs / name
-    data = [] if recipe == "demo" else [f"data.folder={arguments.data / FOLDERS.get(recipe, recipe)}"]
+    data = [] if recipe == "demo" else [f"data.folder={arguments.data / data_folder(recipe)}"]
     train = ["train", f"recipes/{recipe}.toml", f"seed={seed}", *data, *settings, "--out", str(folder)]
     began = time.time()
     result: dict[str, object] = {"name": name, "command": readable(train), "error": None, "scores": {}}

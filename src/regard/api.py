@@ -7,13 +7,18 @@ regard.api.evaluate(run).metrics["bleu"]
 """
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
+from regard import look as looking
 from regard.data.sources import SourceConfig
 from regard.run import Recipe, Run, read_recipe, train_run
 from regard.run.scoring import Report, score_run
 from regard.tasks.prepare import Preparation
 from regard.tasks.writing import AnySearch
+from regard.train.links import checkpoints
+from regard.train.log import read_metrics
 from regard.train.loop import Watcher
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
@@ -43,13 +48,16 @@ def evaluate(
     run: Run | str | Path,
     data: SourceConfig | str = "test",
     search: AnySearch | None = None,
+    others: Sequence[Run] = (),
 ) -> Report:
-    """The scores of a run on a split of its recipe, or on other data."""
+    """The scores of a run on a split of its recipe, or on other data; of several runs that translate together."""
     run = run if isinstance(run, Run) else load(run)
     recipe = run.recipe
     source = recipe.data.split(data) if isinstance(data, str) else data
     preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache")
-    return score_run(recipe, run.task, run.model, source, preparation, run.device, search, run.longest)
+    run.refuse_strangers(others)
+    models = [other.model for other in others]
+    return score_run(recipe, run.task, run.model, source, preparation, run.device, search, run.longest, models)
 
 
 def translate(run: Run | str | Path, texts: Sequence[str], search: AnySearch | None = None) -> list[str]:
@@ -68,6 +76,67 @@ def classify(run: Run | str | Path, texts: Sequence[str]) -> list[str | None]:
     """The likeliest label of each text; None for a blank one."""
     run = run if isinstance(run, Run) else load(run)
     return [max(row, key=row.__getitem__) if row else None for row in run.classify(texts)]
+
+
+def attention(
+    run: Run | str | Path,
+    text: str,
+    target: str | None = None,
+    *,
+    snapshots: bool = False,
+    **options: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """Everything the page shows of one text, as a tree for JSON; `snapshots` adds the run's other checkpoints.
+
+    `target` forces what is written. Further options are those of `regard.look.TraceConfig`.
+    """
+    run = run if isinstance(run, Run) else load(run)
+    earlier = _snapshots(run) if snapshots else []
+    tree = looking.trace(
+        run.model,
+        run.task,
+        text,
+        target,
+        name=run.name,
+        step=run.step,
+        documents=run.documents,
+        snapshots=earlier,
+        **options,
+    )
+    metrics = run.folder / "metrics.jsonl"
+    lines = read_metrics(metrics) if metrics.exists() else []
+    return {**tree, "training": [{name: _finite(value) for name, value in line.items()} for line in lines]}
+
+
+def look(
+    run: Run | str | Path,
+    text: str,
+    target: str | None = None,
+    *,
+    against: Run | str | Path | None = None,
+    out: str | Path | None = None,
+    **options: Any,  # noqa: ANN401
+) -> str:
+    """One offline page about one text, beside another run's if asked; written to `out` if that is given."""
+    tree = attention(run, text, target, snapshots=True, **options)
+    if against is not None:
+        tree["against"] = attention(against, text, target, **options)
+    page = looking.render(tree)
+    if out is not None:
+        Path(out).write_text(page, encoding="utf-8")
+    return page
+
+
+def _finite(value: object) -> object:
+    """A value that JSON has a word for: a loss that is no number is none at all."""
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _snapshots(run: Run) -> list[looking.Snapshot]:
+    """The run's whole checkpoints, the earliest first."""
+    steps = sorted({step for step, _ in checkpoints(run.folder / "checkpoints")})
+    opened = (load(run.folder, str(run.device), f"step-{step}") for step in steps)
+    return [looking.Snapshot(one.step, one.model) for one in opened]
 
 
 def _peak(recipe: Recipe, device: str) -> float | None:

@@ -11,7 +11,16 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
-from regard.nn.experts import Experts, ExpertsConfig, balance_loss, grouped_product, unevenness
+from regard.nn.experts import (
+    Experts,
+    ExpertsConfig,
+    balance_loss,
+    expected_load,
+    gate_sums,
+    grouped_product,
+    squared_variation,
+    unevenness,
+)
 
 SIZES = st.sampled_from([(4, 8), (8, 4), (3, 5), (1, 1), (4, 6)])  # some that the grouped kernel takes, some not
 
@@ -211,6 +220,93 @@ def test_noise_acts_while_training_only():
     assert_close(part(x), by_loop(part, x), 1e-5)
 
 
+@given(st.integers(2, 5), st.integers(1, 4), st.integers(1, 6), st.integers(0, 99))
+def test_importance_and_load_by_hand(experts: int, chosen: int, tokens: int, seed: int):
+    """Shazeer 2017, equations 6 to 11, one token and one expert at a time."""
+    chosen = min(chosen, experts)
+    torch.manual_seed(seed)
+    clean, deviation = torch.randn(tokens, experts), torch.rand(tokens, experts) + 0.1
+    noisy = clean + torch.randn(tokens, experts) * deviation
+    real = torch.rand(tokens) < 0.8
+    importance, load = [0.0] * experts, [0.0] * experts
+    best = noisy.topk(chosen)
+    for token in [place for place in range(tokens) if real[place]]:
+        for gate, expert in zip(best.values[token].softmax(0).tolist(), best.indices[token].tolist(), strict=True):
+            importance[expert] += gate
+        for expert in range(experts):
+            others = sorted((noisy[token, e].item() for e in range(experts) if e != expert), reverse=True)
+            if chosen == experts:
+                load[expert] += 1
+                continue
+            z = (clean[token, expert].item() - others[chosen - 1]) / deviation[token, expert].item()
+            load[expert] += 0.5 * (1 + math.erf(z / math.sqrt(2)))
+    gates = best.values.softmax(-1)
+    assert_close(gate_sums(gates, best.indices, experts, real), torch.tensor(importance), 1e-4)
+    assert_close(expected_load(clean, noisy, deviation, chosen, real), torch.tensor(load), 1e-4)
+
+
+def test_expected_load_is_what_noise_does_on_average():
+    """Drawn again and again, an expert's noise chooses it about as often as expected."""
+    torch.manual_seed(0)
+    clean, deviation = torch.randn(1, 4), torch.rand(1, 4) + 0.5
+    noisy = clean + torch.randn(1, 4) * deviation
+    real = torch.ones(1, dtype=torch.bool)
+    expected = expected_load(clean, noisy, deviation, 2, real)
+    for expert in range(4):
+        again = noisy.repeat(20_000, 1)
+        again[:, expert] = clean[0, expert] + torch.randn(20_000) * deviation[0, expert]
+        often = (again.topk(2).indices == expert).any(-1).float().mean()
+        assert often.item() == pytest.approx(expected[expert].item(), abs=0.02)
+
+
+@given(st.lists(st.floats(0.1, 9.0), min_size=1, max_size=6), st.floats(0.1, 9.0))
+def test_variation_is_zero_when_even_and_knows_no_scale(loads: list[float], factor: float):
+    x = torch.tensor(loads)
+    mean = sum(loads) / len(loads)
+    expected = sum((load - mean) ** 2 for load in loads) / len(loads) / mean**2
+    assert squared_variation(x).item() == pytest.approx(expected, abs=1e-5)
+    assert squared_variation(x * factor).item() == pytest.approx(expected, abs=1e-5)
+    assert squared_variation(torch.full((4,), factor)).item() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_noisy_gating_comes_into_balance():
+    """Training on the two losses alone, from a start at which every token likes the first experts."""
+    torch.manual_seed(0)
+    part = Experts(4, 8, 6, 2, balance=0.0, noise=True, importance=0.1, load=0.1)
+    with torch.no_grad():
+        part.router.weight[:2, 0] = 3.0
+    x = torch.randn(4, 20, 4)
+    x[..., 0] = 1.0
+
+    def shares() -> Tensor:
+        expert = part.route(x.flatten(0, 1), torch.ones(80, dtype=torch.bool))[1]
+        return torch.bincount(expert.flatten(), minlength=6) / 160
+
+    optimiser, losses = torch.optim.Adam([part.router.weight, part.noise.weight], lr=0.05), []
+    assert shares()[:2].sum() > 0.8
+    for _ in range(80):
+        part(x)
+        optimiser.zero_grad()
+        part.balance_loss.backward()
+        optimiser.step()
+        losses.append(part.balance_loss.item())
+    assert sum(losses[-5:]) < 0.2 * sum(losses[:5])
+    assert shares().max() < 0.3
+
+
+def test_padding_counts_for_nothing_in_importance_and_load():
+    part = make(3, 5, 4, 2, 1, balance=0.0, noise=True, importance=0.1, load=0.1)
+    valid = torch.tensor([[True] * 5, [True, False, False, False, False]])
+    x, losses = torch.randn(2, 5, 3), []
+    for place in (0, 1):  # what changes is first a token, then padding
+        for value in (0.0, 9.0):
+            torch.manual_seed(0)
+            part(x.index_put((torch.tensor(1), torch.tensor(place)), torch.tensor(value)), valid)
+            losses.append(part.balance_loss.item())
+    assert losses[0] != losses[1]
+    assert losses[2] == losses[3]
+
+
 def grouped_flops(rows, matrices, *_, **__) -> int:
     """What torch's counter does not know yet."""
     return 2 * rows[0] * rows[1] * matrices[-1]
@@ -232,6 +328,11 @@ def test_config_counts_what_the_built_part_has_and_costs(config: ExpertsConfig):
         (lambda: ExpertsConfig(chosen=0), "chosen: expected greater than 0, got 0"),
         (lambda: ExpertsConfig(capacity=0), "capacity: expected greater than 0, got 0"),
         (lambda: Experts(4, 8, 2, 3), "model.feedforward.chosen: expected at most experts = 2, got 3"),
+        (
+            lambda: ExpertsConfig(load=0.1),
+            "load: what an expert is expected to get is known only under noise; set noise",
+        ),
+        (lambda: Experts(4, 8, 2, 1, load=0.1), "model.feedforward.load: what an expert is expected to get"),
     ],
 )
 def test_what_cannot_be_is_refused(ask, sentence: str):

@@ -8,6 +8,8 @@ from regard.cli.config import config
 from regard.cli.data import data
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
+from regard.cli.look import look
+from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.write import classify, generate, translate
 from regard.errors import RegardError
@@ -20,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (train, evaluate, translate, generate, classify, config, demo):
+for verb in (train, evaluate, translate, generate, classify, look, serve, config, demo):
     app.command()(verb)
 app.add_typer(data, name="data")
 

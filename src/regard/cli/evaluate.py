@@ -11,17 +11,23 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     data: Annotated[str, typer.Option(help="test, valid, train, or where other data lies, as a recipe says it.")] = "",
     search: Annotated[str, typer.Option(help="How to write, such as greedy, or {kind='beam',size=10}.")] = "",
+    ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs whose models decide together.")] = None,
+    unknown: Annotated[str, typer.Option(help="Unknown words of a word vocabulary: keep, or replace.")] = "",
+    dictionary: Annotated[
+        Path | None, typer.Option(help="Translations of single words, for --unknown replace.")
+    ] = None,
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with all that was written.")] = False,
 ) -> None:
     """Test a run: BLEU, perplexity or accuracy, each with how it was computed."""
     from regard import api
-    from regard.cli.parse import parse_data, parse_search
+    from regard.cli.parse import parse_data, parse_search, with_unknown
 
-    opened = api.load(run, device, which)
+    opened = with_unknown(api.load(run, device, which), unknown, dictionary)
+    others = [api.load(other, device) for other in ensemble or []]
     split = data or ("test" if opened.recipe.data.test is not None else "valid")
-    report = api.evaluate(opened, parse_data(split), parse_search(search))
+    report = api.evaluate(opened, parse_data(split), parse_search(search), others)
     if as_json:
         tree = {"run": str(run), "checkpoint": opened.step, "data": split, **report.tree()}
         print(json.dumps(tree, ensure_ascii=False, indent=2))

@@ -1,10 +1,13 @@
 """Settings that stand on the command line as one word or one TOML table."""
 
+from pathlib import Path
 from typing import Any
 
 from regard.config import Config, parse_override
 from regard.data.sources import SourceConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
+from regard.errors import ConfigError
+from regard.run import Run
 
 
 class _Search(Config):
@@ -37,3 +40,12 @@ def _kind_for(settings: dict[str, Any]) -> str:
     if "size" in settings or "n_best" in settings:
         return "beam"
     return "sample" if settings.keys() & {"temperature", "top_k", "top_p", "min_p", "seed"} else "greedy"
+
+
+def with_unknown(run: Run, unknown: str, dictionary: Path | None) -> Run:
+    """A run that does with unknown words what is asked for, or what its recipe says."""
+    if not unknown and dictionary is None:
+        return run
+    if run.recipe.task.kind != "translation":
+        raise ConfigError("--unknown", f"only translations have unknown words, got a run of {run.recipe.task.kind}")
+    return run.but(unknown=unknown or "replace", dictionary=str(dictionary.resolve()) if dictionary else None)

@@ -23,14 +23,18 @@ def translate(
     beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy.")] = None,
     nbest: Annotated[int | None, typer.Option(help="Translations for each line, best first, tab-separated.")] = None,
     ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs whose models decide together.")] = None,
+    unknown: Annotated[str, typer.Option(help="Unknown words of a word vocabulary: keep, or replace.")] = "",
+    dictionary: Annotated[
+        Path | None, typer.Option(help="Translations of single words, for --unknown replace.")
+    ] = None,
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
     """Translate line for line; a blank line stays blank."""
     from regard import api
-    from regard.cli.parse import parse_search
+    from regard.cli.parse import parse_search, with_unknown
 
-    opened = api.load(run, device)
+    opened = with_unknown(api.load(run, device), unknown, dictionary)
     others = [api.load(other, device) for other in ensemble or []]
     asked = None
     if beam is not None or nbest is not None:

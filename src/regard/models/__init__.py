@@ -1,12 +1,21 @@
-"""Parts assembled into models: encoder, decoder, encoder-decoder, vision; each a kind that a recipe can name."""
+"""Parts assembled into models, Transformers and their rivals; each a kind that a recipe can name."""
 
 from typing import Annotated, get_args
 
 from regard.config import BARE_KIND, BY_KIND
+from regard.models.convolutional import ByteNetConfig as ByteNetConfig
+from regard.models.convolutional import ConvS2SConfig as ConvS2SConfig
+from regard.models.convolutional import WindowDecoderConfig as WindowDecoderConfig
+from regard.models.convolutional import WindowEncoderConfig as WindowEncoderConfig
 from regard.models.encoder_decoder import EncoderDecoder as EncoderDecoder
 from regard.models.encoder_decoder import EncoderDecoderConfig as EncoderDecoderConfig
 from regard.models.presets import PRESETS as PRESETS
 from regard.models.presets import preset as preset
+from regard.models.recurrent import DeepAttConfig as DeepAttConfig
+from regard.models.recurrent import GnmtConfig as GnmtConfig
+from regard.models.recurrent import RecurrentDecoderConfig as RecurrentDecoderConfig
+from regard.models.recurrent import RecurrentEncoderConfig as RecurrentEncoderConfig
+from regard.models.recurrent import Seq2SeqConfig as Seq2SeqConfig
 from regard.models.stepper import Stepper as Stepper
 from regard.models.transformer import Decoder as Decoder
 from regard.models.transformer import DecoderConfig as DecoderConfig
@@ -15,7 +24,21 @@ from regard.models.transformer import EncoderConfig as EncoderConfig
 from regard.models.vision import VisionConfig as VisionConfig
 from regard.models.vision import VisionTransformer as VisionTransformer
 
-AnyModelConfig = EncoderDecoderConfig | EncoderConfig | DecoderConfig | VisionConfig
+AnyModelConfig = (
+    EncoderDecoderConfig
+    | EncoderConfig
+    | DecoderConfig
+    | VisionConfig
+    | RecurrentDecoderConfig
+    | RecurrentEncoderConfig
+    | Seq2SeqConfig
+    | GnmtConfig
+    | DeepAttConfig
+    | WindowEncoderConfig
+    | WindowDecoderConfig
+    | ByteNetConfig
+    | ConvS2SConfig
+)
 ModelConfig = Annotated[AnyModelConfig, BY_KIND, BARE_KIND]
 
 

@@ -8,9 +8,11 @@ from jaxtyping import Float, Int
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.errors import ConfigError, ShapeError
+from regard.config import refuse
+from regard.errors import ShapeError
 from regard.models.stack import Stack, TextStackConfig
 from regard.models.transformer import Written, refuse_tree, start_writing
+from regard.nn.attention_kinds import AttentionConfig
 from regard.nn.cache import KeyValues
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
@@ -27,13 +29,26 @@ class EncoderDecoderConfig(TextStackConfig):
     """Blocks of the decoder; as many as the encoder's when left out."""
     decoder_position: PositionConfig | None = None
     """Position kind of the decoder; the encoder's when left out."""
+    decoder_attention: AttentionConfig | None = None
+    """Attention of the decoder; the encoder's when left out."""
     head: VocabularyHeadConfig = VocabularyHeadConfig()
     """Output layer."""
 
     @model_validator(mode="after")
     def _decoder_writes_left_to_right(self) -> "EncoderDecoderConfig":
         refuse_tree(self.target_position, "decoder_position")
+        self._decoder_attention_fits("attention" if self.decoder_attention is None else "decoder_attention")
         return self
+
+    def _decoder_attention_fits(self, setting: str) -> None:
+        attention = self.target_attention
+        attention.refuse_causal(setting)
+        attention.refuse_position(self.target_position.kind)
+        if attention.kv_heads and self.heads % attention.kv_heads:
+            raise refuse(f"{setting}.kv_heads", f"expected a divisor of heads = {self.heads}, got {attention.kv_heads}")
+        head_width = attention.width_of_head(self.width, self.heads)
+        if head_width != self.head_width:
+            raise refuse(f"{setting}.head_width", f"expected the encoder's {self.head_width}, got {head_width}")
 
     @property
     def target_depth(self) -> int:
@@ -45,37 +60,33 @@ class EncoderDecoderConfig(TextStackConfig):
         """Position kind of the decoder."""
         return self.decoder_position or self.position
 
+    @property
+    def target_attention(self) -> AttentionConfig:
+        """Attention of the decoder."""
+        return self.decoder_attention or self.attention
+
     def build(self, source_vocab: int, target_vocab: int | None = None) -> "EncoderDecoder":
         """The model; one vocabulary serves both sides when no second is given."""
-        return EncoderDecoder(self, source_vocab, self._checked(source_vocab, target_vocab))
+        return EncoderDecoder(self, source_vocab, self.embedding.target_vocab(source_vocab, target_vocab))
 
     def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
         """Learned numbers of the whole model."""
-        target_vocab, embedding = self._checked(source_vocab, target_vocab), self.embedding
+        target_vocab, embedding = self.embedding.target_vocab(source_vocab, target_vocab), self.embedding
         total = embedding.num_params(target_vocab, self.width)
         total += 0 if embedding.shares_inputs else embedding.num_params(source_vocab, self.width)
         total += self.stack_params(self.depth, self.position, input_norm=embedding.norm)
-        total += self.stack_params(self.target_depth, self.target_position, cross=True, input_norm=embedding.norm)
+        total += self.stack_params(
+            self.target_depth, self.target_position, True, embedding.norm, attention=self.target_attention
+        )
         return total + self.head.num_params(self.width, target_vocab, shared=embedding.shares_output)
 
     def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
         """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
         factor = self.embedding.factor if self.embedding.shares_output else None
         total = self.stack_flops(self.depth, self.position, batch, source)
-        total += self.stack_flops(self.target_depth, self.target_position, batch, target, source)
+        total += self.stack_flops(self.target_depth, self.target_position, batch, target, source, self.target_attention)
         total += self.embedding.flops(self.width, batch * (source + target))
         return total + self.head.flops(self.width, vocab, batch * target, factor)
-
-    def _checked(self, source_vocab: int, target_vocab: int | None) -> int:
-        target_vocab = source_vocab if target_vocab is None else target_vocab
-        share = self.embedding.share
-        if self.embedding.shares_inputs and source_vocab != target_vocab:
-            raise ConfigError(
-                "model.embedding.share",
-                f"'{share}' needs one vocabulary for both sides, got {source_vocab} and {target_vocab} tokens; "
-                "set tokenizer.joint=true, or share 'output' or 'none'",
-            )
-        return target_vocab
 
 
 class EncoderDecoder(nn.Module):
@@ -90,7 +101,13 @@ class EncoderDecoder(nn.Module):
         self.source_embedding = own or self.target_embedding
         self.encoder = Stack(config, config.depth, config.position, input_norm=norm)
         self.decoder = Stack(
-            config, config.target_depth, config.target_position, causal=True, cross=True, input_norm=norm
+            config,
+            config.target_depth,
+            config.target_position,
+            causal=True,
+            cross=True,
+            input_norm=norm,
+            attention=config.target_attention,
         )
         shared = self.target_embedding if embedding.shares_output else None
         self.head = config.head.build(config.width, target_vocab, shared)

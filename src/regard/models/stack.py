@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
 from regard.nn.layout import Layout
 from regard.nn.norm import LayerNormConfig, NormConfig
-from regard.nn.pattern import Causal, Pattern, Placed
+from regard.nn.pattern import Causal, Padding, Pattern, Placed
 from regard.nn.position import PositionConfig, RotaryConfig, SinusoidalConfig
 from regard.nn.residual import NormPlace, Residual
 from regard.nn.sight import Sight
@@ -66,6 +67,7 @@ class StackConfig(Config):
             )
         if isinstance(self.position, RotaryConfig) and int(head_width * self.position.share) % 2:
             raise refuse("position", f"rotary turns pairs of numbers: expected an even head width, got {head_width}")
+        self.attention.refuse_position(self.position.kind)
         return self
 
     @property
@@ -74,30 +76,53 @@ class StackConfig(Config):
         return self.attention.width_of_head(self.width, self.heads)
 
     @property
+    def longest(self) -> int | None:
+        """Most tokens of a sequence, where the positions have an end."""
+        return self.position.longest
+
+    @property
     def has_final_norm(self) -> bool:
         """Whether the last block is followed by one more norm."""
         return self.norm_place == "before" if self.final_norm is None else self.final_norm
 
-    def stack_params(self, depth: int, position: PositionConfig, cross: bool = False, input_norm: bool = False) -> int:
-        """Learned numbers of one stack."""
-        norm, attention = self.norm.num_params(self.width), self.attention.num_params(self.width, self.heads)
-        feedforward = self.feedforward.num_params(self.width)
+    def stack_params(
+        self,
+        depth: int,
+        position: PositionConfig,
+        cross: bool = False,
+        input_norm: bool = False,
+        attention: AttentionConfig | None = None,
+    ) -> int:
+        """Learned numbers of one stack; with an attention of its own, if given."""
+        attention = attention or self.attention
+        norm, of_attention = self.norm.num_params(self.width), attention.num_params(self.width, self.heads)
+        if cross:
+            of_attention += attention.num_params(self.width, self.heads, cross=True)
         sublayers = 1 + cross + (self.feedforward.kind != "none")
-        block = attention * (1 + cross) + feedforward + norm * sublayers
+        block = of_attention + self.feedforward.num_params(self.width) + norm * sublayers
         positions = position.num_params(width=self.width, heads=self.heads, head_width=self.head_width)
         positions *= depth if position.per_layer else 1
-        return depth * block + positions + norm * (self.has_final_norm + input_norm)
+        once = attention.shared_params(self.heads) + attention.added_tokens * self.width
+        return depth * block + positions + norm * (self.has_final_norm + input_norm) + once
 
     def stack_flops(
-        self, depth: int, position: PositionConfig, batch: int, time: int, source: int | None = None
+        self,
+        depth: int,
+        position: PositionConfig,
+        batch: int,
+        time: int,
+        source: int | None = None,
+        attention: AttentionConfig | None = None,
     ) -> int:
         """Matrix-product FLOPs of one forward pass through a stack, listening to `source` tokens if given."""
-        block = self.attention.flops(self.width, self.heads, batch, time, time)
+        attention = attention or self.attention
+        time += attention.added_tokens
+        block = attention.flops(self.width, self.heads, batch, time, time)
         block += position.flops(
             width=self.width, heads=self.heads, head_width=self.head_width, batch=batch, queries=time, keys=time
         )
         if source is not None:
-            block += self.attention.flops(self.width, self.heads, batch, time, source)
+            block += attention.flops(self.width, self.heads, batch, time, source, cross=True)
         block += self.feedforward.flops(self.width, batch * time)
         inputs = position.input_flops(width=self.width, batch=batch, time=time) * (depth if position.every_layer else 1)
         return depth * block + inputs
@@ -121,14 +146,19 @@ class Stack(nn.Module):
         causal: bool = False,
         cross: bool = False,
         input_norm: bool = False,
+        attention: AttentionConfig | None = None,
     ) -> None:
         super().__init__()
         self.config, self.causal, self.position_config = config, causal, position
+        self.attention = attention or config.attention
         shape: dict[str, Any] = {"width": config.width, "heads": config.heads, "head_width": config.head_width}
         count = depth if position.per_layer else 1
         self.positions = nn.ModuleList(position.build(**shape, causal=causal) for _ in range(count))
         self.input_norm = config.norm.build(config.width) if input_norm else nn.Identity()
         self.dropout = nn.Sequential(DropWords(config.dropout.word), nn.Dropout(config.dropout.embedding))
+        self.shared = self.attention.build_shared(config.heads)
+        added = self.attention.added_tokens
+        self.added = nn.Parameter(torch.randn(added, config.width) * config.width**-0.5) if added else None
         self.blocks = nn.ModuleList(self._block(self.positions[layer % count], cross) for layer in range(depth))
         self.final_norm = config.norm.build(config.width) if config.has_final_norm else nn.Identity()
         self._patterns: dict[tuple[int, str], Pattern | None] = {}
@@ -141,12 +171,13 @@ class Stack(nn.Module):
             norm = config.norm.build(config.width)
             return Residual(norm, config.norm_place, config.residual, drop.residual, drop.layer)
 
+        build = self.attention.build
         return Block(
-            config.attention.build(config.width, config.heads, position, drop.attention),  # type: ignore[arg-type]
+            build(config.width, config.heads, position, drop.attention, causal=self.causal, shared=self.shared),  # type: ignore[arg-type]
             around(),
             feedforward,
             around() if feedforward is not None else None,
-            config.attention.build(config.width, config.heads, None, drop.attention) if cross else None,
+            self.attention.build_cross(config.width, config.heads, drop.attention) if cross else None,
             around() if cross else None,
         )
 
@@ -162,6 +193,9 @@ class Stack(nn.Module):
     ) -> Vectors:
         """The vectors of all tokens after the last block."""
         every = self.position_config.every_layer
+        if self.added is not None:
+            x = torch.cat([self.added.to(x.dtype).expand(len(x), -1, -1), x], dim=1)
+            valid = None if valid is None else F.pad(valid, (len(self.added), 0), value=True)
         for layer, block in enumerate(self.blocks):
             if layer == 0 or every:
                 x = self.positions[layer % len(self.positions)].embed(x, sight)  # type: ignore[operator]
@@ -170,10 +204,13 @@ class Stack(nn.Module):
             heard = source[layer] if source is not None else None
             cache = caches[layer] if caches is not None else None
             x = block(x, sight, valid, heard, source_sight, cache, clock)
-        return self.final_norm(x)
+        x = self.final_norm(x)
+        return x if self.added is None else x[:, len(self.added) :]
 
     def sight(self, layout: Layout) -> Sight:
         """What each token of a whole grid may see."""
+        if self.added is not None:
+            return self._sight_with_added(layout, len(self.added))
         inner, own = self.pattern(layout.longest, layout.document.device), layout.pattern()
         if self.causal and not layout.packed:
             own = None  # padding stands on the right: who cannot see the future cannot see it either
@@ -181,6 +218,16 @@ class Stack(nn.Module):
             inner = Placed(inner, layout.index, layout.index)
         pattern = own if inner is None else inner & own
         return Sight(pattern, layout.places, layout.places, layout.tree)
+
+    def _sight_with_added(self, layout: Layout, added: int) -> Sight:
+        """The same with added tokens in front, which stand where the first token stands."""
+        if layout.packed:
+            raise ConfigError("data.batching", "added global tokens need padded batches, got packed ones")
+        inner = self.pattern(layout.longest + added, layout.document.device)
+        lengths = layout.lengths + added
+        own = None if layout.whole else Padding(keys=lengths, queries=lengths)
+        places = F.pad(layout.places, (added, 0))
+        return Sight(own if inner is None else inner & own, places, places)
 
     def next_sight(self, clock: Clock, time: int) -> Sight:
         """What the next `time` tokens of each row may see: themselves and all that is written."""
@@ -197,7 +244,7 @@ class Stack(nn.Module):
         """The pattern of self-attention for sequences up to a length; made once, so that its masks are too."""
         known = (1 << max(length - 1, 1).bit_length(), str(device))
         if known not in self._patterns:
-            self._patterns[known] = self.config.attention.pattern(self.config.heads, known[0], self.causal, device)
+            self._patterns[known] = self.attention.pattern(self.config.heads, known[0], self.causal, device)
         return self._patterns[known]
 
     def remember(self, source: Vectors) -> list[KeyValues]:
@@ -206,6 +253,5 @@ class Stack(nn.Module):
 
     def room(self, rows: int, capacity: int, like: Tensor) -> list[KeyValues]:
         """Empty caches for all blocks."""
-        attention = self.config.attention
-        kv_heads = attention.kv_heads or self.config.heads
+        kv_heads = self.attention.kv_heads or self.config.heads
         return [KeyValues.room(rows, kv_heads, capacity, self.config.head_width, like) for _ in self.blocks]

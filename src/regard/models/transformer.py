@@ -12,7 +12,14 @@ from regard.config import refuse
 from regard.errors import ConfigError
 from regard.models.stack import Stack, TextStackConfig
 from regard.nn.cache import Clock, KeyValues
-from regard.nn.head import HeadConfig, PooledHead, PooledHeadConfig, TokenHeadConfig, VocabularyHeadConfig
+from regard.nn.head import (
+    AnyHeadConfig,
+    HeadConfig,
+    PooledHead,
+    PooledHeadConfig,
+    VocabularyHeadConfig,
+    head_for,
+)
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import PositionConfig
 
@@ -23,13 +30,9 @@ class SingleStackConfig(TextStackConfig):
     head: HeadConfig | None = None
     """Output layer; when left out, the one the task needs: vocabulary, or pooled where there are classes."""
 
-    def head_for(self, classes: int | None) -> VocabularyHeadConfig | PooledHeadConfig | TokenHeadConfig:
+    def head_for(self, classes: int | None) -> AnyHeadConfig:
         """The output layer's config, checked against what is asked of it."""
-        head = self.head or (VocabularyHeadConfig() if classes is None else PooledHeadConfig())
-        if (classes is None) != isinstance(head, VocabularyHeadConfig):
-            wanted = "classes" if classes is not None else "tokens of the vocabulary"
-            raise ConfigError("model.head", f"a {head.kind} head cannot give {wanted}; leave it out or choose another")
-        return head
+        return head_for(self.head, classes)
 
     def num_params(self, vocab: int, classes: int | None = None) -> int:
         """Learned numbers of the whole model."""
@@ -121,6 +124,7 @@ class DecoderConfig(SingleStackConfig):
     @model_validator(mode="after")
     def _writes_left_to_right(self) -> "DecoderConfig":
         refuse_tree(self.position, "position")
+        self.attention.refuse_causal("attention")
         return self
 
     def build(self, vocab: int, classes: int | None = None) -> "Decoder":

@@ -53,9 +53,9 @@ class KeyValues:
 
     @classmethod
     def room(cls, rows: int, kv_heads: int, capacity: int, head_width: int, like: Tensor) -> "KeyValues":
-        """Empty room for `capacity` tokens a row."""
+        """Empty room for `capacity` tokens a row; what lies in it means nothing until it is written."""
         shape = (rows, kv_heads, capacity, head_width)
-        return cls(like.new_zeros(shape), like.new_zeros(shape))
+        return cls(like.new_empty(shape), like.new_empty(shape))
 
     def append(self, keys: Keys, values: Keys, clock: Clock) -> tuple[AllKeys, AllKeys]:
         """Writes new keys and values at each row's end; gives all there are so far."""
@@ -66,6 +66,8 @@ class KeyValues:
             self.keys[:, :, clock.filled : end] = keys
             self.values[:, :, clock.filled : end] = values
         else:
+            for room in (self.keys, self.values):  # a weight of zero times whatever lies there must be zero
+                room[:, :, clock.filled : end] = 0
             at = clock.places(time)[:, None, :, None].expand(-1, keys.shape[1], -1, keys.shape[3])
             self.keys.scatter_(2, at, keys)
             self.values.scatter_(2, at, values)
@@ -79,6 +81,6 @@ class KeyValues:
 
 
 def _copied(room: Keys, rows: Int[Tensor, " rows"], filled: int) -> Tensor:
-    new = room.new_zeros(len(rows), *room.shape[1:])  # a weight of zero times whatever lies there must be zero
+    new = room.new_empty(len(rows), *room.shape[1:])
     new[:, :, :filled] = room[rows, :, :filled]
     return new

@@ -9,6 +9,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from regard.config import Config
+from regard.errors import ConfigError
 
 
 class EmbeddingConfig(Config):
@@ -35,6 +36,17 @@ class EmbeddingConfig(Config):
     def shares_output(self) -> bool:
         """Whether the output layer uses the matrix of the tokens it writes."""
         return self.share in ("all", "output")
+
+    def target_vocab(self, source_vocab: int, target_vocab: int | None) -> int:
+        """The size of the target's vocabulary; refused where it must be the source's and is not."""
+        target_vocab = source_vocab if target_vocab is None else target_vocab
+        if self.shares_inputs and source_vocab != target_vocab:
+            raise ConfigError(
+                "model.embedding.share",
+                f"'{self.share}' needs one vocabulary for both sides, got {source_vocab} and {target_vocab} tokens; "
+                "set tokenizer.joint=true, or share 'output' or 'none'",
+            )
+        return target_vocab
 
     def build(self, vocab: int, width: int) -> "Embedding":
         """The module for a vocabulary of this size."""

@@ -29,11 +29,17 @@ class ExpertsConfig(Config):
     """Weight of the loss that keeps experts evenly used."""
     noise: bool = False
     """Learned noise on the router's scores while training, as in Shazeer 2017."""
+    importance: NonNegativeFloat = 0.0
+    """Weight of the loss that keeps the sums of the experts' gates even (Shazeer 2017: 0.1, with balance at 0)."""
+    load: NonNegativeFloat = 0.0
+    """Weight of the loss that keeps the experts' expected numbers of tokens even (Shazeer 2017: 0.1); needs noise."""
 
     @model_validator(mode="after")
     def _enough(self) -> "ExpertsConfig":
         if self.chosen > self.experts:
             raise refuse("chosen", f"expected at most experts = {self.experts}, got {self.chosen}")
+        if self.load and not self.noise:
+            raise refuse("load", "what an expert is expected to get is known only under noise; set noise = true")
         return self
 
     def hidden_of(self, width: int) -> int:
@@ -50,6 +56,8 @@ class ExpertsConfig(Config):
             capacity=self.capacity,
             balance=self.balance,
             noise=self.noise,
+            importance=self.importance,
+            load=self.load,
             dropout=dropout,
         )
 
@@ -79,19 +87,24 @@ class Experts(nn.Module):
         capacity: float | None = None,
         balance: float = 0.01,
         noise: bool = False,
+        importance: float = 0.0,
+        load: float = 0.0,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if chosen > experts:
             raise ConfigError("model.feedforward.chosen", f"expected at most experts = {experts}, got {chosen}")
-        self.experts, self.chosen, self.capacity, self.balance = experts, chosen, capacity, balance
+        if load and not noise:
+            raise ConfigError("model.feedforward.load", "what an expert is expected to get is known only under noise")
+        self.experts, self.chosen, self.capacity = experts, chosen, capacity
+        self.balance, self.importance, self.load = balance, importance, load
         self.router = nn.Linear(width, experts, bias=False)
         self.noise = nn.Linear(width, experts, bias=False) if noise else None
         self.up = nn.Parameter(torch.empty(experts, width, hidden))
         self.down = nn.Parameter(torch.empty(experts, hidden, width))
         self.dropout = nn.Dropout(dropout)
         self.balance_loss: Tensor | None = None
-        """What to add to the loss after a training pass: `balance` times the unevenness."""
+        """What to add to the loss after a training pass: each kind of unevenness times its weight."""
         self.passed_by: Tensor | None = None
         """Choices that found their expert full in the last pass."""
         for matrix in self.matrices():
@@ -120,13 +133,22 @@ class Experts(nn.Module):
         self, tokens: Float[Tensor, "tokens width"], real: Bool[Tensor, " tokens"]
     ) -> tuple[Float[Tensor, "tokens chosen"], Int[Tensor, "tokens chosen"]]:
         """Gates and numbers of the experts chosen for each token; the gates of a token sum to one."""
-        scores = self.router(tokens).float()
+        scores = clean = self.router(tokens).float()
+        deviation = None
         if self.noise is not None and self.training:
-            scores = scores + torch.randn_like(scores) * F.softplus(self.noise(tokens).float())
+            deviation = F.softplus(self.noise(tokens).float())
+            scores = clean + torch.randn_like(clean) * deviation
         best, expert = scores.topk(self.chosen, dim=-1)
+        gates = best.softmax(-1)
         if self.training:
             self.balance_loss = self.balance * unevenness(scores, expert, real)
-        return best.softmax(-1), expert
+            if self.importance:
+                importance = gate_sums(gates, expert, self.experts, real)
+                self.balance_loss = self.balance_loss + self.importance * squared_variation(importance)
+            if self.load and deviation is not None:
+                load = expected_load(clean, scores, deviation, self.chosen, real)
+                self.balance_loss = self.balance_loss + self.load * squared_variation(load)
+        return gates, expert
 
     def compute(
         self, tokens: Float[Tensor, "rows width"], ends: Int[Tensor, " experts"]
@@ -158,6 +180,38 @@ def unevenness(
     used = (F.one_hot(expert, scores.shape[-1]).sum(1) * real[:, None]).sum(0) / (count * expert.shape[1])
     liked = (scores.softmax(-1) * real[:, None]).sum(0) / count
     return scores.shape[-1] * (used * liked).sum()
+
+
+def gate_sums(
+    gates: Float[Tensor, "tokens chosen"],
+    expert: Int[Tensor, "tokens chosen"],
+    experts: int,
+    real: Bool[Tensor, " tokens"],
+) -> Float[Tensor, " experts"]:
+    """Importance(e) = Σ_x g_e(x): how much of all that is said an expert says."""
+    weight = (gates * real[:, None]).flatten()
+    return weight.new_zeros(experts).index_add(0, expert.flatten(), weight)
+
+
+def expected_load(
+    clean: Float[Tensor, "tokens experts"],
+    noisy: Float[Tensor, "tokens experts"],
+    deviation: Float[Tensor, "tokens experts"],
+    chosen: int,
+    real: Bool[Tensor, " tokens"],
+) -> Float[Tensor, " experts"]:
+    """Load(e) = Σ_x P(e is among the chosen if only its own noise is drawn again); unlike a count, it has a slope."""
+    if chosen == clean.shape[1]:
+        return real.sum().to(clean.dtype).expand(chosen)
+    best = noisy.topk(chosen + 1, dim=-1).values
+    to_stay, to_enter = best[:, chosen:], best[:, chosen - 1 : chosen]
+    threshold = torch.where(noisy > to_stay, to_stay, to_enter)
+    return (torch.special.ndtr((clean - threshold) / deviation) * real[:, None]).sum(0)
+
+
+def squared_variation(x: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
+    """CV² = variance / mean²: zero when all are equal, whatever their size."""
+    return x.var(correction=0) / (x.mean().square() + 1e-10)
 
 
 def grouped_product(

@@ -8,6 +8,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
+from regard.errors import ConfigError
 from regard.nn.embedding import Embedding
 from regard.nn.feedforward import Activation, activate
 from regard.nn.loss import cross_entropy, linear_cross_entropy
@@ -172,4 +173,16 @@ class TokenHeadConfig(Config):
         return 2 * tokens * width * classes
 
 
-HeadConfig = Annotated[VocabularyHeadConfig | PooledHeadConfig | TokenHeadConfig, BY_KIND, BARE_KIND]
+AnyHeadConfig = VocabularyHeadConfig | PooledHeadConfig | TokenHeadConfig
+HeadConfig = Annotated[AnyHeadConfig, BY_KIND, BARE_KIND]
+
+
+def head_for(
+    head: AnyHeadConfig | None, classes: int | None, usual: VocabularyHeadConfig | None = None
+) -> AnyHeadConfig:
+    """The output layer that is asked for, or the usual one; refused where it cannot give what the task needs."""
+    chosen = head or (PooledHeadConfig() if classes is not None else usual or VocabularyHeadConfig())
+    if (classes is None) != isinstance(chosen, VocabularyHeadConfig):
+        wanted = "classes" if classes is not None else "tokens of the vocabulary"
+        raise ConfigError("model.head", f"a {chosen.kind} head cannot give {wanted}; leave it out or choose another")
+    return chosen

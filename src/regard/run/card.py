@@ -26,8 +26,7 @@ def write_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> No
         "",
         f"A model for {recipe.task.kind.replace('_', ' ')}, trained with regard {__version__}.",
         "",
-        f"- model: {model.kind}, {task.num_params(model):,} parameters, {model.depth} layers of width {model.width}, "
-        f"{model.heads} heads, {model.position.kind} positions",
+        f"- model: {model.kind}, {task.num_params(model):,} parameters, {model.depth} layers of width {model.width}",
         f"- training: {spent.steps:,} steps, {spent.tokens:,} tokens, {spent.flops:.3g} FLOPs, "
         f"{spent.seconds / 60:.1f} minutes, seed {recipe.seed}",
         f"- best {trainer.metric} on the validation data: {trainer.best:.4f}" if trainer.best is not None else "",

@@ -1,7 +1,7 @@
 """A trained run, reopened: its recipe, its vocabularies and its weights, ready to be used."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -64,23 +64,30 @@ class Run:
     @cached_property
     def longest(self) -> int | None:
         """Most tokens of an input that the model was made for."""
-        position = self.recipe.model.position.longest
-        limits = [limit for limit in (position, self.recipe.data.max_length) if limit is not None]
+        limits = [limit for limit in (self.recipe.model.longest, self.recipe.data.max_length) if limit is not None]
         return min(limits)
+
+    def but(self, **task: Any) -> "Run":  # noqa: ANN401
+        """The same run with some settings of its task changed, such as what becomes of unknown words."""
+        recipe = self.recipe.but(task=self.recipe.task.but(**task))
+        recipe.check()
+        return replace(self, recipe=recipe, task=recipe.task.task(self.task.lexicon))
 
     def writer(self, *others: "Run") -> Writer:
         """What writes text with this run's model, or with several runs' models together."""
         steppers: list[Any] = [self.model, *(other.model for other in others)]
         stepper = self.model if not others else Ensemble(steppers)
+        self.refuse_strangers(others)
         if isinstance(self.task, Translation):
-            for other in others:
-                _same_vocabulary(self, other)
             return self.task.writer(stepper, self.device, self.longest, Path(self.recipe.data.folder or ""))
         if isinstance(self.task, LanguageModel):
-            for other in others:
-                _same_vocabulary(self, other)
             return Writer(stepper, None, self.task.tokenizer, self.device)
         raise ConfigError("task", f"a run of {self.recipe.task.kind} writes no text")
+
+    def refuse_strangers(self, others: Sequence["Run"]) -> None:
+        """Only runs with one vocabulary write together."""
+        for other in others:
+            _same_vocabulary(self, other)
 
     def translate(
         self, texts: Sequence[str], search: AnySearch | None = None, others: Sequence["Run"] = ()

@@ -1,6 +1,7 @@
 """A run tested on data: the scores that its task is known by, each with what it was computed with."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from regard import metrics
 from regard.data import street
 from regard.data.readers import read_labelled, read_pairs, read_texts
 from regard.data.sources import SourceConfig
+from regard.decode import Ensemble
+from regard.errors import ConfigError
 from regard.evaluate import measure, measuring_batches
 from regard.run.recipe import Recipe
 from regard.tasks import Classification, Translation
@@ -51,12 +54,13 @@ def score_translation(
     search: AnySearch,
     device: torch.device,
     longest: int | None = None,
+    others: Sequence[nn.Module] = (),
 ) -> Report:
     """BLEU, chrF, TER and exact match of the translations; on the embedded corpus, pronouns too."""
     began = time.perf_counter()
     pairs = list(read_pairs(source, base))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    writer = task.writer(model, device, longest, base)
+    writer = task.writer(Ensemble([model, *others]) if others else model, device, longest, base)
     written = [outputs[0].text for outputs in writer.translate(sources, search)]
     scores = {
         "bleu": metrics.bleu(written, references),
@@ -122,11 +126,15 @@ def score_run(
     device: torch.device,
     search: AnySearch | None = None,
     longest: int | None = None,
+    others: Sequence[nn.Module] = (),
 ) -> Report:
-    """The scores of a task's model on one source."""
+    """The scores of a task's model on one source; of several together, where the task writes."""
     if isinstance(task, Translation):
         source.require("pairs", "data")
-        return score_translation(task, model, source, preparation.base, search or recipe.usual_search, device, longest)
+        search = search or recipe.usual_search
+        return score_translation(task, model, source, preparation.base, search, device, longest, others)
+    if others:
+        raise ConfigError("ensemble", f"only translations are written together, got a run of {recipe.task.kind}")
     if isinstance(task, Classification):
         source.require("labelled", "data")
         return score_classification(task, model, source, preparation.base, device, longest)

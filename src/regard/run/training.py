@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.config import dump_toml
+from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RunError
 from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
@@ -124,15 +125,7 @@ def _assembled(
 
     def judge(candidate: nn.Module) -> dict[str, float]:
         found = measure(task, candidate, valid, team.device)
-        if config.best in ("bleu", "chrf", "exact_match", "pronoun"):
-            if not isinstance(task, Translation):
-                raise ConfigError("train.best", f"'{config.best}' needs a task that writes, got {recipe.task.kind}")
-            source = recipe.data.split("valid")
-            from regard.decode import GreedyConfig
-
-            report = score_translation(task, candidate, source, preparation.base, GreedyConfig(), team.device)
-            found |= report.metrics
-        return found
+        return found | _written_scores(recipe, task, candidate, preparation.base, team.device)
 
     def assemble(log: Log, stop: Callable[[], str | None]) -> Trainer:
         return Trainer(
@@ -142,6 +135,22 @@ def _assembled(
         )  # fmt: skip
 
     return assemble
+
+
+def _written_scores(
+    recipe: Recipe, task: Task, model: nn.Module, base: Path, device: torch.device
+) -> dict[str, float]:
+    """Scores of what the model writes greedily, where one of them chooses the best checkpoint."""
+    best = recipe.train.best
+    if best not in ("bleu", "chrf", "exact_match", "pronoun"):
+        return {}
+    if not isinstance(task, Translation):
+        raise ConfigError("train.best", f"'{best}' needs a task that writes, got {recipe.task.kind}")
+    learning = model.training
+    model.eval()
+    report = score_translation(task, model, recipe.data.split("valid"), base, GreedyConfig(), device)
+    model.train(learning)
+    return report.metrics
 
 
 class _Silent(Watcher):

@@ -1,0 +1,181 @@
+"""How a server bears load: many clients for a minute, batching against one at a time, health and memory meanwhile.
+
+    python benchmarks/serve_load.py runs/demo --clients 200 --seconds 60 --out docs/measurements/serve-load.json
+
+Two servers are started one after the other: one that answers together what waits (as always), one whose batches hold
+one request (`--batch-tokens 1`). Clients send sentences of the embedded corpus to /translate, each the next one as soon
+as it has an answer; beside them one client asks /health twenty times a second. It fails where an answer is none of 200,
+429 and 503, where /health takes 100 ms or more at the 99th percentile, where memory drifts by 5 % or more from
+the second sixth of the time to the last, or where batching is not three times as fast.
+"""
+
+import argparse
+import asyncio
+import http.client
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from regard.data.street import pairs
+
+HEALTH_PAUSE = 0.05
+COMMAND = "import typer; from regard.cli.serve import serve; typer.run(serve)"
+
+
+@dataclass
+class Load:
+    """What one server did."""
+
+    seconds: float
+    statuses: Counter[str] = field(default_factory=Counter)
+    latencies: list[float] = field(default_factory=list)
+    health: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    """Resident megabytes, once a second."""
+
+    def tree(self) -> dict[str, object]:
+        """The figures for JSON."""
+        answered = len(self.latencies)
+        sixth = max(1, len(self.memory) // 6)
+        first, last = statistics.mean(self.memory[sixth : 2 * sixth]), statistics.mean(self.memory[-sixth:])
+        return {
+            "answers": dict(self.statuses),
+            "translations_per_second": round(answered / self.seconds, 2),
+            "latency_ms": percentiles(self.latencies),
+            "health_ms": percentiles(self.health),
+            "memory_mb": {"second_sixth": round(first), "last_sixth": round(last), "drift": round(last / first - 1, 4)},
+        }
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(seconds, n=100) if len(seconds) > 1 else seconds * 99
+    return {f"p{place}": round(cuts[place - 1] * 1000, 1) for place in (50, 95, 99)}
+
+
+def main() -> None:
+    arguments = parse()
+    batched = load(arguments, [], arguments.seconds)
+    alone = load(arguments, ["--batch-tokens", "1"], arguments.alone_seconds)
+    result = {
+        "command": "python benchmarks/serve_load.py " + " ".join(sys.argv[1:]),
+        "clients": arguments.clients,
+        "seconds": arguments.seconds,
+        "batched": batched.tree(),
+        "one_at_a_time": alone.tree(),
+        "speedup": round(rate(batched) / rate(alone), 2),
+        "machine": machine(),
+    }
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=1))
+    sys.exit("\n".join(failures(result, batched)) or 0)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", help="a translation run from English")
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--alone-seconds", type=float, default=20, help="for the server without batching")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the model")
+    parser.add_argument("--serve", nargs="*", default=[], help="further options of the server")
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements/serve-load.json"))
+    return parser.parse_args()
+
+
+def load(arguments: argparse.Namespace, options: list[str], seconds: float) -> Load:
+    """Starts a server, loads it, and stops it with SIGTERM."""
+    words = [sys.executable, "-c", COMMAND, f"run={arguments.run}", "--port", "0", *options]
+    words += arguments.serve
+    environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads)}
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert server.stdout is not None
+        address = re.search(r"http://\S+", server.stdout.readline())
+        if address is None:
+            sys.exit("the server did not start")
+        return asyncio.run(measure(address.group(), server.pid, arguments.clients, seconds))
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+async def measure(address: str, pid: int, clients: int, seconds: float) -> Load:
+    found, end = Load(seconds), time.monotonic() + seconds
+    texts = [english for english, _ in pairs("test", size=2000)]
+    limits = httpx.Limits(max_connections=clients + 10, max_keepalive_connections=clients + 10)
+    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, trust_env=False) as web:
+        work = [client(web, texts[number::clients], end, found) for number in range(clients)]
+        await asyncio.gather(*work, asyncio.to_thread(health, address, end, found), memory(pid, end, found))
+    return found
+
+
+async def client(web: httpx.AsyncClient, texts: list[str], end: float, found: Load) -> None:
+    number = 0
+    while time.monotonic() < end:
+        asked = {"q": texts[number % len(texts)], "source": "en", "target": "de"}
+        began = time.monotonic()
+        answer = await web.post("/translate", json=asked)
+        found.statuses[str(answer.status_code)] += 1
+        if time.monotonic() > end:  # what was still under way counts for no rate
+            return
+        if answer.status_code == 200:
+            found.latencies.append(time.monotonic() - began)
+        else:
+            await asyncio.sleep(float(answer.headers.get("retry-after", 1)))
+        number += 1
+
+
+def health(address: str, end: float, found: Load) -> None:
+    """On a connection and a thread of its own: the load's own loop must not be measured along."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
+    while time.monotonic() < end:
+        began = time.monotonic()
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+        found.health.append(time.monotonic() - began)
+        time.sleep(HEALTH_PAUSE)
+
+
+async def memory(pid: int, end: float, found: Load) -> None:
+    while time.monotonic() < end:
+        status = Path(f"/proc/{pid}/status").read_text()
+        found.memory.append(int(status.partition("VmRSS:")[2].split()[0]) / 1024)
+        await asyncio.sleep(1)
+
+
+def rate(found: Load) -> float:
+    return len(found.latencies) / found.seconds
+
+
+def failures(result: dict, batched: Load) -> list[str]:
+    told = result["batched"]
+    problems = {
+        f"answers other than 200, 429, 503: {told['answers']}": set(batched.statuses) - {"200", "429", "503"},
+        f"/health p99 is {told['health_ms']['p99']} ms": told["health_ms"]["p99"] >= 100,
+        f"memory drifts by {told['memory_mb']['drift']:.1%}": abs(told["memory_mb"]["drift"]) >= 0.05,
+        f"batching is {result['speedup']} times as fast": result["speedup"] < 3,
+    }
+    return [sentence for sentence, wrong in problems.items() if wrong]
+
+
+def machine() -> dict[str, object]:
+    import torch
+
+    return {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "torch": torch.__version__,
+            "python": platform.python_version()}  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+// Two columns of tokens with lines between them: the lines of all queries faintly, those of the chosen one strongly.
+
+import { colours } from "./colour";
+import { h } from "./dom";
+import { sized } from "./heatmap";
+import { clipped, font, type Cell, type Handlers } from "./matrixview";
+import type { Matrix } from "./weights";
+
+const LINE = 24;
+const SIDE = 118;
+const FAINTEST = 0.04;
+
+export class LinesView {
+  readonly element: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly background = document.createElement("canvas");
+  private matrix!: Matrix;
+  private width = 420;
+  private line = LINE;
+
+  constructor(label: string, handlers: Handlers, private readonly room: () => number) {
+    this.canvas = h("canvas", { role: "img", "aria-label": label });
+    this.element = h("div", { class: "scroll lines" }, this.canvas);
+    this.canvas.addEventListener("pointermove", (event) => handlers.point(this.at(event)));
+    this.canvas.addEventListener("pointerleave", () => handlers.point(null));
+    this.canvas.addEventListener("click", (event) => handlers.pin(this.at(event)));
+  }
+
+  show(matrix: Matrix): void {
+    this.matrix = matrix;
+    this.width = Math.max(300, Math.min(460, this.room()));
+    const count = Math.max(matrix.rows.length, matrix.columns.length);
+    this.line = count > 200 ? 14 : LINE;
+    sized(this.canvas, this.width, count * this.line + 8);
+    this.drawBackground();
+    this.mark({ query: -1, key: -1 });
+  }
+
+  private drawBackground(): void {
+    const context = sized(this.background, this.width, Math.max(this.matrix.rows.length, this.matrix.columns.length) * this.line + 8);
+    const { rows, columns, values } = this.matrix;
+    context.strokeStyle = colours().accentText;
+    const least = rows.length * columns.length > 20_000 ? 0.2 : FAINTEST;
+    for (let query = 0; query < rows.length; query++) {
+      for (let key = 0; key < columns.length; key++) {
+        const weight = values[query * columns.length + key];
+        if (weight >= least) this.stroke(context, query, key, weight * 0.55, 1 + weight);
+      }
+    }
+  }
+
+  mark(cell: Cell): void {
+    const context = this.canvas.getContext("2d")!;
+    const { rows, columns, values } = this.matrix;
+    const chosen = cell.query >= 0 || cell.key >= 0;
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.globalAlpha = chosen ? 0.12 : 1;
+    context.drawImage(this.background, 0, 0, this.width, this.background.height / (this.background.width / this.width));
+    context.globalAlpha = 1;
+    context.strokeStyle = colours().accentText;
+    if (cell.query >= 0) {
+      for (let key = 0; key < columns.length; key++) {
+        const weight = values[cell.query * columns.length + key];
+        if (weight > 0.004) this.stroke(context, cell.query, key, 0.15 + 0.85 * weight, 1 + 5 * weight);
+      }
+    } else if (cell.key >= 0) {
+      for (let query = 0; query < rows.length; query++) {
+        const weight = values[query * columns.length + cell.key];
+        if (weight > 0.004) this.stroke(context, query, cell.key, 0.15 + 0.85 * weight, 1 + 5 * weight);
+      }
+    }
+    this.texts(context, rows, true, cell.query, (query) => cell.key >= 0 && cell.query < 0 ? values[query * columns.length + cell.key] : 0);
+    this.texts(context, columns, false, cell.key, (key) => cell.query >= 0 ? values[cell.query * columns.length + key] : 0);
+  }
+
+  private stroke(context: CanvasRenderingContext2D, query: number, key: number, alpha: number, width: number): void {
+    const from = SIDE;
+    const to = this.width - SIDE;
+    const y1 = (query + 0.5) * this.line + 4;
+    const y2 = (key + 0.5) * this.line + 4;
+    context.globalAlpha = Math.min(1, alpha);
+    context.lineWidth = width;
+    context.beginPath();
+    context.moveTo(from, y1);
+    context.bezierCurveTo((from + to) / 2, y1, (from + to) / 2, y2, to, y2);
+    context.stroke();
+    context.globalAlpha = 1;
+  }
+
+  private texts(context: CanvasRenderingContext2D, texts: string[], left: boolean, chosen: number, share: (place: number) => number): void {
+    const palette = colours();
+    context.font = font();
+    context.textBaseline = "middle";
+    context.textAlign = left ? "right" : "left";
+    const x = left ? SIDE - 8 : this.width - SIDE + 8;
+    texts.forEach((text, place) => {
+      const weight = share(place);
+      const y = (place + 0.5) * this.line + 4;
+      if (weight > 0.02 || place === chosen) {
+        context.fillStyle = palette.accentText;
+        context.globalAlpha = place === chosen ? 0.22 : 0.28 * weight;
+        context.fillRect(left ? 0 : this.width - SIDE, y - this.line / 2 + 1, SIDE, this.line - 2);
+        context.globalAlpha = 1;
+      }
+      context.fillStyle = palette.ink;
+      context.fillText(clipped(text), x, y);
+    });
+  }
+
+  private at(event: MouseEvent): Cell | null {
+    const box = this.canvas.getBoundingClientRect();
+    const x = event.clientX - box.left;
+    const place = Math.floor((event.clientY - box.top - 4) / this.line);
+    if (x < this.width / 2) return place >= 0 && place < this.matrix.rows.length ? { query: place, key: -1 } : null;
+    return place >= 0 && place < this.matrix.columns.length ? { query: -1, key: place } : null;
+  }
+}

@@ -1,0 +1,85 @@
+// From base64 to numbers, and from numbers to text.
+
+export function bytes(text: string): Uint8Array {
+  const raw = atob(text);
+  const found = new Uint8Array(raw.length);
+  for (let place = 0; place < raw.length; place++) found[place] = raw.charCodeAt(place);
+  return found;
+}
+
+export function floats(text: string): Float32Array {
+  return new Float32Array(bytes(text).buffer);
+}
+
+export function signed(packed: { scale: number; bytes: string }): Float32Array {
+  return Float32Array.from(bytes(packed.bytes), (byte) => ((byte - 127) / 127) * packed.scale);
+}
+
+/** Softmax over what may be seen; a row that may see nothing is zero. */
+export function softmax(scores: ArrayLike<number>, allowed?: ArrayLike<number>): Float32Array {
+  const result = new Float32Array(scores.length);
+  let best = -Infinity;
+  for (let place = 0; place < scores.length; place++) if (!allowed || allowed[place]) best = Math.max(best, scores[place]);
+  if (best === -Infinity) return result;
+  let total = 0;
+  for (let place = 0; place < scores.length; place++) {
+    if (allowed && !allowed[place]) continue;
+    result[place] = Math.exp(scores[place] - best);
+    total += result[place];
+  }
+  for (let place = 0; place < scores.length; place++) result[place] /= total;
+  return result;
+}
+
+export interface Reweighed {
+  probabilities: number[];
+  kept: boolean[];
+  rest: number;
+}
+
+/** The likely tokens after a temperature and a nucleus; the rest of the vocabulary counts in groups of alike tokens. */
+export function reweigh(top: [string, number][], tail: [number, number][], temperature: number, nucleus: number): Reweighed {
+  const best = top[0][1];
+  const heads = top.map(([, logprob]) => Math.exp((logprob - best) / temperature));
+  const groups = tail.map(([count, logprob]) => count * Math.exp((logprob - best) / temperature));
+  const total = sum(heads) + sum(groups);
+  const kept: boolean[] = [];
+  let reached = 0;
+  for (const weight of heads) {
+    kept.push(kept.length === 0 || reached < nucleus);
+    reached += weight / total;
+  }
+  const inside = nucleus >= 1 ? total : tailInside(heads, kept, tail, groups, total, nucleus);
+  const probabilities = heads.map((weight, place) => (kept[place] ? weight / inside : 0));
+  return { probabilities, kept, rest: Math.max(0, 1 - sum(probabilities)) };
+}
+
+/** The weight of all that the nucleus keeps, of the shown tokens and of the groups behind them. */
+function tailInside(
+  heads: number[], kept: boolean[], tail: [number, number][], groups: number[], total: number, nucleus: number,
+): number {
+  let inside = sum(heads.filter((_, place) => kept[place]));
+  if (kept[kept.length - 1] === false) return inside;
+  for (let place = 0; place < groups.length && inside / total < nucleus; place++) {
+    const each = groups[place] / tail[place][0];
+    inside += Math.min(tail[place][0], Math.ceil((nucleus * total - inside) / each)) * each;
+  }
+  return inside;
+}
+
+export function sum(values: ArrayLike<number>): number {
+  let total = 0;
+  for (let place = 0; place < values.length; place++) total += values[place];
+  return total;
+}
+
+export function percent(p: number): string {
+  if (p >= 0.9995) return p >= 1 ? "100 %" : "> 99.9 %";
+  return p < 0.001 ? (p === 0 ? "0 %" : "< 0.1 %") : `${(100 * p).toFixed(1)} %`;
+}
+
+export function short(value: number): string {
+  if (!Number.isFinite(value)) return value < 0 ? "−∞" : value > 0 ? "∞" : "–";
+  const text = Math.abs(value) >= 1000 ? value.toPrecision(3) : value.toFixed(Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 10 ? 2 : 3);
+  return text.replace("-", "−");
+}

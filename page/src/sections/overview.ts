@@ -1,0 +1,77 @@
+// Part 2: all heads as small maps, by layer or sorted by what they do.
+
+import { onThemeChange } from "../colour";
+import { h, replace, section, select, tabs } from "../dom";
+import { cells } from "../heatmap";
+import type { Store } from "../store";
+import type { Group, Measure, Payload } from "../types";
+import { layerBytes } from "../weights";
+
+type Order = "place" | Measure;
+
+const ORDERS: { value: Order; label: string }[] = [
+  { value: "place", label: "layer and head" },
+  { value: "entropy", label: "entropy: how widely it looks" },
+  { value: "distance", label: "distance: how far it looks" },
+  { value: "previous", label: "previous token: how much it looks one back" },
+  { value: "alignment", label: "alignment: how one-to-one it looks" },
+];
+const UNITS: Record<Measure, string> = { entropy: "bits", distance: "tokens", previous: "", alignment: "" };
+const SMALL = 72;
+
+export function overview(payload: Payload, store: Store): HTMLElement {
+  let order: Order = "place";
+  const grid = h("div", { class: "heads" });
+  const draw = () => replace(grid, ...rows(payload, store, order));
+  const choose = (group: number) => store.set({ group, layer: 0, head: 0, query: -1, key: -1, pinned: false });
+  const strip = h("div");
+  const drawTabs = () => replace(strip, tabs("Which attention", payload.groups.map((group) => group.title), store.state.group, choose));
+  store.on(["group"], () => {
+    drawTabs();
+    draw();
+  });
+  store.on(["layer", "head"], () => mark(grid, store));
+  onThemeChange(draw);
+  drawTabs();
+  draw();
+  const controls = h("div", { class: "controls" }, strip, select("Sort by", ORDERS, order, (value) => { order = value; draw(); }));
+  return section("overview", "All heads", "Each small map is one head: a row for each token that asks, a column for each that is asked. Darker is more weight. Choose one to see it below.", controls, grid);
+}
+
+function rows(payload: Payload, store: Store, order: Order): HTMLElement[] {
+  const group = payload.groups[store.state.group];
+  const all = group.layers.flatMap((layer, at) => Array.from({ length: layer.heads }, (_, head) => ({ at, head })));
+  if (order !== "place") {
+    const value = (one: { at: number; head: number }) => group.layers[one.at].measures[order][one.head];
+    const sorted = [...all].sort((a, b) => value(b) - value(a));
+    return [h("div", { class: "layer sorted" }, sorted.map((one) => small(group, store, one.at, one.head, order)))];
+  }
+  return group.layers.map((layer, at) =>
+    h("div", { class: "layer" },
+      h("span", { class: "name" }, `Layer ${at + 1}`),
+      h("div", { class: "maps" }, Array.from({ length: layer.heads }, (_, head) => small(group, store, at, head, order)))),
+  );
+}
+
+function small(group: Group, store: Store, at: number, head: number, order: Order): HTMLElement {
+  const layer = group.layers[at];
+  const size = layer.queries * layer.keys;
+  const picture = cells(layerBytes(layer).subarray(head * size, (head + 1) * size), layer.queries, layer.keys, SMALL);
+  picture.setAttribute("aria-hidden", "true");
+  const { entropy, distance } = layer.measures;
+  const told = order === "place" ? `head ${head + 1}` : `${at + 1}.${head + 1} · ${layer.measures[order][head].toFixed(2)} ${UNITS[order]}`;
+  const chosen = store.state.layer === at && store.state.head === head;
+  return h("button",
+    { type: "button", class: "small", "aria-pressed": String(chosen), "data-layer": at, "data-head": head,
+      "aria-label": `${group.title}, layer ${at + 1}, head ${head + 1}: entropy ${entropy[head].toFixed(2)} bits, distance ${distance[head].toFixed(1)} tokens`,
+      click: () => store.set({ layer: at, head }) },
+    picture, h("span", {}, told));
+}
+
+function mark(grid: HTMLElement, store: Store): void {
+  for (const map of grid.querySelectorAll<HTMLElement>(".small")) {
+    const chosen = Number(map.dataset.layer) === store.state.layer && Number(map.dataset.head) === store.state.head;
+    map.setAttribute("aria-pressed", String(chosen));
+  }
+}
+

@@ -1,0 +1,39 @@
+"""`regard serve`: runs over HTTP, with the page and with what clients of other servers expect."""
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Run folders; NAME=FOLDER serves it as NAME.")],
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen at; others than 127.0.0.1 need a key.")] = "127.0.0.1",
+    api_key: Annotated[
+        str | None, typer.Option(envvar="REGARD_API_KEY", help="Key that clients must send, 8 characters or more.")
+    ] = None,
+    languages: Annotated[
+        list[str] | None, typer.Option(help="A run's languages, such as en-de, or NAME=en-de with several runs.")
+    ] = None,
+    queue: Annotated[int, typer.Option(help="Requests that may wait for each run; beyond them, 503.")] = 256,
+    batch_tokens: Annotated[int, typer.Option(help="Most tokens answered together.")] = 4096,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Serve runs: the page at /, translation as LibreTranslate has it, completions as OpenAI has them."""
+    from regard.web import ServeConfig, make_app
+    from regard.web import serve as serve_app
+    from regard.web.languages import parse_pair
+    from regard.web.served import names_of
+
+    config = ServeConfig(host=host, port=port, api_key=api_key, queue=queue, tokens_per_batch=batch_tokens)
+    folders = names_of(runs)
+    pairs = {}
+    for text in languages or []:
+        name, equals, codes = text.partition("=")
+        pairs[name if equals else next(iter(folders))] = parse_pair(codes if equals else text)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    app = make_app(folders, config, device=device, languages=pairs)
+    served = ", ".join(folders)
+    serve_app(app, config, lambda address: print(f"{served} at {address}  (Ctrl-C stops)", flush=True))

@@ -1,0 +1,78 @@
+"""Tokens as people read them: the pieces of a text, and the word that each piece belongs to."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from regard.data.special import SPECIAL_TOKENS
+from regard.data.tokenizer import Tokenizer
+
+SPACE = "▁"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Token ids with their texts; `words[i]` is the number of the word that token i belongs to."""
+
+    ids: list[int]
+    tokens: list[str]
+    words: list[int]
+    texts: list[str]
+    """Each word's text."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, ids: Sequence[int]) -> "Sentence":
+        """The tokens of a vocabulary, gathered into words."""
+        tokens = tokenizer.tokens(ids)
+        words = gather_words(tokens, [i < len(SPECIAL_TOKENS) for i in ids], _spaced(tokenizer))
+        texts = []
+        for group in places_of(words):
+            text = "".join(tokens[place] for place in group)
+            if "<0x" in text:  # bytes of one character, which can be read only together
+                text = tokenizer.decode([ids[place] for place in group]).strip()
+            texts.append(text.strip(SPACE) or SPACE)
+        return cls(list(ids), tokens, words, texts)
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The places of each word's tokens."""
+        return places_of(self.words)
+
+    def tree(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"tokens": self.tokens, "words": self.words, "texts": self.texts}
+
+
+def places_of(words: Sequence[int]) -> list[list[int]]:
+    """The places of each word's tokens."""
+    found: list[list[int]] = [[] for _ in range(words[-1] + 1 if words else 0)]
+    for place, word in enumerate(words):
+        found[word].append(place)
+    return found
+
+
+def gather_words(tokens: Sequence[str], special: Sequence[bool], spaced: bool) -> list[int]:
+    """The word of each token: one starts at a space, a line end, a special token, and where punctuation starts or ends.
+
+    Where the vocabulary has no spaces (whole words), each token is a word of its own.
+    """
+    words: list[int] = []
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else ""
+        starts = not spaced or special[place] or special[place - 1] or token[:1] in (SPACE, "↵", "⇥") or before == "↵"
+        if not starts and before != SPACE:
+            starts = _is_mark(token) != _is_mark(before)
+        words.append((words[-1] + starts) if words else 0)
+    return words
+
+
+def _is_mark(token: str) -> bool:
+    return all(unicodedata.category(character)[0] == "P" for character in token.strip(SPACE)) and token != SPACE
+
+
+@lru_cache(maxsize=16)
+def _spaced(tokenizer: Tokenizer) -> bool:
+    """Whether spaces are part of the vocabulary's tokens."""
+    return any(SPACE in token for token in tokenizer.tokens(range(tokenizer.vocab_size)))

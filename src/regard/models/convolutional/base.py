@@ -1,0 +1,182 @@
+"""What the convolutional models share: settings, the state of writing, and the frame of those with two sides."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.config import Config, refuse
+from regard.errors import ConfigError, ShapeError
+from regard.nn.cache import Clock
+from regard.nn.convolution import Convolution, Window
+from regard.nn.dropout import DropoutSettings
+from regard.nn.embedding import EmbeddingConfig
+from regard.nn.head import VocabularyHeadConfig
+from regard.nn.layout import Layout, Sequences
+
+
+def refuse_packed(*layouts: Layout) -> None:
+    """A window would look from one sequence of a row into the next."""
+    if any(layout.packed for layout in layouts):
+        raise ConfigError(
+            "data.batching",
+            "a convolution would look from one packed sequence into its neighbour; choose 'bucketed' batches",
+        )
+
+
+def refuse_dropout(dropout: DropoutSettings, *unknown: str) -> None:
+    """A rate for something that the model does not have is a mistake, not a wish to ignore."""
+    for part in unknown:
+        if getattr(dropout, part):
+            raise refuse(f"dropout.{part}", "this model has no such part; leave it out")
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenWindows:
+    """What a convolutional model has written so far: the last inputs of each layer, and what it listens to."""
+
+    clock: Clock
+    pasts: tuple[Float[Tensor, "batch _ _"], ...]
+    heard: tuple[Tensor, ...] = ()
+    """What the encoder said, row by row."""
+    sentences: Int[Tensor, " batch"] | None = None
+    """Which sentence of the source each row translates; several rows of a beam share one."""
+
+    @classmethod
+    def start(cls, convolutions: Iterable[Convolution], like: Tensor, rows: int, capacity: int) -> "WrittenWindows":
+        """Nothing written yet."""
+        pasts = tuple(convolution.room(rows, like) for convolution in convolutions)
+        return cls(Clock.start(rows, capacity, like.device), pasts)
+
+    def windows(self, time: int, lengths: Int[Tensor, " batch"] | None) -> list[Window]:
+        """One for each layer, through which `time` more tokens may pass."""
+        end = self.clock.filled + time
+        if end > self.clock.capacity:
+            raise ShapeError(f"the state has room for {self.clock.capacity} tokens, got {end}; ask for more capacity")
+        return [Window(past, lengths) for past in self.pasts]
+
+    def after(self, windows: Sequence[Window], time: int, lengths: Int[Tensor, " batch"] | None) -> "WrittenWindows":
+        """The state once they have passed."""
+        return replace(self, clock=self.clock.advance(time, lengths), pasts=tuple(window.past for window in windows))
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "WrittenWindows":
+        """The chosen rows, copied; where all stay with their sentences, what they hear is not."""
+        heard, sentences = self.heard, self.sentences
+        if sentences is not None and not torch.equal(sentences[rows], sentences):
+            heard, sentences = tuple(part[rows] for part in heard), sentences[rows]
+        return WrittenWindows(self.clock.reorder(rows), tuple(past[rows] for past in self.pasts), heard, sentences)
+
+
+class Seq2SeqConfig(Config):
+    """What convolutional models that read one sequence and write another have in common."""
+
+    shape: ClassVar[str] = "encoder-decoder"
+    width: PositiveInt = 256
+    """Numbers that describe one token between the layers."""
+    depth: PositiveInt = 6
+    """Layers of the encoder."""
+    decoder_depth: PositiveInt | None = None
+    """Layers of the decoder; as many as the encoder's when left out."""
+    embedding: EmbeddingConfig = EmbeddingConfig(share="none")
+    """How tokens become vectors, and what source, target and output share."""
+    head: VocabularyHeadConfig = VocabularyHeadConfig(bias=True)
+    """Output layer."""
+
+    @model_validator(mode="after")
+    def _no_norm_of_inputs(self) -> "Seq2SeqConfig":
+        if self.embedding.norm:
+            raise refuse(
+                "embedding.norm", "only Transformers and word windows have a norm on their inputs; leave it out"
+            )
+        return self
+
+    @property
+    def target_depth(self) -> int:
+        """Layers of the decoder."""
+        return self.decoder_depth or self.depth
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a sequence, where there is such a limit."""
+        return None
+
+    def outer_params(self, source_vocab: int, target_vocab: int | None) -> int:
+        """Learned numbers of embeddings and output layer."""
+        target_vocab = self.embedding.target_vocab(source_vocab, target_vocab)
+        total = self.embedding.num_params(target_vocab, self.width)
+        total += 0 if self.embedding.shares_inputs else self.embedding.num_params(source_vocab, self.width)
+        return total + self.head.num_params(self.width, target_vocab, shared=self.embedding.shares_output)
+
+    def outer_flops(self, batch: int, source: int, target: int, vocab: int) -> int:
+        """Matrix-product FLOPs of embeddings and output layer."""
+        factor = self.embedding.factor if self.embedding.shares_output else None
+        total = self.embedding.flops(self.width, batch * (source + target))
+        return total + self.head.flops(self.width, vocab, batch * target, factor)
+
+
+class Seq2Seq(nn.Module):
+    """Embeddings of both sides and the output layer around `listen` and `decode`; a Stepper."""
+
+    def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:
+        super().__init__()
+        embedding = config.embedding
+        self.target_embedding = embedding.build(target_vocab, config.width)
+        own = None if embedding.shares_inputs else embedding.build(source_vocab, config.width)
+        self.source_embedding = own or self.target_embedding
+        shared = self.target_embedding if embedding.shares_output else None
+        self.head = config.head.build(config.width, target_vocab, shared)
+
+    def listen(self, source: Sequences) -> tuple[Tensor, ...]:
+        """What the encoder has to say about the source, row by row."""
+        raise TypeError(f"{type(self).__name__} must say what it hears")
+
+    def decode(
+        self,
+        tokens: Int[Tensor, "batch time"],
+        places: Int[Tensor, "#batch time"],
+        heard: tuple[Tensor, ...],
+        windows: Sequence[Window] | None = None,
+    ) -> Float[Tensor, "batch time width"]:
+        """The vectors of the target's tokens at these places; with windows, of the newest tokens only."""
+        raise TypeError(f"{type(self).__name__} must say how it writes")
+
+    def writers(self) -> list[Convolution]:
+        """The decoder's convolutions, one for each window."""
+        raise TypeError(f"{type(self).__name__} must name its convolutions")
+
+    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:
+        """Scores of the token that follows each token of the target."""
+        return self.head(self.hidden(source, target))
+
+    def hidden(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time width"]:
+        """What the output layer is given."""
+        refuse_packed(source.layout, target.layout)
+        return self.decode(target.tokens, target.layout.places, self.listen(source))
+
+    @torch.no_grad()
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> WrittenWindows:
+        """Reads the source; nothing written yet."""
+        if source is None or source.layout.packed or len(source.tokens) != rows:
+            given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
+            raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        state = WrittenWindows.start(self.writers(), self.target_embedding.table.weight, rows, capacity)
+        sentences = torch.arange(rows, device=source.tokens.device)
+        return replace(state, heard=self.listen(source), sentences=sentences)
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch time"], state: WrittenWindows, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], WrittenWindows]:
+        """Appends tokens to each row; the logits of what follows them."""
+        time = tokens.shape[1]
+        windows = state.windows(time, lengths)
+        x = self.decode(tokens, state.clock.places(time), state.heard, windows)
+        return self.head(x), state.after(windows, time, lengths)
+
+    def reorder(self, state: WrittenWindows, rows: Int[Tensor, " rows"]) -> WrittenWindows:
+        """The state of the chosen rows."""
+        return state.reorder(rows)

@@ -1,0 +1,268 @@
+"""ConvS2S (Gehring 2017): gated convolutions read and write, and every layer that writes attends to the source."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from jaxtyping import Float, Int
+from pydantic import BeforeValidator, PositiveInt, model_validator
+from torch import Tensor, nn
+from typing_extensions import override
+
+from regard.config import BARE_KIND, BY_KIND, Config, refuse
+from regard.errors import ConfigError
+from regard.models.convolutional.base import Seq2Seq, Seq2SeqConfig, WrittenWindows
+from regard.models.convolutional.gated import (
+    ROOT_HALF,
+    GatedLayer,
+    GatedNormalConfig,
+    Heard,
+    LayerShape,
+    ListeningLayer,
+    scale_gradient,
+)
+from regard.nn.convolution import Convolution, Window
+from regard.nn.dropout import DropWords, Rate
+from regard.nn.embedding import Embedding, EmbeddingConfig
+from regard.nn.initialise import KeepConfig, NormalConfig, XavierConfig
+from regard.nn.layout import Sequences
+from regard.nn.position import LearnedConfig, NoPositionConfig, Position, SinusoidalConfig
+from regard.nn.sight import Sight
+from regard.nn.weight_norm import linear_map, linear_params, match_gains
+
+Vectors = Float[Tensor, "batch time width"]
+InputPositionConfig = Annotated[LearnedConfig | SinusoidalConfig | NoPositionConfig, BY_KIND, BARE_KIND]
+GatedInitialiseConfig = Annotated[GatedNormalConfig | XavierConfig | NormalConfig | KeepConfig, BY_KIND, BARE_KIND]
+
+
+class ConvolutionDropoutSettings(Config):
+    """What is dropped while training, and how often."""
+
+    embedding: Rate = 0.0
+    """Numbers of the input vectors, positions included."""
+    convolution: Rate = 0.0
+    """Numbers that enter each convolution."""
+    output: Rate = 0.0
+    """Numbers that enter the output layer."""
+    word: Rate = 0.0
+    """Whole input tokens."""
+
+
+ConvolutionDropoutConfig = Annotated[
+    ConvolutionDropoutSettings,
+    BeforeValidator(
+        lambda rate: (
+            dict.fromkeys(("embedding", "convolution", "output"), rate) if isinstance(rate, int | float) else rate
+        )
+    ),
+]
+"""`dropout = 0.2` is short for that rate in all three places, as in Gehring 2017."""
+
+
+class Stage(Config):
+    """Layers of one size, one above the other."""
+
+    layers: PositiveInt
+    """How many."""
+    hidden: PositiveInt
+    """Numbers that describe a token inside these layers."""
+    kernel: PositiveInt = 3
+    """Tokens in a window."""
+
+
+class ConvS2SConfig(Seq2SeqConfig):
+    """ConvS2S: gated convolutions with multi-step attention.
+
+    As in the paper: learned positions on both sides; gated linear units; sums scaled by √½; attention in every layer of
+    the decoder, from the layer's state and the last token's vector g to the encoder's output z, which fetches z + e;
+    the encoder's gradients scaled down, as every attention adds to them; weight normalisation of all layers; weights
+    drawn so that variance is kept. The authors' en-de system: width 768, stages 9 × 512, 4 × 1024 (kernel 3) and
+    2 × 2048 (kernel 1).
+
+    Where we differ: the output layer has the model's width and no weight normalisation; before layers without a gate,
+    the drawn variance takes no account of dropout.
+    """
+
+    kind: Literal["convs2s"] = "convs2s"
+    hidden: PositiveInt | None = None
+    """Numbers that describe a token inside the layers; as many as `width` when left out."""
+    kernel: PositiveInt = 3
+    """Tokens in a window."""
+    stages: tuple[Stage, ...] = ()
+    """Groups of layers of different sizes, for both sides, instead of `depth` layers of `hidden` and `kernel`."""
+    position: InputPositionConfig = LearnedConfig(length=1024)
+    """How the model knows where a token stands."""
+    weight_norm: bool = True
+    """Learn the length of each row of a matrix apart from its direction."""
+    scale_gradients: bool = True
+    """Divide the encoder's gradients by twice the number of attentions, each of which reads it as key and value."""
+    embedding: EmbeddingConfig = EmbeddingConfig(share="none", scale=False)
+    """How tokens become vectors, and what source, target and output share."""
+    dropout: ConvolutionDropoutConfig = ConvolutionDropoutSettings(embedding=0.1, convolution=0.1, output=0.1)
+    """What is dropped while training; one number sets embedding, convolution and output."""
+    initialise: GatedInitialiseConfig = GatedNormalConfig()
+    """Random numbers that training starts from."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ConvS2SConfig":
+        layers = sum(stage.layers for stage in self.stages)
+        if self.stages and layers != self.depth:
+            raise refuse("depth", f"expected {layers}, the layers of all stages, got {self.depth}")
+        if self.stages and (self.hidden or self.decoder_depth):
+            raise refuse("stages", "they give both sides their layers; leave hidden and decoder_depth out")
+        if self.position.every_layer:
+            raise refuse("position.layers", "this model places its tokens once, at the first layer")
+        return self
+
+    def shapes(self, depth: int) -> list[LayerShape]:
+        """The sizes of each layer of a side, bottom first."""
+        sizes = [(stage.hidden, stage.kernel) for stage in self.stages for _ in range(stage.layers)]
+        sizes = sizes or [(self.hidden or self.width, self.kernel)] * depth
+        below = [sizes[0], *sizes]
+        return [LayerShape(into, out, kernel) for (into, _), (out, kernel) in zip(below, sizes, strict=False)]
+
+    @property
+    @override
+    def longest(self) -> int | None:
+        """Most tokens of a sequence, where the positions have an end."""
+        return self.position.longest
+
+    def build(self, source_vocab: int, target_vocab: int | None = None) -> "ConvS2S":
+        """The model; one vocabulary serves both sides when no second is given."""
+        return ConvS2S(self, source_vocab, self.embedding.target_vocab(source_vocab, target_vocab))
+
+    def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
+        """Learned numbers of the whole model."""
+        positions = 2 * self.position.num_params(width=self.width, heads=1, head_width=self.width)
+        layers = self._layers_params(self.depth, None) + self._layers_params(self.target_depth, self.width)
+        return self.outer_params(source_vocab, target_vocab) + positions + layers
+
+    def _layers_params(self, depth: int, listens_to: int | None) -> int:
+        shapes = self.shapes(depth)
+        total = linear_params(self.width, shapes[0].into, weight_norm=self.weight_norm)
+        total += linear_params(shapes[-1].out, self.width, weight_norm=self.weight_norm)
+        return total + sum(shape.num_params(self.weight_norm, listens_to) for shape in shapes)
+
+    def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
+        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
+        total = self.outer_flops(batch, source, target, vocab)
+        for depth, time, listens_to in ((self.depth, source, None), (self.target_depth, target, self.width)):
+            shapes, tokens = self.shapes(depth), batch * time
+            total += 2 * tokens * self.width * (shapes[0].into + shapes[-1].out)
+            total += sum(shape.flops(tokens, listens_to, source) for shape in shapes)
+            total += self.position.input_flops(width=self.width, batch=batch, time=time)
+        return total
+
+
+class GatedInputs(nn.Module):
+    """Tokens become vectors with their positions, some dropped; the embedding itself belongs to the model."""
+
+    def __init__(self, config: ConvS2SConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.longest = config.position.longest
+        self.position: Position = config.position.build(width=width, heads=1, head_width=width, causal=False)
+        self.dropout = nn.Sequential(DropWords(config.dropout.word), nn.Dropout(config.dropout.embedding))
+
+    def forward(
+        self, embedding: Embedding, tokens: Int[Tensor, "batch time"], places: Int[Tensor, "#batch time"]
+    ) -> Vectors:
+        """e = w + p."""
+        return self.dropout(self.position.embed(embedding(tokens), Sight(None, places, places)))
+
+    def expect_room(self, length: int) -> None:
+        """Refuses a sequence that a table of positions cannot hold."""
+        if self.longest is not None and length > self.longest:
+            raise ConfigError(
+                "model.position.length",
+                f"learned positions reach {self.longest} tokens, got a sequence of {length}; "
+                "train with a larger table, shorten the sequence, or choose 'sinusoidal'",
+            )
+
+
+class GatedEncoder(nn.Module):
+    """Gated layers between a map to their width and a map back."""
+
+    def __init__(self, config: ConvS2SConfig) -> None:
+        super().__init__()
+        shapes, norm = config.shapes(config.depth), config.weight_norm
+        self.into = linear_map(config.width, shapes[0].into, weight_norm=norm)
+        self.layers = nn.ModuleList(
+            GatedLayer(shape, dropout=config.dropout.convolution, weight_norm=norm) for shape in shapes
+        )
+        self.back = linear_map(shapes[-1].out, config.width, weight_norm=norm)
+        self.share = 1 / (2 * config.target_depth) if config.scale_gradients else 1.0
+
+    def forward(self, e: Vectors, sequences: Sequences) -> Heard:
+        """What there is to attend to."""
+        layout = sequences.layout
+        valid = None if layout.whole else layout.valid
+        x = self.into(e).to(e.dtype)  # layers add to it in full precision, whatever products are computed in
+        for layer in self.layers:
+            x = layer(x, valid)
+        z = scale_gradient(self.back(x), self.share)
+        return Heard(z, (z + e) * ROOT_HALF, layout.lengths)
+
+
+class GatedDecoder(nn.Module):
+    """Masked gated layers, each of which attends to the source, between a map to their width and a map back."""
+
+    def __init__(self, config: ConvS2SConfig) -> None:
+        super().__init__()
+        shapes, norm = config.shapes(config.target_depth), config.weight_norm
+        self.into = linear_map(config.width, shapes[0].into, weight_norm=norm)
+        self.layers = nn.ModuleList(
+            ListeningLayer(shape, config.width, dropout=config.dropout.convolution, weight_norm=norm)
+            for shape in shapes
+        )
+        self.back = linear_map(shapes[-1].out, config.width, weight_norm=norm)
+        self.dropout = nn.Dropout(config.dropout.output)
+
+    def forward(self, written: Vectors, heard: Heard, windows: Sequence[Window] | None = None) -> Vectors:
+        """The vectors that predict what follows each token."""
+        x = self.into(written).to(written.dtype)
+        for number, layer in enumerate(self.layers):
+            x = layer(x, written, heard, windows[number] if windows is not None else None)
+        return self.dropout(self.back(x))
+
+
+class ConvS2S(Seq2Seq):
+    """decoder(target so far, encoder(source)), both of gated convolutions; a Stepper."""
+
+    def __init__(self, config: ConvS2SConfig, source_vocab: int, target_vocab: int) -> None:
+        super().__init__(config, source_vocab, target_vocab)
+        self.config = config
+        self.source_inputs, self.target_inputs = GatedInputs(config), GatedInputs(config)
+        self.encoder, self.decoder = GatedEncoder(config), GatedDecoder(config)
+        config.initialise.apply(self, config.depth)
+        match_gains(self)
+
+    @override
+    def writers(self) -> list[Convolution]:
+        return [layer.convolution for layer in self.decoder.layers]  # type: ignore[misc]
+
+    @override
+    def listen(self, source: Sequences) -> tuple[Tensor, ...]:
+        """Keys, values and lengths of the source."""
+        self.source_inputs.expect_room(source.tokens.shape[1])
+        e = self.source_inputs(self.source_embedding, source.tokens, source.layout.places)
+        heard = self.encoder(e, source)
+        return heard.keys, heard.values, heard.lengths
+
+    @override
+    def decode(
+        self,
+        tokens: Int[Tensor, "batch time"],
+        places: Int[Tensor, "#batch time"],
+        heard: tuple[Tensor, ...],
+        windows: Sequence[Window] | None = None,
+    ) -> Vectors:
+        """The vectors of the target's tokens after the last layer."""
+        self.target_inputs.expect_room(tokens.shape[1])
+        written = self.target_inputs(self.target_embedding, tokens, places)
+        return self.decoder(written, Heard(*heard), windows)
+
+    @override
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> WrittenWindows:
+        """Reads the source; refused where positions cannot reach that far."""
+        self.target_inputs.expect_room(capacity)
+        return super().start(source, rows=rows, capacity=capacity)

@@ -1,0 +1,245 @@
+"""The lectures' word windows: layers that each look at a few neighbouring words, as encoder and as language model.
+
+What one output knows grows with every layer by one window, so two words that stand T apart meet only after about
+T/window layers; dilated windows, whose gaps double from layer to layer, meet sooner.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.config import Config
+from regard.errors import ConfigError
+from regard.models.convolutional.base import WrittenWindows, refuse_dropout, refuse_packed
+from regard.nn.convolution import (
+    Convolution,
+    Window,
+    blank,
+    convolution_flops,
+    convolution_params,
+    dilations,
+    receptive_field,
+)
+from regard.nn.dropout import DropoutConfig, DropoutSettings, DropWords
+from regard.nn.embedding import EmbeddingConfig
+from regard.nn.feedforward import Activation, activate
+from regard.nn.head import (
+    AnyHeadConfig,
+    HeadConfig,
+    PooledHead,
+    PooledHeadConfig,
+    VocabularyHeadConfig,
+    head_for,
+)
+from regard.nn.initialise import InitialiseConfig, XavierConfig
+from regard.nn.layout import Sequences
+from regard.nn.norm import LayerNormConfig, NormConfig
+from regard.nn.residual import NormPlace, Residual
+
+Vectors = Float[Tensor, "batch time width"]
+
+
+class WindowsConfig(Config):
+    """Settings of stacked word windows: h_t = f(W [window of words around t] + b), layer after layer."""
+
+    longest: ClassVar[int | None] = None
+    """Most tokens of a sequence: any number."""
+
+    width: PositiveInt = 256
+    """Numbers that describe one token inside the model."""
+    depth: PositiveInt = 6
+    """Layers, one above the other."""
+    kernel: PositiveInt = 5
+    """Words in a window."""
+    dilation: PositiveInt = 1
+    """Widest gap between the words of a window: gaps double from layer to layer up to it, then begin again; 1: none."""
+    activation: Activation = "relu"
+    """The bend f."""
+    norm: NormConfig = LayerNormConfig()
+    """Normalisation."""
+    norm_place: NormPlace = "before"
+    """Normalise `before` each layer or `after` it."""
+    final_norm: bool | None = None
+    """Normalise once more after the last layer; when left out, only where norm_place is before."""
+    residual: bool = True
+    """Add each layer's input to its output; off, to show what happens without."""
+    dropout: DropoutConfig = DropoutSettings(embedding=0.1, residual=0.1)
+    """What is dropped while training; one number sets embedding and residual."""
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    """How tokens become vectors, and whether the output layer shares them."""
+    head: HeadConfig | None = None
+    """Output layer; when left out, the one the task needs: vocabulary, or pooled where there are classes."""
+    initialise: InitialiseConfig = XavierConfig()
+    """Random numbers that training starts from."""
+
+    @model_validator(mode="after")
+    def _drops_what_there_is(self) -> "WindowsConfig":
+        refuse_dropout(self.dropout, "attention", "feedforward")
+        return self
+
+    @property
+    def dilations(self) -> list[int]:
+        """The gap between the words of a window, layer by layer."""
+        return dilations(self.depth, self.dilation)
+
+    @property
+    def receptive_field(self) -> int:
+        """How many words one output depends on."""
+        return receptive_field(self.kernel, self.dilations)
+
+    @property
+    def has_final_norm(self) -> bool:
+        """Whether the last layer is followed by one more norm."""
+        return self.norm_place == "before" if self.final_norm is None else self.final_norm
+
+    def head_for(self, classes: int | None) -> AnyHeadConfig:
+        """The output layer's config, checked against what is asked of it."""
+        return head_for(self.head, classes)
+
+    def num_params(self, vocab: int, classes: int | None = None) -> int:
+        """Learned numbers of the whole model."""
+        head, width = self.head_for(classes), self.width
+        if isinstance(head, VocabularyHeadConfig):
+            output = head.num_params(width, vocab, self.embedding.shares_output)
+        else:
+            output = head.num_params(width, classes or 0)
+        norms = self.depth + self.has_final_norm + self.embedding.norm
+        layers = self.depth * convolution_params(width, width, self.kernel) + norms * self.norm.num_params(width)
+        return self.embedding.num_params(vocab, width) + layers + output
+
+    def flops(self, batch: int, time: int, vocab: int, classes: int | None = None) -> int:
+        """Matrix-product FLOPs of one forward pass over a full grid; training costs three times as much."""
+        head, tokens = self.head_for(classes), batch * time
+        total = self.depth * convolution_flops(self.width, self.width, self.kernel, tokens)
+        total += self.embedding.flops(self.width, tokens)
+        if isinstance(head, VocabularyHeadConfig):
+            factor = self.embedding.factor if self.embedding.shares_output else None
+            return total + head.flops(self.width, vocab, tokens, factor)
+        return total + head.flops(self.width, classes or 0, batch if isinstance(head, PooledHeadConfig) else tokens)
+
+
+class WindowLayer(nn.Module):
+    """x + f(W [window of norm(x)] + b), or as `around` is set."""
+
+    def __init__(self, convolution: Convolution, around: Residual, activation: Activation = "relu") -> None:
+        super().__init__()
+        self.convolution, self.around = convolution, around
+        self.activation: Activation = activation
+
+    def forward(
+        self, x: Vectors, valid: Bool[Tensor, "batch time"] | None = None, window: Window | None = None
+    ) -> Vectors:
+        """Each token with its neighbours."""
+        return self.around(x, lambda h: activate(self.convolution(blank(h, valid), window), self.activation))
+
+
+class WindowModel(nn.Module):
+    """Embedding, layers of windows, output layer."""
+
+    def __init__(self, config: WindowsConfig, vocab: int, classes: int | None, causal: bool) -> None:
+        super().__init__()
+        self.config, self.causal = config, causal
+        head, norm, drop = config.head_for(classes), config.norm, config.dropout
+        self.embedding = config.embedding.build(vocab, config.width)
+        self.input_norm = norm.build(config.width) if config.embedding.norm else nn.Identity()
+        self.dropout = nn.Sequential(DropWords(drop.word), nn.Dropout(drop.embedding))
+        self.layers = nn.ModuleList(self._layer(dilation) for dilation in config.dilations)
+        self.final_norm = norm.build(config.width) if config.has_final_norm else nn.Identity()
+        if isinstance(head, VocabularyHeadConfig):
+            shared = self.embedding if config.embedding.shares_output else None
+            self.head: nn.Module = head.build(config.width, vocab, shared)
+        else:
+            self.head = head.build(config.width, classes or 0)
+        config.initialise.apply(self, config.depth)
+
+    def _layer(self, dilation: int) -> WindowLayer:
+        config, drop = self.config, self.config.dropout
+        norm = config.norm.build(config.width)
+        convolution = Convolution(config.width, config.width, config.kernel, dilation=dilation, causal=self.causal)
+        around = Residual(norm, config.norm_place, config.residual, drop.residual, drop.layer)
+        return WindowLayer(convolution, around, config.activation)
+
+    def forward(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Tensor:
+        """Scores over the vocabulary or the classes at each place, or over the classes for each row."""
+        x = self.hidden(sequences, segments)
+        return self.head(x, sequences.layout.valid) if isinstance(self.head, PooledHead) else self.head(x)
+
+    def hidden(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Vectors:
+        """The vectors of all tokens after the last layer: what the output layer is given."""
+        layout = sequences.layout
+        refuse_packed(layout)
+        # padding stands on the right: who looks back only never sees it
+        return self.slide(sequences.tokens, segments, None if self.causal or layout.whole else layout.valid)
+
+    def slide(
+        self,
+        tokens: Int[Tensor, "batch time"],
+        segments: Int[Tensor, "batch time"] | None = None,
+        valid: Bool[Tensor, "batch time"] | None = None,
+        windows: Sequence[Window] | None = None,
+    ) -> Vectors:
+        """All layers, one after another."""
+        x = self.dropout(self.input_norm(self.embedding(tokens, segments)))
+        for number, layer in enumerate(self.layers):
+            x = layer(x, valid, windows[number] if windows is not None else None)
+        return self.final_norm(x)
+
+
+class WindowEncoderConfig(WindowsConfig):
+    """Word windows that look both ways: classification, tagging."""
+
+    kind: Literal["window-encoder"] = "window-encoder"
+    shape: ClassVar[Literal["encoder", "decoder", "encoder-decoder"]] = "encoder"
+
+    def build(self, vocab: int, classes: int | None = None) -> "WindowEncoder":
+        """The model for a vocabulary, and for classes if it is to tell them apart."""
+        return WindowEncoder(self, vocab, classes)
+
+
+class WindowEncoder(WindowModel):
+    """Every token sees its neighbours on both sides."""
+
+    def __init__(self, config: WindowEncoderConfig, vocab: int, classes: int | None = None) -> None:
+        super().__init__(config, vocab, classes, causal=False)
+
+
+class WindowDecoderConfig(WindowsConfig):
+    """Word windows that look back only: a language model with a fixed horizon."""
+
+    kind: Literal["window-decoder"] = "window-decoder"
+    shape: ClassVar[Literal["encoder", "decoder", "encoder-decoder"]] = "decoder"
+
+    def build(self, vocab: int, classes: int | None = None) -> "WindowDecoder":
+        """The model for a vocabulary, and for classes if it is to tell them apart."""
+        return WindowDecoder(self, vocab, classes)
+
+
+class WindowDecoder(WindowModel):
+    """Every token sees itself and the last few before it; a Stepper."""
+
+    def __init__(self, config: WindowDecoderConfig, vocab: int, classes: int | None = None) -> None:
+        super().__init__(config, vocab, classes, causal=True)
+
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> WrittenWindows:
+        """Nothing written yet; a decoder alone listens to nobody."""
+        if source is not None:
+            raise ConfigError("model.kind", "a decoder has no source; give the text as a prompt instead")
+        convolutions: list[Convolution] = [layer.convolution for layer in self.layers]  # type: ignore[misc]
+        return WrittenWindows.start(convolutions, self.embedding.table.weight, rows, capacity)
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch time"], state: WrittenWindows, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], WrittenWindows]:
+        """Appends tokens to each row; the logits of what follows them."""
+        time = tokens.shape[1]
+        windows = state.windows(time, lengths)
+        return self.head(self.slide(tokens, windows=windows)), state.after(windows, time, lengths)
+
+    def reorder(self, state: WrittenWindows, rows: Int[Tensor, " rows"]) -> WrittenWindows:
+        """The state of the chosen rows."""
+        return state.reorder(rows)

@@ -1,0 +1,178 @@
+"""Deep-Att (Zhou 2016): stacked LSTMs joined by fast-forward connections, a linear way from the bottom to the top.
+
+A recurrent layer is two things: what it computes of its input, f, which is linear, and the recurrence r:
+
+    f_k = W_k [half(f_{k−1}); h_{k−1}]        h_k = r(f_k)
+
+f_k are the inputs of all gates, and half of them go straight on to the next layer, past the recurrence and its bends.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from pydantic import PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.config import refuse
+from regard.models.recurrent.translator import Encoded, RecurrentReader, RecurrentWriter, Translated, TranslatorConfig
+from regard.nn.layout import Layout
+from regard.nn.listen import AdditiveConfig, AnyListenConfig, Listen
+from regard.nn.recurrent import Direction, Layer, Memory, Recurrence, Vectors, row_ends
+from regard.nn.recurrent_dropout import Drop
+
+
+class DeepAttConfig(TranslatorConfig):
+    """Deep-Att (Zhou 2016): two columns of LSTM layers, alternating in direction, joined by fast-forward connections.
+
+    As in the paper, one column begins forward and the other backward, nothing joins the two, h and half of f of both
+    tops are mapped to what the decoder listens to, half of each layer's f and all of its h feed the next, and only the
+    top h is given to the output layer. Where we differ: the paper asks with the first decoder layer's state of the
+    token before, and that layer hears; here it asks with the state of the token itself and the second layer hears, so
+    that the whole target is trained at once. The paper's gates also look at the cell, which no fused kernel does. The
+    linear way has no bend that holds it back: deep stacks want small learning rates.
+    """
+
+    kind: Literal["deep-att"] = "deep-att"
+    depth: PositiveInt = 4
+    """Layers of each of the encoder's columns; 9 in the paper, and 7 in the decoder."""
+    attention: AnyListenConfig = AdditiveConfig()
+    """How the decoder listens to the source: `additive`, `dot` or `general`."""
+
+    @model_validator(mode="after")
+    def _layers_fit(self) -> "DeepAttConfig":
+        if self.target_depth < 2:
+            raise refuse(
+                "decoder_depth",
+                f"the second layer hears what the first asks: expected at least 2, got {self.target_depth}",
+            )
+        return self
+
+    def column(self, first: Literal["forward", "backward"]) -> list[Layer]:
+        """The layers of one column of the encoder from the bottom up, every other one in the other direction."""
+        second: Direction = "backward" if first == "forward" else "forward"
+        return [
+            Layer(self._inputs(number), self.width, direction=second if number % 2 else first)
+            for number in range(self.depth)
+        ]
+
+    def writer_layers(self) -> list[Layer]:
+        """The decoder's layers from the bottom up; the second also takes the context."""
+        return [
+            Layer(self._inputs(number) + (self.width if number == 1 else 0), self.width)
+            for number in range(self.target_depth)
+        ]
+
+    def _inputs(self, number: int) -> int:
+        return 3 * self.width if number else self.token_width
+
+    def reader(self) -> "DeepAttReader":
+        """The encoder."""
+        return DeepAttReader(self._column(self.column("forward")), self._column(self.column("backward")), self.width)
+
+    def writer(self) -> "DeepAttWriter":
+        """The decoder."""
+        cross = self.attention.build(self.width, self.width, self.dropout.attention)
+        return DeepAttWriter(self._column(self.writer_layers()), cross)
+
+    def _column(self, layers: list[Layer]) -> "FastForward":
+        return FastForward([layer.build() for layer in layers], self.dropout.between, self.dropout.locked)
+
+    def stacks_params(self) -> int:
+        """Learned numbers of encoder and decoder."""
+        layers = self.column("forward") + self.column("backward") + self.writer_layers()
+        joined = (6 * self.width + 1) * self.width
+        return sum(layer.num_params() for layer in layers) + joined + self.attention.num_params(self.width, self.width)
+
+    def stacks_flops(self, batch: int, source: int, target: int) -> int:
+        """Matrix-product FLOPs of encoder and decoder; the half of f that goes on is computed a second time."""
+        sides = [(2 * self.column("forward"), batch * source, 0), (self.writer_layers(), batch * target, 1)]
+        total = 0
+        for layers, tokens, last in sides:
+            total += sum(layer.flops(tokens) for layer in layers)
+            total += sum(4 * tokens * self.width * layer.inputs for layer in layers[: len(layers) - last])
+        total += 12 * batch * source * self.width * self.width
+        return total + self.attention.flops(self.width, self.width, batch, target, source)
+
+
+class FastForward(nn.Module):
+    """LSTM layers above one another: each takes half of what enters the gates of the one below, and all it gives."""
+
+    def __init__(self, layers: Sequence[Recurrence], dropout: float = 0.0, locked: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.dropout = Drop(dropout, locked)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        lengths: Int[Tensor, " batch"] | None = None,
+        memories: Sequence[Memory | None] | None = None,
+        hear: Callable[[Vectors], Vectors] | None = None,
+    ) -> tuple[Vectors, Float[Tensor, "batch time top_inputs"], tuple[Memory, ...]]:
+        """The top layer's vectors, its inputs, and what each layer remembers.
+
+        `hear` gives a context for the bottom layer's vectors, which the second layer takes beside its input.
+        """
+        before = [None] * len(self.layers) if memories is None else memories
+        after, h = [], x
+        for number, layer in enumerate(self.layers):
+            if number:
+                context = [hear(h)] if hear is not None and number == 1 else []
+                x = torch.cat([half(self.layers[number - 1], x), self.dropout(h), *context], -1)  # type: ignore[arg-type]
+            h, memory = layer(x, lengths, before[number])
+            after.append(memory)
+        return h, x, tuple(after)
+
+
+def half(layer: Recurrence, x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time half"]:
+    """The first half of f = W x + b; the kernel keeps its own to itself, so it is computed once more."""
+    weight, bias = layer.kernel.get_parameter("weight_ih_l0"), layer.kernel.get_parameter("bias_ih_l0")
+    count = len(weight) // 2
+    return F.linear(x, weight[:count], bias[:count])
+
+
+class DeepAttReader(RecurrentReader):
+    """e = W [h; half(f); h'; half(f')] of the tops of two columns that read against each other."""
+
+    def __init__(self, forward: FastForward, backward: FastForward, width: int) -> None:
+        super().__init__()
+        self.columns = nn.ModuleList([forward, backward])
+        self.join = nn.Linear(6 * width, width)
+
+    def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
+        """What both columns say about each token."""
+        lengths, said = row_ends(layout), []
+        for column in self.columns:
+            h, inputs, _ = column(x, lengths)
+            said += [h, half(column.layers[-1], inputs)]  # type: ignore[union-attr, index]
+        return Encoded(self.join(torch.cat(said, -1)), layout)
+
+
+class DeepAttWriter(RecurrentWriter):
+    """A column that reads forward; its bottom layer asks, the second hears."""
+
+    def __init__(self, column: FastForward, cross: Listen) -> None:
+        super().__init__()
+        self.column, self.cross = column, cross
+
+    def begin(self, encoded: Encoded) -> Translated:
+        """Empty memories."""
+        memories = tuple(layer.blank(len(encoded.vectors)) for layer in self.column.layers)  # type: ignore[operator]
+        return Translated(memories, encoded.sentences, self.cross.remember(encoded.vectors, encoded.valid))
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        state: Translated,
+        lengths: Int[Tensor, " batch"] | None = None,
+        valid: Bool[Tensor, "batch time"] | None = None,
+    ) -> tuple[Vectors, Translated]:
+        """The top layer's vectors."""
+        heard = state.heard
+        assert heard is not None
+        h, _, memories = self.column(x, lengths, state.memories, lambda s: self.cross(s, heard))
+        return h, replace(state, memories=memories)

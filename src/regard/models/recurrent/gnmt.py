@@ -1,0 +1,121 @@
+"""Google's translation system of 2016: deep, residual, with attention from the decoder's bottom layer."""
+
+from dataclasses import replace
+from typing import Literal
+
+from jaxtyping import Bool, Float, Int
+from pydantic import PositiveInt, model_validator
+from torch import Tensor
+
+from regard.config import refuse
+from regard.models.recurrent.seq2seq import StackReader
+from regard.models.recurrent.settings import even_width
+from regard.models.recurrent.translator import Encoded, RecurrentWriter, Translated, TranslatorConfig
+from regard.nn.experts import Experts, ExpertsConfig
+from regard.nn.listen import AdditiveConfig, AnyListenConfig, Listen
+from regard.nn.recurrent import Layer, Recurrence, Vectors
+from regard.nn.recurrent_stack import RecurrentStack
+
+FIRST_RESIDUAL = 2
+"""The layer, counted from zero, from which on inputs are added to outputs: the third, as in the paper."""
+
+
+class GnmtConfig(TranslatorConfig):
+    """GNMT (Wu 2016): deep LSTM stacks with residual connections; the bottom decoder layer asks, all above it hear.
+
+    As in the paper, the encoder's bottom layer reads both ways and all others forward, residuals begin at the third
+    layer, a small network scores the source (`additive`), and the context is put beside the decoder layers' inputs.
+    Where we differ: the paper asks with the bottom layer's state of the token before, and lets that layer hear too;
+    here it asks with the state of the token itself and only the layers above hear, so that the whole target is trained
+    at once, layer by layer. Both directions of the bottom layer have half the width each, and the decoder starts from
+    empty memories. With `experts` it is the system of Shazeer 2017, a mixture below the top layer of each side: there
+    the encoder has 3 layers and the decoder 2.
+    """
+
+    kind: Literal["gnmt"] = "gnmt"
+    depth: PositiveInt = 4
+    """Layers of the encoder, one above the other; 8 in the paper."""
+    attention: AnyListenConfig = AdditiveConfig()
+    """How the decoder listens to the source: `additive`, `dot` or `general`."""
+    experts: ExpertsConfig | None = None
+    """Mixtures of experts (Shazeer 2017: noise = true, balance = 0, importance = load = 0.01)."""
+
+    @model_validator(mode="after")
+    def _layers_fit(self) -> "GnmtConfig":
+        even_width(self.width, "width")
+        for setting, depth in (("depth", self.depth), ("decoder_depth", self.target_depth)):
+            if depth < 2:
+                raise refuse(setting, f"others stand above the bottom layer: expected at least 2, got {depth}")
+        return self
+
+    def reader_layers(self) -> list[Layer]:
+        """The encoder's layers from the bottom up."""
+        return [Layer(self.token_width, self.width, direction="both"), *self._layers(self.width, self.depth - 1)]
+
+    def writer_layers(self) -> list[Layer]:
+        """The decoder's layers from the bottom up."""
+        return [Layer(self.token_width, self.width), *self._layers(2 * self.width, self.target_depth - 1)]
+
+    def _layers(self, inputs: int, count: int) -> list[Layer]:
+        return [Layer(inputs, self.width) for _ in range(count)]
+
+    def reader(self) -> StackReader:
+        """The encoder."""
+        return StackReader(self._stack(self.reader_layers(), FIRST_RESIDUAL))
+
+    def writer(self) -> "GnmtWriter":
+        """The decoder."""
+        bottom, *others = self.writer_layers()
+        cross = self.attention.build(self.width, self.width, self.dropout.attention)
+        return GnmtWriter(bottom.build(), cross, self._stack(others, FIRST_RESIDUAL - 1))
+
+    def _stack(self, layers: list[Layer], residual_from: int) -> RecurrentStack:
+        experts: Experts | None = self.experts.build(self.width) if self.experts is not None else None
+        return RecurrentStack(
+            [layer.build() for layer in layers],
+            residual_from=residual_from,
+            dropout=self.dropout.between,
+            locked=self.dropout.locked,
+            experts=experts,
+        )
+
+    def stacks_params(self) -> int:
+        """Learned numbers of encoder and decoder."""
+        total = sum(layer.num_params() for layer in self.reader_layers() + self.writer_layers())
+        total += 0 if self.experts is None else 2 * self.experts.num_params(self.width)
+        return total + self.attention.num_params(self.width, self.width)
+
+    def stacks_flops(self, batch: int, source: int, target: int) -> int:
+        """Matrix-product FLOPs of encoder and decoder."""
+        total = sum(layer.flops(batch * source) for layer in self.reader_layers())
+        total += sum(layer.flops(batch * target) for layer in self.writer_layers())
+        total += 0 if self.experts is None else self.experts.flops(self.width, batch * (source + target))
+        return total + self.attention.flops(self.width, self.width, batch, target, source)
+
+
+class GnmtWriter(RecurrentWriter):
+    """s = bottom(y);  c = cross(s);  others(s, c): one bottom layer asks, those above it hear."""
+
+    def __init__(self, bottom: Recurrence, cross: Listen, others: RecurrentStack) -> None:
+        super().__init__()
+        self.bottom, self.cross, self.others = bottom, cross, others
+
+    def begin(self, encoded: Encoded) -> Translated:
+        """Empty memories."""
+        rows = len(encoded.vectors)
+        memories = (self.bottom.blank(rows), *self.others.blank(rows))
+        return Translated(memories, encoded.sentences, self.cross.remember(encoded.vectors, encoded.valid))
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        state: Translated,
+        lengths: Int[Tensor, " batch"] | None = None,
+        valid: Bool[Tensor, "batch time"] | None = None,
+    ) -> tuple[Vectors, Translated]:
+        """The top layer's vectors."""
+        assert state.heard is not None
+        s, first = self.bottom(x, lengths, state.memories[0])
+        context = self.cross(s, state.heard)
+        y, others = self.others(s, lengths, state.memories[1:], valid, context)
+        return y, replace(state, memories=(first, *others))

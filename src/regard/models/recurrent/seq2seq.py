@@ -1,0 +1,153 @@
+"""The sequence-to-sequence model: one recurrent stack reads the source, another writes the target."""
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.config import BARE_KIND, BY_KIND, Config
+from regard.models.recurrent.settings import even_width
+from regard.models.recurrent.translator import (
+    Encoded,
+    RecurrentReader,
+    RecurrentWriter,
+    Translated,
+    TranslatorConfig,
+)
+from regard.nn.embedding import EmbeddingConfig
+from regard.nn.layout import Layout
+from regard.nn.listen import AdditiveConfig, DotConfig, GeneralConfig, Listen
+from regard.nn.recurrent import Cell, Direction, Layer, Vectors, row_ends
+from regard.nn.recurrent_stack import RecurrentStack
+
+
+class DeafConfig(Config):
+    """No attention: all that the decoder knows of the source is one vector, the encoder's last memory."""
+
+    kind: Literal["none"] = "none"
+
+
+AttentionOrNone = Annotated[DotConfig | GeneralConfig | AdditiveConfig | DeafConfig, BY_KIND, BARE_KIND]
+
+
+class Seq2SeqConfig(TranslatorConfig):
+    """Reads the source into memories from which a second stack writes; with attention, it looks back at each token.
+
+    `attention = "none"` is Sutskever 2014: decoder layer k starts from encoder layer k's last memory and hears nothing
+    else. There the encoder reads one way, over reversed sentences: `reading = "backward"`. The lectures' encoder reads
+    both ways, half the width each, and the decoder starts from both ends' memories side by side. With attention it is
+    the lectures' 'old standard': c_i = Σ_j α_ij h_j and P = softmax(W[s_i; c_i] + b). Unlike in Bahdanau 2015, and like
+    in Luong 2015 without input feeding, the context does not enter the recurrence: the whole target is trained at once.
+    """
+
+    kind: Literal["lstm-seq2seq"] = "lstm-seq2seq"
+    cell: Cell = "lstm"
+    """What each layer computes: plain `rnn`, `gru` or `lstm`."""
+    reading: Direction = "both"
+    """How the encoder reads: `both` ways, `forward`, or `backward` (Sutskever's reversed source)."""
+    attention: AttentionOrNone = DotConfig()
+    """How the decoder listens to the source: `dot`, `general`, `additive`, or `none` for one sentence vector."""
+    readout: Literal["concat", "tanh"] = "concat"
+    """What the output layer is given with attention: [s; c] as in the lectures, or tanh(W[s; c]) of the embedding's
+    width as in Luong 2015, which can share the embedding's matrix."""
+    embedding: EmbeddingConfig = EmbeddingConfig(share="inputs")
+    """How tokens become vectors, and what source, target and output share."""
+
+    @model_validator(mode="after")
+    def _two_halves(self) -> "Seq2SeqConfig":
+        if self.reading == "both":
+            even_width(self.width, "width")
+        return self
+
+    @property
+    def head_width(self) -> int:
+        """Numbers that the output layer is given."""
+        if isinstance(self.attention, DeafConfig):
+            return self.width
+        return self.token_width if self.readout == "tanh" else 2 * self.width
+
+    def layers(self, depth: int, direction: Direction) -> list[Layer]:
+        """The layers of one stack from the bottom up."""
+        inputs = [self.token_width] + [self.width] * (depth - 1)
+        return [Layer(size, self.width, self.cell, direction) for size in inputs]
+
+    def reader(self) -> "StackReader":
+        """The encoder."""
+        return StackReader(self._stack(self.depth, self.reading))
+
+    def writer(self) -> "ListeningWriter":
+        """The decoder."""
+        stack = self._stack(self.target_depth, "forward")
+        if isinstance(self.attention, DeafConfig):
+            return ListeningWriter(stack)
+        cross = self.attention.build(self.width, self.width, self.dropout.attention)
+        readout = nn.Linear(2 * self.width, self.token_width) if self.readout == "tanh" else None
+        return ListeningWriter(stack, cross, readout)
+
+    def _stack(self, depth: int, direction: Direction) -> RecurrentStack:
+        layers = [layer.build() for layer in self.layers(depth, direction)]
+        return RecurrentStack(layers, dropout=self.dropout.between, locked=self.dropout.locked)
+
+    def stacks_params(self) -> int:
+        """Learned numbers of encoder and decoder."""
+        layers = self.layers(self.depth, self.reading) + self.layers(self.target_depth, "forward")
+        total = sum(layer.num_params() for layer in layers)
+        if isinstance(self.attention, DeafConfig):
+            return total
+        total += self.attention.num_params(self.width, self.width)
+        return total + ((2 * self.width + 1) * self.token_width if self.readout == "tanh" else 0)
+
+    def stacks_flops(self, batch: int, source: int, target: int) -> int:
+        """Matrix-product FLOPs of encoder and decoder."""
+        total = sum(layer.flops(batch * source) for layer in self.layers(self.depth, self.reading))
+        total += sum(layer.flops(batch * target) for layer in self.layers(self.target_depth, "forward"))
+        if isinstance(self.attention, DeafConfig):
+            return total
+        total += self.attention.flops(self.width, self.width, batch, target, source)
+        return total + (4 * batch * target * self.width * self.token_width if self.readout == "tanh" else 0)
+
+
+class StackReader(RecurrentReader):
+    """A recurrent stack that reads the source."""
+
+    def __init__(self, stack: RecurrentStack) -> None:
+        super().__init__()
+        self.stack = stack
+
+    def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
+        """The top layer's vectors, and all layers' last memories."""
+        y, memories = self.stack(x, row_ends(layout), valid=None if layout.whole else layout.valid)
+        return Encoded(y, layout, memories)
+
+
+class ListeningWriter(RecurrentWriter):
+    """A recurrent stack that writes, and attention that asks with the vectors of its top layer."""
+
+    def __init__(self, stack: RecurrentStack, cross: Listen | None = None, readout: nn.Linear | None = None) -> None:
+        super().__init__()
+        self.stack, self.cross, self.readout = stack, cross, readout
+
+    def begin(self, encoded: Encoded) -> Translated:
+        """Each layer starts from the memory of its partner in the encoder; those without one from its top layer's."""
+        ends = [memory.joined() for memory in encoded.memories]
+        memories = tuple(ends[min(number, len(ends) - 1)] for number in range(len(self.stack.layers)))
+        heard = None if self.cross is None else self.cross.remember(encoded.vectors, encoded.valid)
+        return Translated(memories, encoded.sentences, heard)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        state: Translated,
+        lengths: Int[Tensor, " batch"] | None = None,
+        valid: Bool[Tensor, "batch time"] | None = None,
+    ) -> tuple[Vectors, Translated]:
+        """s, or [s; c] with attention, or tanh(W[s; c])."""
+        s, memories = self.stack(x, lengths, state.memories, valid)
+        state = replace(state, memories=memories)
+        if self.cross is None or state.heard is None:
+            return s, state
+        both = torch.cat([s, self.cross(s, state.heard)], -1)
+        return both if self.readout is None else torch.tanh(self.readout(both)), state

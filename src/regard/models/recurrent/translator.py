@@ -1,0 +1,207 @@
+"""What all recurrent encoder-decoders have in common: they differ in their two stacks only.
+
+The decoder is computed in the same way in training and in writing: from a state and some tokens to vectors and the next
+state. In training the tokens are the whole target at once. That asks for attention that stands beside or above a
+recurrent layer and never inside its loop, which is where these models depart from some of their papers.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.config import refuse
+from regard.errors import ShapeError
+from regard.models.recurrent.settings import RecurrentConfig, refuse_packed
+from regard.nn.head import VocabularyHeadConfig
+from regard.nn.layout import Layout, Sequences
+from regard.nn.listen import Heard
+from regard.nn.recurrent import Memory, Vectors
+from regard.nn.recurrent_dropout import Drop
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What an encoder has to say: a vector for each token of the source, and its layers' last memories."""
+
+    vectors: Vectors
+    layout: Layout
+    memories: tuple[Memory, ...] = ()
+
+    @property
+    def valid(self) -> Bool[Tensor, "batch time"] | None:
+        """True where a token stands; None where one stands everywhere."""
+        return None if self.layout.whole else self.layout.valid
+
+    @property
+    def sentences(self) -> Int[Tensor, " batch"]:
+        """The rows' numbers."""
+        return torch.arange(len(self.vectors), device=self.vectors.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Translated:
+    """How far a recurrent decoder has come: one memory a layer, and what it listens to."""
+
+    memories: tuple[Memory, ...]
+    sentences: Int[Tensor, " batch"]
+    """Which sentence of the source each row translates; several rows of a beam share one."""
+    heard: Heard | None = None
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "Translated":
+        """The chosen rows, copied; the source only where rows leave their sentence."""
+        memories, sentences = tuple(memory.reorder(rows) for memory in self.memories), self.sentences[rows]
+        heard = self.heard
+        if heard is not None and not torch.equal(sentences, self.sentences):
+            heard = heard.reorder(rows)
+        return Translated(memories, sentences, heard)
+
+
+class RecurrentReader(nn.Module, ABC):
+    """The encoder's side: tokens' vectors in, what there is to say about them out."""
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
+        """What the encoder has to say about each token."""
+
+
+class RecurrentWriter(nn.Module, ABC):
+    """The decoder's side, in training and in writing alike."""
+
+    @abstractmethod
+    def begin(self, encoded: Encoded) -> Translated:
+        """The state before the first token."""
+
+    @abstractmethod
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        state: Translated,
+        lengths: Int[Tensor, " batch"] | None = None,
+        valid: Bool[Tensor, "batch time"] | None = None,
+    ) -> tuple[Vectors, Translated]:
+        """What the output layer is given at each token, and the state after them."""
+
+
+class TranslatorConfig(RecurrentConfig):
+    """Settings that every recurrent encoder-decoder has."""
+
+    shape: ClassVar[str] = "encoder-decoder"
+    decoder_depth: PositiveInt | None = None
+    """Layers of the decoder; as many as the encoder's when left out."""
+    head: VocabularyHeadConfig = VocabularyHeadConfig(bias=True)
+    """Output layer."""
+
+    @model_validator(mode="after")
+    def _output_fits(self) -> "TranslatorConfig":
+        if self.embedding.shares_output and self.head_width != self.token_width:
+            raise refuse(
+                "embedding.share",
+                f"'{self.embedding.share}' lets the output layer use tokens' vectors of {self.token_width} numbers, "
+                f"but it is given {self.head_width}; share 'inputs' or 'none'",
+            )
+        return self
+
+    @property
+    def target_depth(self) -> int:
+        """Layers of the decoder."""
+        return self.decoder_depth or self.depth
+
+    @property
+    def head_width(self) -> int:
+        """Numbers that the output layer is given."""
+        return self.width
+
+    def reader(self) -> RecurrentReader:
+        """The encoder."""
+        raise TypeError(f"{type(self).__name__} must build its encoder")
+
+    def writer(self) -> RecurrentWriter:
+        """The decoder."""
+        raise TypeError(f"{type(self).__name__} must build its decoder")
+
+    def stacks_params(self) -> int:
+        """Learned numbers of encoder and decoder."""
+        raise TypeError(f"{type(self).__name__} must count its parameters")
+
+    def stacks_flops(self, batch: int, source: int, target: int) -> int:
+        """Matrix-product FLOPs of encoder and decoder."""
+        raise TypeError(f"{type(self).__name__} must count its FLOPs")
+
+    def build(self, source_vocab: int, target_vocab: int | None = None) -> "RecurrentTranslator":
+        """The model; one vocabulary serves both sides when no second is given."""
+        return RecurrentTranslator(self, source_vocab, self.embedding.target_vocab(source_vocab, target_vocab))
+
+    def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
+        """Learned numbers of the whole model."""
+        target_vocab, embedding = self.embedding.target_vocab(source_vocab, target_vocab), self.embedding
+        total = embedding.num_params(target_vocab, self.token_width) + self.stacks_params()
+        total += 0 if embedding.shares_inputs else embedding.num_params(source_vocab, self.token_width)
+        return total + self.head.num_params(self.head_width, target_vocab, shared=embedding.shares_output)
+
+    def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
+        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
+        factor = self.embedding.factor if self.embedding.shares_output else None
+        total = self.embedding.flops(self.token_width, batch * (source + target))
+        total += self.stacks_flops(batch, source, target)
+        return total + self.head.flops(self.head_width, vocab, batch * target, factor)
+
+
+class RecurrentTranslator(nn.Module):
+    """decoder(target so far, encoder(source)); a Stepper."""
+
+    def __init__(self, config: TranslatorConfig, source_vocab: int, target_vocab: int) -> None:
+        super().__init__()
+        self.config = config
+        embedding = config.embedding
+        self.target_embedding = embedding.build(target_vocab, config.token_width)
+        own = None if embedding.shares_inputs else embedding.build(source_vocab, config.token_width)
+        self.source_embedding = own or self.target_embedding
+        self.input_dropout = config.dropout.on_inputs()
+        self.encoder, self.decoder = config.reader(), config.writer()
+        self.output_dropout = Drop(config.dropout.output, config.dropout.locked)
+        shared = self.target_embedding if embedding.shares_output else None
+        self.head = config.head.build(config.head_width, target_vocab, shared)
+        config.initialise.apply(self, config.depth)
+
+    def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:
+        """Scores of the token that follows each token of the target."""
+        return self.head(self.hidden(source, target))
+
+    def hidden(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time width"]:
+        """What the output layer is given."""
+        refuse_packed(target.layout)
+        valid = None if target.layout.whole else target.layout.valid
+        x = self.input_dropout(self.target_embedding(target.tokens))
+        y, _ = self.decoder(x, self.decoder.begin(self.encode(source)), valid=valid)
+        return self.output_dropout(y)
+
+    def encode(self, source: Sequences) -> Encoded:
+        """What the encoder has to say about each token of the source."""
+        refuse_packed(source.layout)
+        return self.encoder(self.input_dropout(self.source_embedding(source.tokens)), source.layout)
+
+    @torch.no_grad()
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Translated:
+        """Reads the source; nothing written yet, and memories need no room for what is to come."""
+        if source is None or source.layout.packed or len(source.tokens) != rows:
+            given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
+            raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        return self.decoder.begin(self.encode(source))
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch time"], state: Translated, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], Translated]:
+        """Appends tokens to each row; the logits of what follows them."""
+        ends = None if lengths is None else lengths.cpu()
+        y, state = self.decoder(self.input_dropout(self.target_embedding(tokens)), state, ends)
+        return self.head(self.output_dropout(y)), state
+
+    def reorder(self, state: Translated, rows: Int[Tensor, " rows"]) -> Translated:
+        """The state of the chosen rows."""
+        return state.reorder(rows)

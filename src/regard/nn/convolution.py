@@ -1,0 +1,109 @@
+"""Word windows: convolutions over the tokens of a sequence.
+
+A convolution looks at `kernel` tokens, `dilation` places apart, and maps their vectors, laid side by side, to one:
+
+    y_t = W [x_{t−m}; …; x_{t−dilation}; x_t; x_{t+dilation}; …; x_{t+n}] + b
+
+Centred, it reaches as far back as ahead; causal, its last token is x_t itself, so it can write. Whatever lies outside
+the sequence counts as zero, and `blank` makes padding such a place. When tokens are written one by one, a `Window`
+keeps the few inputs that outputs to come still look at: a step costs the kernel, never what is written already.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.nn.weight_norm import linear_map, linear_params
+
+Vectors = Float[Tensor, "batch time width"]
+Past = Float[Tensor, "batch reach width"]
+
+
+def dilations(depth: int, widest: int) -> list[int]:
+    """The dilation of each of `depth` layers: 1, 2, 4 … no wider than `widest`, then from 1 again."""
+    doubling = [1 << power for power in range(widest.bit_length())]
+    return [doubling[layer % len(doubling)] for layer in range(depth)]
+
+
+def receptive_field(kernel: int, dilations: Sequence[int]) -> int:
+    """How many tokens one output of a stack of windows depends on."""
+    return 1 + (kernel - 1) * sum(dilations)
+
+
+def blank(x: Vectors, valid: Bool[Tensor, "batch time"] | None) -> Vectors:
+    """Zero where no token stands, so that no window sees padding; None: a token stands everywhere."""
+    return x if valid is None else x.masked_fill(~valid[..., None], 0.0)
+
+
+class Window:
+    """The last inputs of one causal convolution in each row, while new ones pass through it.
+
+    Of new inputs that are padded on the right, row b keeps the first `lengths[b]` only; all of them without lengths.
+    """
+
+    def __init__(self, past: Past, lengths: Int[Tensor, " batch"] | None = None) -> None:
+        self.past, self.lengths = past, lengths
+
+    def extend(self, x: Vectors) -> Float[Tensor, "batch seen width"]:
+        """Past and new inputs in a row; the last of them are the past from now on."""
+        seen = torch.cat([self.past, x], dim=1)
+        if self.lengths is None:
+            self.past = seen[:, x.shape[1] :]
+        else:
+            kept = self.lengths[:, None] + torch.arange(self.past.shape[1], device=seen.device)
+            self.past = seen[torch.arange(len(seen), device=seen.device)[:, None], kept]
+        return seen
+
+
+class Convolution(nn.Module):
+    """y_t = W [window of x around t] + b; `linear` is W and b, the window's vectors in order of time.
+
+    A window of an even number of tokens, when centred, reaches one dilation further ahead than back.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        out: int,
+        kernel: int,
+        *,
+        dilation: int = 1,
+        causal: bool = False,
+        bias: bool = True,
+        weight_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.width, self.kernel, self.dilation = width, kernel, dilation
+        self.reach = (kernel - 1) * dilation
+        self.back = self.reach if causal else (kernel - 1) // 2 * dilation
+        self.linear = linear_map(kernel * width, out, bias, weight_norm)
+
+    def forward(self, x: Vectors, window: Window | None = None) -> Float[Tensor, "batch time out"]:
+        """One output for each input; with a window, `x` holds the newest tokens only."""
+        if window is None:
+            seen = F.pad(x, (0, 0, self.back, self.reach - self.back))
+        else:
+            assert self.back == self.reach, "only a causal convolution can go on from its past"
+            seen = window.extend(x)
+        return self.linear(self._side_by_side(seen, x.shape[1]))
+
+    def _side_by_side(self, seen: Float[Tensor, "batch seen width"], time: int) -> Float[Tensor, "batch time windows"]:
+        starts = range(0, self.reach + 1, self.dilation)
+        return torch.cat([seen[:, start : start + time] for start in starts], dim=-1)
+
+    def room(self, rows: int, like: Tensor) -> Past:
+        """The past of rows in which nothing is written yet."""
+        return like.new_zeros(rows, self.reach, self.width)
+
+
+def convolution_params(width: int, out: int, kernel: int, bias: bool = True, weight_norm: bool = False) -> int:
+    """Learned numbers of a convolution."""
+    return linear_params(kernel * width, out, bias, weight_norm)
+
+
+def convolution_flops(width: int, out: int, kernel: int, tokens: int) -> int:
+    """FLOPs of a convolution over this many tokens."""
+    return 2 * tokens * kernel * width * out

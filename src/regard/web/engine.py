@@ -1,0 +1,146 @@
+"""What answers a batch: the one place where the server meets a model.
+
+The worker thread of a run calls an Engine's methods, one at a time. Another way to run a model is another Engine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard import api
+from regard.data.special import EOS, PAD
+from regard.decode import BeamConfig, Job, SampleConfig, Sampler, Trace, make_job, score
+from regard.decode.filters import draw
+from regard.decode.stepwise import Batch, Choose
+from regard.decode.top import top
+from regard.run import Run
+from regard.tasks.writing import AnySearch, Output
+from regard.web.passage import Passage, Token
+
+
+class Engine(Protocol):
+    """A model that answers many inputs at once, each as if it were alone."""
+
+    def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
+        """So many translations of each text, best first."""
+        ...
+
+    def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
+        """The probability of each label; None for a blank text."""
+        ...
+
+    def write(self, passages: Sequence[Passage], temperature: float, top_p: float, likeliest: int | None) -> None:
+        """Writes passages to their ends, giving each its tokens as they come; those that close early are let go.
+
+        With `likeliest`, so many of the most likely tokens are told at each place, those of echoed prompts included.
+        """
+        ...
+
+    def attention(self, text: str, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+        """What the page shows about a text."""
+        ...
+
+
+class RunEngine:
+    """A run's own model, in this process."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
+        """By the run's usual search; by a beam where several translations are asked for."""
+        return self.run.translate(texts, search_for(self.run.recipe.usual_search, outputs))
+
+    def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
+        """The probability of each label; None for a blank text."""
+        return self.run.classify(texts)
+
+    @torch.no_grad()
+    def write(self, passages: Sequence[Passage], temperature: float, top_p: float, likeliest: int | None) -> None:
+        """Step by step; a sequence that closes leaves the batch."""
+        if likeliest is not None:
+            self._score_prompts([passage for passage in passages if passage.echo], likeliest)
+        rows = [passage for passage in passages if passage.open]
+        if not rows:
+            return
+        job = self._job(rows)
+        choose, batch = RowSampler(rows, temperature, top_p).chooser(job), Batch(job, samples=1)
+        for step in count():
+            logprobs = batch.logits.float().log_softmax(-1)
+            tokens = choose(job.rules.apply(logprobs, batch.history, step), batch.history, batch.sequences, step)
+            likely = _likely(logprobs, likeliest)
+            for one, beside in zip(batch.written(step, tokens, logprobs, None), likely, strict=True):
+                rows[one.row].take(Token(one.token, one.logprob, beside, one.ended, one.last))
+                batch.open[one.row] = rows[one.row].open
+            if not any(batch.open):
+                return
+            batch.advance(tokens)
+
+    def attention(self, text: str, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+        """What the page shows about a text."""
+        return api.attention(self.run, text, target, **options)
+
+    def _job(self, rows: Sequence[Passage]) -> Job:
+        prompts, ends = [passage.prompt for passage in rows], EOS if self.run.documents else None
+        longest = SampleConfig(max_length=max(passage.limit for passage in rows))
+        job = make_job(self._model, None, prompts, longest, eos=ends, bos=None, pad=PAD, device=self.run.device)
+        return replace(job, limits=[passage.limit for passage in rows])
+
+    def _score_prompts(self, rows: Sequence[Passage], likeliest: int) -> None:
+        """Tells passages how likely their prompts' tokens were; nothing predicts the first."""
+        for row in rows:
+            row.prompt_tokens = [Token(row.prompt[0], None)]
+        rows = [row for row in rows if len(row.prompt) > 1]
+        trace = Trace(top=max(1, likeliest))
+        heads, tails = [row.prompt[:1] for row in rows], [row.prompt[1:] for row in rows]
+        device = self.run.device
+        found = score(self._model, None, tails, eos=None, bos=None, prompts=heads, device=device, trace=trace)
+        likely = iter([(one.token, one.logprob) for one in choice.best][:likeliest] for choice in trace.choices)
+        for row, logprobs in zip(rows, found, strict=True):
+            later = [Token(id, logprob, next(likely)) for id, logprob in zip(row.prompt[1:], logprobs, strict=True)]
+            row.prompt_tokens += later
+
+    @property
+    def _model(self) -> Any:  # noqa: ANN401
+        return self.run.model
+
+
+class RowSampler(Sampler):
+    """Draws as the command line does with the same seed, but each row has a seed of its own."""
+
+    def __init__(self, rows: Sequence[Passage], temperature: float, top_p: float) -> None:
+        super().__init__(temperature=temperature, top_p=top_p)
+        self.rows = rows
+
+    def chooser(self, job: Job) -> Choose:
+        """Draws with numbers that were fixed before the first step."""
+        seeds = [[row.seed, row.sample, 0, *row.prompt] for row in self.rows]
+        drawn = [np.random.default_rng(seed).random(max(job.limits)) for seed in seeds]
+        uniforms = torch.from_numpy(np.stack(drawn)).to(job.device)
+
+        def choose(allowed: Tensor, history: Tensor, sequences: Tensor, step: int) -> Tensor:
+            narrowed = self.narrow(allowed, history)
+            return narrowed.argmax(-1) if self.temperature == 0 else draw(narrowed, uniforms[sequences, step])
+
+        return choose
+
+
+def search_for(usual: AnySearch, outputs: int) -> AnySearch:
+    """How to find so many translations: as usual where one is enough."""
+    if outputs == 1:
+        return usual
+    beam = usual if isinstance(usual, BeamConfig) else BeamConfig(max_length=usual.max_length)
+    return beam.but(size=max(beam.size, outputs), n_best=outputs)
+
+
+def _likely(logprobs: Tensor, count: int | None) -> list[list[tuple[int, float]]]:
+    """The likeliest tokens of each row, where anyone asks."""
+    if not count:
+        return [[] for _ in logprobs]
+    values, places = (part.tolist() for part in top(logprobs, min(count, logprobs.shape[-1])))
+    return [list(zip(ids, these, strict=True)) for ids, these in zip(places, values, strict=True)]

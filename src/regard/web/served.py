@@ -1,0 +1,157 @@
+"""The runs that are served, by name; no other folder can be reached through the server."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from regard import api
+from regard.data.special import BOS, UNK
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RunError, nearest
+from regard.run import Run
+from regard.run.training import METRICS_FILE
+from regard.tasks.writing import SENTENCE_END
+from regard.web.answers import Refusal
+from regard.web.engine import Engine, RunEngine
+from regard.web.languages import Pair, pair_of
+from regard.web.meters import Meters
+from regard.web.settings import PROMPT_TOKENS, ServeConfig
+from regard.web.worker import Worker
+
+TaskName = Literal["translation", "language_model", "classification"]
+DOES = {"translation": "translates", "language_model": "completes texts", "classification": "classifies texts"}
+
+
+class Served:
+    """One run with the thread that answers for it."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Run,
+        config: ServeConfig,
+        meters: Meters,
+        pair: Pair | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        self.name, self.run = name, run
+        self.task = run.recipe.task.kind
+        self.pair = pair or pair_of(run.recipe.data.train)
+        limits = {"queue": config.queue, "tokens_per_batch": config.tokens_per_batch}
+        self.worker = Worker(name, engine or RunEngine(run), **limits, meters=meters)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The vocabulary of what the run reads; of a translator, the source's."""
+        tokenizers = self.run.task.lexicon.tokenizers
+        return tokenizers["source" if self.task == "translation" else "text"]
+
+    @property
+    def created(self) -> int:
+        """When the run was last trained, in seconds since 1970."""
+        file = self.run.folder / METRICS_FILE
+        return int(file.stat().st_mtime) if file.exists() else 0
+
+    def length(self, text: str) -> int:
+        """Tokens of a text; a translator takes a long one sentence by sentence, and none may be beyond it."""
+        longest = self.run.longest
+        size = len(self.tokenizer.encode(text)) + 1
+        if longest is None or size <= longest:
+            return size
+        if self.task == "translation":
+            size = max(len(self.tokenizer.encode(sentence)) + 1 for sentence in SENTENCE_END.split(text))
+        if size > longest:
+            what = "a sentence" if self.task == "translation" else "a text"
+            raise Refusal(413, f"{what} of {size} tokens; {self.name} takes at most {longest}")
+        return size
+
+    def prompt(self, given: str | list[int], to_write: int) -> list[int]:
+        """A prompt as tokens, with what the model expects at the beginning of a text."""
+        size = self.tokenizer.vocab_size
+        if isinstance(given, str):
+            ids = self.tokenizer.encode(given)
+        elif max(given, default=0) < size:
+            ids = given
+        else:
+            raise Refusal(400, f"prompt: {max(given)} is no token of {self.name}, which has {size}")
+        ids = [BOS, *ids] if self.run.documents else ids or self.tokenizer.encode("\n") or [UNK]
+        longest = min(self.run.recipe.model.longest or PROMPT_TOKENS * 2, PROMPT_TOKENS + to_write)
+        if len(ids) + to_write > longest:
+            raise Refusal(
+                413, f"{len(ids)} tokens of prompt and {to_write} to write; {self.name} has room for {longest}"
+            )
+        return ids
+
+
+class Shelf:
+    """All runs of a server."""
+
+    def __init__(self, served: Iterable[Served]) -> None:
+        self.by_name = {one.name: one for one in served}
+
+    def stop(self) -> None:
+        """Ends all work; who still waits is told so."""
+        for one in self.by_name.values():
+            one.worker.stop(seconds=0)
+
+    def of_task(self, task: TaskName) -> list[Served]:
+        """The runs that do this."""
+        return [one for one in self.by_name.values() if one.task == task]
+
+    def any(self, name: str | None = None) -> Served:
+        """The run of that name, or the first."""
+        if name is None:
+            return next(iter(self.by_name.values()))
+        if name not in self.by_name:
+            raise Refusal(404, f"no run called '{name}' is served; {nearest(name, self.by_name)}")
+        return self.by_name[name]
+
+    def named(self, name: str | None, task: TaskName) -> Served:
+        """The run of that name, which must do this; without a name, the first that does."""
+        if name is not None:
+            one = self.any(name)
+            if one.task != task:
+                raise Refusal(400, f"'{name}' {DOES[one.task]}; it does not do {task}")
+            return one
+        able = self.of_task(task)
+        if not able:
+            raise Refusal(400, f"no run that {DOES[task]} is served")
+        return able[0]
+
+    def translator(self, source: str, target: str, name: str | None = None) -> Served:
+        """A run from one language into another; `auto` is whatever the run reads."""
+        able = [self.named(name, "translation")] if name is not None else self.of_task("translation")
+        if not able:
+            raise Refusal(400, f"no run that {DOES['translation']} is served")
+        for one in able:
+            if one.pair.target == target and source in (one.pair.source, "auto"):
+                return one
+        known = ", ".join(f"{one.pair.source} to {one.pair.target}" for one in able)
+        raise Refusal(400, f"{source} to {target} is not supported; known: {known}")
+
+
+def open_runs(
+    folders: Mapping[str, Path], config: ServeConfig, meters: Meters, device: str, languages: Mapping[str, Pair]
+) -> Shelf:
+    """Loads the runs of a server; every name given must be one of them."""
+    for name in languages:
+        if name not in folders:
+            raise RunError(f"languages: no run called '{name}' is served; {nearest(name, folders)}")
+    if not folders:
+        raise RunError("no run to serve; name at least one run folder")
+    return Shelf(
+        Served(name, api.load(folder, device), config, meters, languages.get(name)) for name, folder in folders.items()
+    )
+
+
+def names_of(arguments: Iterable[str]) -> dict[str, Path]:
+    """Folders by the names they are served under: NAME=FOLDER, or a folder's own name."""
+    named: dict[str, Path] = {}
+    for argument in arguments:
+        name, equals, folder = argument.partition("=")
+        path = Path(argument if Path(argument).exists() or not equals else folder)
+        name = name if str(path) != argument else path.resolve().name
+        if name in named:
+            raise RunError(f"two runs are called '{name}'; tell them apart: first={named[name]} second={path}")
+        named[name] = path
+    return named

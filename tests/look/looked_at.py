@@ -1,0 +1,46 @@
+"""Small models of every shape, untrained: what a page shows of them must be true whatever they have learnt."""
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from regard.data.street import pairs
+from regard.data.tokenizer import BpeConfig, Tokenizer, WordConfig
+from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
+from regard.tasks import (
+    Classification,
+    ClassificationConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    Lexicon,
+    Translation,
+    TranslationConfig,
+)
+
+TEXT = "The animal did not cross the street because it was too tired."
+SIZE = {"width": 32, "depth": 2, "heads": 4, "dropout": 0.0}
+
+
+@cache
+def tokenizer(kind: str = "bpe") -> Tokenizer:
+    texts = [text for pair in pairs("train", 200) for text in pair]
+    return Tokenizer.train(texts, BpeConfig(size=400, prefix_space=True) if kind == "bpe" else WordConfig(size=300))
+
+
+def translator(**model: Any) -> tuple[torch.nn.Module, Translation]:
+    torch.manual_seed(1)
+    task = TranslationConfig().task(Lexicon({"source": tokenizer(), "target": tokenizer()}))
+    return task.build(EncoderDecoderConfig.from_tree({**SIZE, **model})).eval(), task
+
+
+def writer(**model: Any) -> tuple[torch.nn.Module, LanguageModel]:
+    torch.manual_seed(1)
+    task = LanguageModelConfig().task(Lexicon({"text": tokenizer()}))
+    return task.build(DecoderConfig.from_tree({**SIZE, **model})).eval(), task
+
+
+def classifier(**model: Any) -> tuple[torch.nn.Module, Classification]:
+    torch.manual_seed(1)
+    task = ClassificationConfig().task(Lexicon({"text": tokenizer("word")}, ["bad", "good"]))
+    return task.build(EncoderConfig.from_tree({**SIZE, **model})).eval(), task

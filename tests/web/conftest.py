@@ -1,0 +1,27 @@
+"""One training and one server for all tests of a process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from served_runs import guarded, serving, train_all
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return train_all(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def server(folders: dict[str, Path]) -> Iterator[str]:
+    app, config = guarded(folders, read_seconds=1.0, body_bytes=200_000)
+    with serving(app, config) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def http() -> Iterator[httpx.Client]:
+    """A client that opens a connection for each request."""
+    with httpx.Client(trust_env=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0)) as client:
+        yield client
