@@ -13,6 +13,44 @@ TARGETS = {
     "imdb": ("test", "accuracy", "≥ 0.85"),
     "wikitext2": ("valid", "perplexity", "≤ 95"),
 }
+RIVALS = MEASUREMENTS / "rivals"
+SYSTEMS = {
+    "lstm": "LSTM, one sentence vector (Sutskever 2014)",
+    "lstm-attention": "LSTM with attention",
+    "gnmt": "GNMT-like",
+    "gnmt-moe": "GNMT-like with mixtures of experts",
+    "deep-att": "Deep-Att-like",
+    "bytenet": "ByteNet",
+    "convs2s": "ConvS2S",
+    "moe": "Transformer with mixtures of experts",
+    "transformer": "Transformer",
+    "words-kept": "LSTM with attention, words, unknown ones kept",
+    "words-replaced": "… unknown words replaced (PosUnk)",
+    "rl": "LSTM with attention, then expected reward (RL; FLOPs of this part alone)",
+    "ensemble-two": "Ensemble: Transformer, LSTM with attention",
+    "ensemble-three": "Ensemble: Transformer, LSTM with attention, ConvS2S",
+}
+RIVALS_HEAD = """
+## Rivals at equal training FLOPs
+
+Multi30k en→de, test2016, cased sacreBLEU (13a), beam 5. Every system has seven to eleven million parameters (the
+Transformer with experts seventeen, of which it uses eight a token), the same data, batches and schedule, and 6·10¹⁴
+training FLOPs; one seed. The learning rates were set once, not tuned. All ran side by side on one GPU, so minutes tell
+little.
+
+| system | BLEU, valid | BLEU, test | training FLOPs | steps | minutes | hardware |
+|---|---|---|---|---|---|---|"""
+LANGUAGE_HEAD = """### WikiText-2, word by word, 23.4 million parameters each
+
+The rivals trained side by side with thirteen other runs, so that the recurrent ones had made fewer than half of their
+9,000 steps when their minutes were over: provisional.
+
+| model | perplexity, valid | training FLOPs | steps | minutes | hardware |
+|---|---|---|---|---|---|"""
+REVIEWS_HEAD = """### SST-2, average pooling, from scratch
+
+| model | accuracy on dev, seeds 1, 2, 3 | mean |
+|---|---|---|"""
 HEAD = """# What the shipped recipes reach
 
 Written by `python benchmarks/report.py` from the files under `docs/measurements/`, each of which holds the command, the
@@ -32,9 +70,59 @@ def main() -> None:
         if recipe in TARGETS and not result["error"]:
             rows.append(row(recipe, result))
     commands = [f"- `{json.loads(file.read_text())['command']}`" for file in sorted(MEASUREMENTS.glob("*-seed*.json"))]
-    text = HEAD + "\n".join(rows) + "\n\nCommands:\n\n" + "\n".join(commands) + "\n"
+    text = HEAD + "\n".join(rows) + "\n\nCommands:\n\n" + "\n".join(commands) + "\n" + rivals()
     Path("docs/results.md").write_text(text, encoding="utf-8")
     print(text)
+
+
+def rivals() -> str:
+    """The lectures' table, BLEU beside training FLOPs, and the rivals' language models and classifiers."""
+    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(RIVALS.glob("*.json"))}
+    lines = [RIVALS_HEAD]
+    for name, label in SYSTEMS.items():
+        if name in found:
+            lines.append(rival_row(label, found[name]))
+    lines += ["", LANGUAGE_HEAD]
+    plain = json.loads((MEASUREMENTS / "variants" / "wikitext2@plain-seed1.json").read_text(encoding="utf-8"))
+    lines.append(language_row("transformer (without R-Drop)", plain))
+    for name in ("wikitext2-rnn", "wikitext2-gru", "wikitext2-lstm", "wikitext2-window"):
+        lines.append(language_row(name.removeprefix("wikitext2-"), found[name]))
+    reviews = [name for name in found if name.startswith("sst2-")]
+    if reviews:
+        lines += ["", REVIEWS_HEAD, *review_rows(found, reviews)]
+    lines += ["", "Commands:", "", *(f"- `{result['command']}`" for result in found.values()), ""]
+    return "\n".join(lines)
+
+
+def rival_row(label: str, result: dict) -> str:
+    scores, training = result["scores"], result.get("training")
+    spent = (
+        f"{training['flops']:.2e} | {training['step']:,} | {training['seconds'] / 60:.1f}" if training else "– | – | –"
+    )
+    machine = result["machine"]
+    return (
+        f"| {label} | {scores['valid']['metrics']['bleu']:.2f} | **{scores['test']['metrics']['bleu']:.2f}** | {spent} "
+        f"| {machine['gpu']}, torch {machine['torch']} |"
+    )
+
+
+def language_row(label: str, result: dict) -> str:
+    training, found = result["training"], result["scores"]["valid"]["metrics"]
+    return (
+        f"| {label} | {found['perplexity']:.1f} | {training['flops']:.2e} | {training['step']:,} "
+        f"| {training['seconds'] / 60:.1f} | {result['machine']['gpu']} |"
+    )
+
+
+def review_rows(found: dict[str, dict], names: list[str]) -> list[str]:
+    kinds = sorted({name.split("-seed")[0] for name in names})
+    rows = []
+    for kind in kinds:
+        runs = [found[name] for name in names if name.startswith(f"{kind}-seed")]
+        tests = [run["scores"]["test"]["metrics"]["accuracy"] for run in runs]
+        seeds = ", ".join(f"{value:.4f}" for value in tests)
+        rows.append(f"| {kind.removeprefix('sst2-')} | {seeds} | **{sum(tests) / len(tests):.4f}** |")
+    return rows
 
 
 def row(recipe: str, result: dict) -> str:

@@ -41,6 +41,9 @@ def test_as_on_the_processor_and_in_half_precision(name: str):
     config, translates = CASES[name]
     torch.manual_seed(0)
     model = config.build(VOCAB).eval()
+    for weights, tensor in model.named_parameters():
+        if "router" in weights:
+            torch.nn.init.normal_(tensor)  # routers that start at zero leave ties, which no two machines break alike
     given = inputs(translates)
     valid = given[-1].layout.valid
     expected = model(*given)[valid]
