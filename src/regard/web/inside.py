@@ -105,7 +105,7 @@ def routes(shelf: Shelf) -> APIRouter:
         served = shelf.any(model)
         if served.name not in pages:
             tree = await _looked(request, served, FIRST_TEXT, None, {"snapshots": True})
-            pages[served.name] = render(tree, live=True)
+            pages[served.name] = render({**tree, "models": list(shelf.by_name)}, live=True)
         policy = {"Content-Security-Policy": content_security_policy(live=True)}
         return HTMLResponse(pages[served.name], headers=policy)
 
