@@ -252,7 +252,6 @@ def test_kinds_name_their_patterns():
         (FullConfig(strict=True), True): Causal(strict=True),
         (WindowConfig(reach=2), False): Window(2),
         (WindowConfig(reach=2), True): Window(2) & Causal(),
-        (WindowConfig(reach=2, strict=True), True): Window(2) & Causal(strict=True),
         (BigBirdConfig(block=2, global_tokens=1, random=0), False): Window(1, 2) | Global(1),
         (BigBirdConfig(block=2, reach=0, global_tokens=3, random=1, seed=4), True): (
             Window(0, 2) | Global(3) | Random(1, 2, 2, 16, seed=4)

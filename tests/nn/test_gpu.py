@@ -8,11 +8,13 @@ import torch
 import torch.nn.functional as F
 from attention_cases import Case, make_case, make_cross_case, make_layout, reference, without_shape_checks
 from torch import Tensor
+from torch.nn.attention.flex_attention import noop_mask
 
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, VisionConfig
 from regard.nn import kernels
 from regard.nn.attention import attend
 from regard.nn.attention_kinds import BigBirdConfig
+from regard.nn.blocks import block_mask
 from regard.nn.experts import Experts, ExpertsConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import cross_entropy
@@ -112,6 +114,26 @@ def test_long_sparse_sequences_take_flex(pattern: str, position: str, dtype: tor
     assert chosen.path == "flex"
     assert "blocks are skipped" in chosen.why
     assert_equals_reference(case, dtype)
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+@pytest.mark.parametrize("layout", ["full", "padded", "packed"])
+@pytest.mark.parametrize("position", ["none", "t5"])
+def test_long_sparse_sequences_that_flex_cannot_take_go_block_by_block(position: str, layout: str, dtype: torch.dtype):
+    case = make_case(on_gpu(layout, [LONG, LONG - 300]), "bigbird", position, heads=(4, 2), head_width=24).cast(dtype)
+    assert planned(case).path == "blocked"
+    assert_equals_reference(case, dtype)
+
+
+def test_a_block_mask_of_a_long_sequence_needs_no_square():
+    """Asked pair by pair, 65,536 tokens in 16 heads would be 64 GiB of truth values."""
+    pattern = BigBirdConfig(block=128, global_tokens=128).pattern(16, 65536, False, DEVICE)
+    assert pattern is not None
+    torch.cuda.reset_peak_memory_stats()
+    mask = block_mask(pattern, 1, 16, 65536, 65536, DEVICE)
+    assert torch.cuda.max_memory_allocated() < 2**30
+    assert int(mask.kv_num_blocks.sum()) == 0, "blocks of this size are seen whole or not at all"
+    assert mask.mask_mod is noop_mask
 
 
 def test_flex_goes_on_compiled_however_lengths_change():

@@ -13,6 +13,7 @@ from torch.nn.attention.flex_attention import create_mask
 
 from regard.errors import ConfigError
 from regard.nn.attention import attend_step_by_step
+from regard.nn.blocks import block_mask
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Documents, Global, Padding, Pattern, Placed, Random, Window
 
@@ -114,7 +115,7 @@ def test_composition_is_logical(a: Pattern, b: Pattern, c: Pattern):
 @given(patterns(), st.integers(1, 8), st.integers(1, 8), st.sampled_from([2, 3, 4, 8]))
 def test_block_mask_equals_dense(pattern: Pattern, queries: int, keys: int, block: int):
     dense = pattern.dense(ROWS, HEADS, queries, keys)
-    mask = pattern.block_mask(ROWS, HEADS, queries, keys, "cpu", block)
+    mask = block_mask(pattern, ROWS, HEADS, queries, keys, "cpu", block)
     rows, heads = dense.shape[:2]
     assert torch.equal(create_mask(mask.mask_mod, rows, heads, queries, keys, "cpu"), dense)
 

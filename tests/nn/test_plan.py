@@ -48,6 +48,13 @@ def sparse() -> Pattern:
     return Window(1, 64) | Global(1) | Random(1, 64, 2, LONG)
 
 
+def sparse_packed() -> Pattern | None:
+    return self_sight(make_layout("packed", [LONG // 2, LONG // 2], LONG // 2), sparse()).pattern
+
+
+PLACES = torch.arange(LONG)[None]
+
+
 SITUATIONS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "plain": ("sdpa", lambda: choose(tensors("cpu"))),
     "causal": ("sdpa", lambda: choose(tensors("cpu"), Causal())),
@@ -65,13 +72,24 @@ SITUATIONS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "packed with dropout on a GPU": ("sdpa", lambda: choose(tensors("cuda"), packed(), dropout=0.1)),
     "packed with a bias": ("sdpa", lambda: choose(tensors("cpu"), packed(), bias=bias())),
     "packed with a bias on a GPU": ("flex", lambda: choose(tensors("cuda"), packed(), bias=bias())),
-    "sparse": ("sdpa", lambda: choose(tensors("cpu", LONG), sparse())),
+    "sparse": ("blocked", lambda: choose(tensors("cpu", LONG), sparse())),
+    "sparse, short": ("sdpa", lambda: choose(tensors("cpu", LONG - 1), sparse())),
+    "sparse, causal": ("blocked", lambda: choose(tensors("cpu", LONG), sparse() & Causal())),
+    "sparse, biased": ("blocked", lambda: choose(tensors("cpu", LONG), sparse(), bias=bias())),
+    "sparse with dropout": ("blocked", lambda: choose(tensors("cpu", LONG), sparse(), dropout=0.1)),
+    "sparse, padded": ("blocked", lambda: choose(tensors("cpu", LONG), sparse() & padded())),
+    "sparse, packed": ("blocked", lambda: choose(tensors("cpu", LONG), sparse_packed())),
+    "sparse, composed otherwise": ("sdpa", lambda: choose(tensors("cpu", LONG), padded() & sparse())),
+    "sparse over other places": ("blocked", lambda: choose(tensors("cpu", LONG), Placed(sparse(), PLACES, PLACES))),
+    "sparse, weights asked for": ("reference", lambda: choose(tensors("cpu", LONG), sparse(), needs_weights=True)),
+    "sparse, one query": ("sdpa", lambda: choose(tensors("cpu", 1, keys=LONG), sparse())),
+    "sparse, keys differ in number": ("sdpa", lambda: choose(tensors("cpu", LONG, keys=2 * LONG), sparse())),
     "sparse on a GPU": ("flex", lambda: choose(tensors("cuda", LONG), sparse())),
     "sparse, causal, on a GPU": ("flex", lambda: choose(tensors("cuda", LONG), sparse() & Causal())),
     "sparse on a GPU, short": ("sdpa", lambda: choose(tensors("cuda", LONG - 1), sparse())),
-    "sparse on a GPU, odd heads": ("sdpa", lambda: choose(tensors("cuda", LONG, width=24), sparse())),
-    "sparse on a GPU, tiny heads": ("sdpa", lambda: choose(tensors("cuda", LONG, width=8), sparse())),
-    "sparse on a GPU, dropout": ("sdpa", lambda: choose(tensors("cuda", LONG), sparse(), dropout=0.1)),
+    "sparse on a GPU, odd heads": ("blocked", lambda: choose(tensors("cuda", LONG, width=24), sparse())),
+    "sparse on a GPU, tiny heads": ("blocked", lambda: choose(tensors("cuda", LONG, width=8), sparse())),
+    "sparse on a GPU, dropout": ("blocked", lambda: choose(tensors("cuda", LONG), sparse(), dropout=0.1)),
     "sparse on a GPU, long keys": ("flex", lambda: choose(tensors("cuda", 1, keys=LONG), sparse())),
 }
 
@@ -91,7 +109,10 @@ def test_the_reason_names_what_decided():
     assert "mask" in choose(tensors("cpu", 4, keys=8), Causal()).why  # not square: the kernel's flag would mean another
     assert "everything" in choose(tensors("cpu")).why
     assert "bias" in choose(tensors("cpu"), bias=bias()).why
-    assert "GPU" in choose(tensors("cpu", LONG), sparse()).why
+    assert "gathers" in choose(tensors("cpu", LONG), sparse()).why
+    assert "long sequences only" in choose(tensors("cpu", 8), sparse()).why
+    assert "differ in number" in choose(tensors("cpu", LONG, keys=2 * LONG), sparse()).why
+    assert "its layout" in choose(tensors("cpu", LONG), padded() & sparse()).why
     assert "dropout" in choose(tensors("cuda"), packed(), dropout=0.1).why
     assert "fused kernel" in choose(tensors("cuda", dtype=torch.bfloat16), packed()).why
     assert "one a row" in choose(tensors("cuda", dtype=torch.bfloat16, width=12), packed()).why

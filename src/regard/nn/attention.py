@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,7 @@ from torch import Tensor, nn
 from regard.config import Config, refuse
 from regard.errors import ConfigError
 from regard.nn import kernels
+from regard.nn.blocked import blocked
 from regard.nn.cache import Clock, KeyValues
 from regard.nn.heads import HeadMap, HeadShape, NarrowHeadMap, NoHeadMap, join_heads
 from regard.nn.pattern import Causal, Pattern
@@ -112,8 +114,16 @@ def attend(
     chosen = plan(query, key, pattern, bias, values_by_distance is not None, dropout)
     if chosen.path == "reference":
         return attend_step_by_step(query, key, value, pattern, bias, scale, dropout, values_by_distance).output
-    kernel = {"sdpa": kernels.sdpa, "variable-length": kernels.variable_length, "flex": kernels.flex}[chosen.path]
-    return kernel(query, key, value, pattern, bias, 1 / math.sqrt(query.shape[-1]) if scale is None else scale, dropout)
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return KERNELS[chosen.path](query, key, value, pattern, bias, scale, dropout)
+
+
+KERNELS = {
+    "sdpa": kernels.sdpa,
+    "variable-length": kernels.variable_length,
+    "flex": kernels.flex,
+    "blocked": blocked,
+}
 
 
 class AttentionBase(Config):
@@ -152,20 +162,42 @@ class AttentionBase(Config):
         """Numbers per head in a model of this width."""
         return self.head_width or head_width_of(width, heads, self.shape)
 
-    def build(self, width: int, heads: int, position: Position | None = None, dropout: float = 0.0) -> "Attention":
-        """The module for a model of this width."""
-        return Attention(
-            width,
-            heads,
-            kv_heads=self.kv_heads,
-            head_width=self.head_width,
-            shape=self.shape,
-            maps=self.maps,
-            bias=self.bias,
-            scaled=self.scaled,
-            dropout=dropout,
-            position=position,
-        )
+    def build(
+        self,
+        width: int,
+        heads: int,
+        position: Position | None = None,
+        dropout: float = 0.0,
+        *,
+        causal: bool = False,
+        shared: nn.Module | None = None,
+    ) -> "Attention":
+        """Self-attention for a model of this width; `shared` is what `build_shared` gave."""
+        return Attention(width, heads, **self.settings(), dropout=dropout, position=position)
+
+    def build_cross(self, width: int, heads: int, dropout: float = 0.0) -> "Attention":
+        """Attention to another sequence, which is full whatever the kind."""
+        return Attention(width, heads, **self.settings(), dropout=dropout)
+
+    def build_shared(self, heads: int) -> nn.Module | None:
+        """What all layers of a stack use together, made once; None for most kinds."""
+        return None
+
+    def settings(self) -> dict[str, Any]:
+        """What all kinds of attention are told when they are built."""
+        names = ("kv_heads", "head_width", "shape", "maps", "bias", "scaled")
+        return {name: getattr(self, name) for name in names}
+
+    def refuse_causal(self, setting: str) -> None:
+        """Refuses to be the attention of a decoder, where a kind cannot hide the future."""
+
+    def refuse_position(self, kind: str) -> None:
+        """Refuses position kinds that a kind of attention cannot work with."""
+
+    @property
+    def added_tokens(self) -> int:
+        """Learned tokens that it wants in front of every sequence."""
+        return 0
 
     def pattern(self, heads: int, length: int, causal: bool, device: torch.device | str) -> Pattern | None:
         """Which pairs a sequence of at most this length may attend; None for all."""
@@ -180,17 +212,40 @@ class AttentionBase(Config):
         kv_heads = self.kv_heads or heads
         return into * heads * head_width, 2 * into * kv_heads * head_width, heads * head_width * width
 
-    def num_params(self, width: int, heads: int) -> int:
-        """Learned numbers."""
+    def num_params(self, width: int, heads: int, cross: bool = False) -> int:
+        """Learned numbers of self-attention, or of cross-attention, which is full whatever the kind."""
         head_width = self.width_of_head(width, heads)
         biases = (heads + 2 * (self.kv_heads or heads)) * head_width + width
-        return sum(self.map_sizes(width, heads)) + (biases if self.bias and self.maps else 0)
+        maps = sum(self.map_sizes(width, heads)) + (biases if self.bias and self.maps else 0)
+        return maps if cross else maps + self.own_params(heads, head_width)
 
-    def flops(self, width: int, heads: int, batch: int, queries: int, keys: int) -> int:
-        """Matrix-product FLOPs of one pass: the maps, and the scores and sums over all pairs of queries and keys."""
+    def own_params(self, heads: int, head_width: int) -> int:
+        """Learned numbers of one layer beside the maps."""
+        return 0
+
+    def shared_params(self, heads: int) -> int:
+        """Learned numbers that all layers of a stack share."""
+        return 0
+
+    def flops(self, width: int, heads: int, batch: int, queries: int, keys: int, cross: bool = False) -> int:
+        """Matrix-product FLOPs of one pass: the maps, and the scores and sums over pairs of queries and keys.
+
+        A sparse kind counts the pairs that it lets be seen. Pairs that only the future hides count for every kind.
+        """
         of_query, of_source, of_output = self.map_sizes(width, heads)
-        pairs = 4 * batch * heads * queries * keys * self.width_of_head(width, heads)
-        return pairs + 2 * batch * (queries * (of_query + of_output) + keys * of_source)
+        head_width = self.width_of_head(width, heads)
+        cross = cross or queries != keys
+        own = 0 if cross else batch * self.own_flops(heads, head_width, keys)
+        pairs = heads * queries * keys if cross else self.pairs(heads, keys)
+        return own + 4 * batch * pairs * head_width + 2 * batch * (queries * (of_query + of_output) + keys * of_source)
+
+    def pairs(self, heads: int, length: int) -> int:
+        """Pairs of queries and keys in all heads that a sequence computes with itself."""
+        return heads * length * length
+
+    def own_flops(self, heads: int, head_width: int, length: int) -> int:
+        """Matrix-product FLOPs for one sequence beside the maps and the pairs."""
+        return 0
 
 
 class Attention(nn.Module):
@@ -253,7 +308,7 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch query width"], source: KeyValues, sight: Sight
     ) -> Float[Tensor, "batch query width"]:
         """Cross-attention: queries from `x`, keys and values from a source, softmax(ZQ(HK)ᵀ)HV."""
-        return self.output(join_heads(self._attend(self.query(x), source.keys, source.values, sight, _NOWHERE)))
+        return self.output(join_heads(self._attend(self.query(x), source.keys, source.values, sight, NOWHERE)))
 
     def remember(self, source: Float[Tensor, "batch key width"]) -> KeyValues:
         """Keys and values of a source, computed once however many tokens are then written."""
@@ -279,7 +334,7 @@ class Attention(nn.Module):
         return steps.output
 
 
-_NOWHERE = Position()  # source and target have no common order, so cross-attention knows no positions
+NOWHERE = Position()  # source and target have no common order, so cross-attention knows no positions
 
 
 def head_width_of(width: int, heads: int, shape: HeadShape) -> int:
@@ -300,9 +355,9 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Steps]]]:
     seen: dict[str, list[Steps]] = {}
     parts = {name: part for name, part in model.named_modules() if hasattr(part, "recorder")}
     for name, part in parts.items():
-        part.recorder = seen.setdefault(name, []).append
+        vars(part)["recorder"] = seen.setdefault(name, []).append
     try:
         yield seen
     finally:
         for part in parts.values():
-            part.recorder = None
+            vars(part)["recorder"] = None

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, flex_attention, noop_mask
 
+from regard.nn.blocks import block_mask
 from regard.nn.pattern import Documents, Pattern
 from regard.nn.plan import varlen_kernel_fits
 from regard.nn.position import Bias
@@ -91,8 +92,8 @@ def _one_a_row(
     query: Query, key: Key, value: Key, documents: Documents, causal: bool, scale: float, dropout: float
 ) -> Query:
     """The sequences of a packed row laid out one a row, attended, and packed again."""
-    rows_q, back = _grid(documents.query_document[0], documents.query_lengths, documents.longest_query)
-    rows_k, _ = _grid(documents.key_document[0], documents.key_lengths, documents.longest_key)
+    rows_q, back = grid(documents.query_document[0], documents.query_lengths, documents.longest_query)
+    rows_k, _ = grid(documents.key_document[0], documents.key_lengths, documents.longest_key)
     places = torch.arange(documents.longest_key, device=key.device)
     mask = None if causal else (places < documents.key_lengths[:, None])[:, None, None, :]
     y = F.scaled_dot_product_attention(
@@ -108,7 +109,7 @@ def _one_a_row(
     return y.transpose(0, 1).flatten(1, 2)[:, back][None]
 
 
-def _grid(
+def grid(
     document: Int[Tensor, " time"], lengths: Int[Tensor, " sequences"], longest: int
 ) -> tuple[Int[Tensor, "sequences longest"], Int[Tensor, " time"]]:
     """For each cell of the one-a-row grid its place in the packed row, and for each place its cell."""
@@ -128,15 +129,17 @@ def flex(
     Where a number is looked up for each pair, it has one stage: numbers fetched ahead would not fit into fast memory.
     """
     assert dropout == 0
+    mask = _block_mask(pattern, query, key) if pattern is not None else None
+    looks_up = pattern is not None and pattern.looks_up and mask is not None and mask.mask_mod is not noop_mask
     y = _flex_kernel(query, pattern, bias)(
         query,
         key,
         value,
         score_mod=bias.score_mod if bias is not None else None,
-        block_mask=_block_mask(pattern, query, key) if pattern is not None else None,
+        block_mask=mask,
         scale=scale,
         enable_gqa=query.shape[1] != key.shape[1],
-        kernel_options={"num_stages": 1} if bias is not None or (pattern is not None and pattern.looks_up) else None,
+        kernel_options={"num_stages": 1} if bias is not None or looks_up else None,
     )
     return y
 
@@ -184,5 +187,5 @@ def _block_mask(pattern: Pattern, query: Query, key: Key) -> BlockMask:
     known: dict[tuple[object, ...], BlockMask] = vars(pattern).setdefault("_block_masks", {})
     shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2], query.device)
     if shape not in known:
-        known[shape] = pattern.block_mask(*shape)
+        known[shape] = block_mask(pattern, *shape)
     return known[shape]

@@ -1,8 +1,11 @@
-"""Which pairs may attend: one predicate over indices, read in three ways.
+"""Which pairs may attend: one predicate over indices, read in several ways.
 
 A pattern answers `allowed(batch, head, query, key)` for index tensors of any shapes that broadcast. From that one
 answer come a dense matrix (reference, pictures), a FlexAttention block mask (sparse and fast) and, where a fused kernel
 has a flag for it, that flag. Patterns compose with `&` and `|`; a new one is one small class.
+
+A long sequence is read block by block. There a pattern may also `judge` whole spans of queries and keys at once, so
+that only the blocks it leaves open are looked into, and a sparse pattern costs no more than it lets be seen.
 
 A query that sees no key receives zero. Most patterns let each query see itself at least, alone and composed; those that
 do not (strict causal; global and random without a window) say so by `may_blind`.
@@ -10,13 +13,13 @@ do not (strict causal; global and random without a window) say so by `may_blind`
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from typing_extensions import override
 
 from regard.errors import ConfigError
@@ -39,8 +42,28 @@ class Flags:
         return Flags(causal, documents)
 
 
+class Span(NamedTuple):
+    """Tokens from `first` to `last`, both included."""
+
+    first: Tensor
+    last: Tensor
+
+    def cut(self, block: int) -> "Span":
+        """The blocks that they lie in."""
+        return Span(self.first // block, self.last // block)
+
+
+class Verdict(NamedTuple):
+    """What is known of all pairs of two spans without looking at each."""
+
+    some: Tensor
+    """False: no pair is allowed."""
+    every: Tensor
+    """True: all pairs are allowed."""
+
+
 class Pattern:
-    """Base of all patterns: the predicate, and the three ways to read it."""
+    """Base of all patterns: the predicate, and the ways to read it."""
 
     per_batch = False
     """Whether rows of the batch differ."""
@@ -52,10 +75,22 @@ class Pattern:
     """Whether the answer for a pair is looked up in a table."""
     by_distance = False
     """Whether only the distance between query and key matters, not where they stand."""
+    sparse = False
+    """Whether the pairs grow with the length, not with its square."""
+    grain = 1
+    """Tokens that its parts treat alike, at most."""
+    limit: int | None = None
+    """Tokens that it knows, where it has a table of them."""
+    fleeting = False
+    """Whether it serves one call only, so that finding its blocks would not pay."""
 
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """True where `query` may look at `key`; all four are indices."""
         raise TypeError(f"{type(self).__name__} must say which pairs it allows")
+
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        """The same for spans of indices; where a pattern has no shorter way, each pair has to be asked."""
+        return Verdict(torch.ones_like(query.first, dtype=torch.bool), torch.zeros_like(query.first, dtype=torch.bool))
 
     def flags(self) -> Flags | None:
         """The same pattern as flags of a fused kernel, or None where no flag says it."""
@@ -71,20 +106,6 @@ class Pattern:
         key = torch.arange(keys, device=device)[None, None, None, :]
         allowed = self.allowed(rows, head, query, key)
         return allowed.expand(len(rows), head.shape[1], queries, keys)
-
-    def block_mask(
-        self, batch: int, heads: int, queries: int, keys: int, device: torch.device | str, block: int = 128
-    ) -> BlockMask:
-        """The pattern as FlexAttention wants it: blocks that are empty are never computed."""
-        return create_block_mask(
-            lambda row, head, query, key: self.allowed(row, head, query, key),  # torch counts arguments, `self` too
-            batch if self.per_batch else None,
-            heads if self.per_head else None,
-            queries,
-            keys,
-            device=device,
-            BLOCK_SIZE=block,
-        )
 
     def __and__(self, other: "Pattern | None") -> "Pattern":
         """Pairs that both allow; None allows everything."""
@@ -112,6 +133,11 @@ class And(Pattern):
         return self.one.allowed(batch, head, query, key) & self.other.allowed(batch, head, query, key)
 
     @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        one, other = (part.judge(batch, head, query, key) for part in (self.one, self.other))
+        return Verdict(one.some & other.some, one.every & other.every)
+
+    @override
     def flags(self) -> Flags | None:
         one, other = self.one.flags(), self.other.flags()
         return one.merge(other) if one and other else None
@@ -131,14 +157,24 @@ class Or(Pattern):
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return self.one.allowed(batch, head, query, key) | self.other.allowed(batch, head, query, key)
 
+    @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        one, other = (part.judge(batch, head, query, key) for part in (self.one, self.other))
+        return Verdict(one.some | other.some, one.every | other.every)
 
-def _inherit(whole: Any) -> None:  # noqa: ANN401
-    for trait in ("per_batch", "per_head", "looks_up"):
-        object.__setattr__(whole, trait, getattr(whole.one, trait) or getattr(whole.other, trait))
-    either = isinstance(whole, Or)  # seeing by one of two is enough
-    blinds = (whole.one.may_blind, whole.other.may_blind)
-    object.__setattr__(whole, "may_blind", all(blinds) if either else any(blinds))
-    object.__setattr__(whole, "by_distance", whole.one.by_distance and whole.other.by_distance)
+
+def _inherit(whole: "And | Or") -> None:
+    either = all if isinstance(whole, Or) else any  # seeing by one of two is enough, and so is hiding by one of two
+    merge = {"per_batch": any, "per_head": any, "looks_up": any, "may_blind": either, "sparse": either}
+    merge |= {"by_distance": all, "grain": max}
+    traits = {trait: how([getattr(part, trait) for part in (whole.one, whole.other)]) for trait, how in merge.items()}
+    limits = [part.limit for part in (whole.one, whole.other) if part.limit is not None]
+    _set(whole, {**traits, "limit": min(limits, default=None)})
+
+
+def _set(pattern: Pattern, traits: dict[str, Any]) -> None:
+    for trait, value in traits.items():
+        object.__setattr__(pattern, trait, value)  # patterns are frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,14 +184,16 @@ class Causal(Pattern):
     strict: bool = False
     by_distance = True
 
-    @property
-    @override
-    def may_blind(self) -> bool:  # type: ignore[override]
-        return self.strict
+    def __post_init__(self) -> None:
+        _set(self, {"may_blind": self.strict})
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return key < query if self.strict else key <= query
+
+    @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        return Verdict(*(self.allowed(batch, head, query[-1 - end], key[end]) for end in (0, 1)))
 
     @override
     def flags(self) -> Flags | None:
@@ -179,6 +217,17 @@ class Padding(Pattern):
         real_key = key < self.keys[batch]
         return real_key if self.queries is None else real_key == (query < self.queries[batch])
 
+    @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        some_real, all_real = key.first < self.keys[batch], key.last < self.keys[batch]
+        if self.queries is None:
+            return Verdict(some_real, all_real)
+        some_ask, all_ask = query.first < self.queries[batch], query.last < self.queries[batch]
+        return Verdict((some_real & some_ask) | ~(all_real | all_ask), (all_real & all_ask) | ~(some_real | some_ask))
+
+
+_LAST = 1 << 62
+
 
 @dataclass(frozen=True, eq=False)
 class Documents(Pattern):
@@ -201,6 +250,17 @@ class Documents(Pattern):
         return (document == self.key_document[batch, key]) | (document < 0)
 
     @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        ask = [self._in_order(self.query_document[batch, place]) for place in query]
+        answer = [self._in_order(self.key_document[batch, place]) for place in key]
+        overlap = (ask[0] <= answer[1]) & (answer[0] <= ask[1])
+        same = (ask[0] == ask[1]) & (answer[0] == answer[1]) & overlap
+        return Verdict(overlap | (ask[1] == _LAST), same | (ask[0] == _LAST))
+
+    def _in_order(self, document: Tensor) -> Tensor:
+        return torch.where(document < 0, _LAST, document)  # sequences are numbered in order, the padding is behind them
+
+    @override
     def flags(self) -> Flags | None:
         one_row = len(self.query_document) == 1
         return Flags(documents=self) if one_row else None
@@ -212,19 +272,23 @@ class Window(Pattern):
 
     reach: int
     block: int = 1
+    sparse = True
 
     def __post_init__(self) -> None:
         if self.reach < 0 or self.block < 1:
             raise ConfigError("window", f"expected reach ≥ 0 and block ≥ 1, got {self.reach} and {self.block}")
-
-    @property
-    @override
-    def by_distance(self) -> bool:  # type: ignore[override]
-        return self.block == 1
+        _set(self, {"by_distance": self.block == 1, "grain": self.block})
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (query // self.block - key // self.block).abs() <= self.reach
+
+    @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        query, key = query.cut(self.block), key.cut(self.block)
+        gap = torch.maximum(query.first - key.last, key.first - query.last)
+        stretch = torch.maximum(query.last - key.first, key.last - query.first)
+        return Verdict(gap <= self.reach, stretch <= self.reach)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,10 +297,18 @@ class Global(Pattern):
 
     count: int
     may_blind = True
+    sparse = True
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (query < self.count) | (key < self.count)
+
+    @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        return Verdict(*(self.allowed(batch, head, query[end], key[end]) for end in (0, 1)))
+
+
+JUDGED_AT_MOST = 16  # pairs of random blocks in two spans: with more, asking each pair of tokens is no dearer
 
 
 class Random(Pattern):
@@ -249,22 +321,38 @@ class Random(Pattern):
     per_head = True
     may_blind = True
     looks_up = True
+    sparse = True
 
     def __init__(
         self, count: int, block: int, heads: int, length: int, seed: int = 0, device: torch.device | str = "cpu"
     ) -> None:
-        self.count, self.block = count, block
-        self.table = _random_links(count, heads, -(-length // block), seed).to(device)
+        self.count, self.block, self.grain = count, block, block
+        self.limit = -(-length // block) * block
+        self.table = random_links(count, heads, -(-length // block), seed).to(device)
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        query, key = query // self.block, key // self.block
-        later, earlier = torch.maximum(query, key), torch.minimum(query, key)
+        return self._linked(head, query // self.block, key // self.block)
+
+    @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        query, key = query.cut(self.block), key.cut(self.block)
+        asked, answering = (int((span.last - span.first).max()) + 1 for span in (query, key))
+        if asked * answering > JUDGED_AT_MOST:
+            return super().judge(head, head, query, key)
+        links = [
+            self._linked(head, (query.first + i).minimum(query.last), (key.first + j).minimum(key.last))
+            for i, j in product(range(asked), range(answering))
+        ]
+        return Verdict(torch.stack(links).any(0), torch.stack(links).all(0))
+
+    def _linked(self, head: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        later, earlier = torch.maximum(one, other), torch.minimum(one, other)
         links = [self.table[head, later, draw] == earlier for draw in range(self.count)]
         return reduce(torch.logical_or, links, (later == earlier) & (later < 0))
 
 
-def _random_links(count: int, heads: int, blocks: int, seed: int) -> Int[Tensor, "heads blocks count"]:
+def random_links(count: int, heads: int, blocks: int, seed: int) -> Int[Tensor, "heads blocks count"]:
     """For each block the earlier blocks it is linked with; the first block, which has none before it, points at -1."""
     draws = torch.tensor(
         np.stack([np.random.default_rng([seed, head]).random((blocks, count)) for head in range(heads)])
@@ -284,28 +372,29 @@ class Placed(Pattern):
     queries: Int[Tensor, "#batch query"]
     keys: Int[Tensor, "#batch key"]
 
-    @property
-    @override
-    def per_batch(self) -> bool:  # type: ignore[override]
-        return self.inner.per_batch or len(self.queries) > 1 or len(self.keys) > 1
-
-    @property
-    @override
-    def per_head(self) -> bool:  # type: ignore[override]
-        return self.inner.per_head
-
-    @property
-    @override
-    def looks_up(self) -> bool:  # type: ignore[override]
-        return self.inner.looks_up
-
-    @property
-    @override
-    def may_blind(self) -> bool:  # type: ignore[override]
-        return self.inner.may_blind
+    def __post_init__(self) -> None:
+        traits = {trait: getattr(self.inner, trait) for trait in ("per_head", "looks_up", "may_blind", "sparse")}
+        traits["limit"] = min(self.queries.shape[1], self.keys.shape[1])
+        traits["per_batch"] = self.inner.per_batch or len(self.queries) > 1 or len(self.keys) > 1
+        _set(self, traits)
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        row_q = batch if len(self.queries) > 1 else torch.zeros_like(batch)
-        row_k = batch if len(self.keys) > 1 else torch.zeros_like(batch)
+        row_q, row_k = self._rows(batch)
         return self.inner.allowed(batch, head, self.queries[row_q, query], self.keys[row_k, key])
+
+    @override
+    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+        row_q, row_k = self._rows(batch)
+        asked = Span(*(self.queries[row_q, place] for place in query))
+        answering = Span(*(self.keys[row_k, place] for place in key))
+        some, every = self.inner.judge(batch, head, asked, answering)
+        # Where a span holds the end of one sequence and the start of another, its places are no span.
+        straight = (asked.last - asked.first == query.last - query.first) & (
+            answering.last - answering.first == key.last - key.first
+        )
+        return Verdict(some | ~straight, every & straight)
+
+    def _rows(self, batch: Tensor) -> tuple[Tensor, Tensor]:
+        alone = torch.zeros_like(batch)
+        return batch if len(self.queries) > 1 else alone, batch if len(self.keys) > 1 else alone

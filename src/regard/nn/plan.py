@@ -8,10 +8,11 @@ from torch import Tensor
 
 from regard.nn.pattern import Flags, Pattern
 from regard.nn.position import Bias
+from regard.nn.tiling import Within
 
-Path = Literal["reference", "sdpa", "variable-length", "flex"]
+Path = Literal["reference", "sdpa", "variable-length", "flex", "blocked"]
 SPARSE_FROM = 1024
-"""From this length on, skipping empty blocks pays for the block mask."""
+"""From this length on, skipping empty blocks pays for finding them."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,19 @@ def plan(
     if query.device.type == "cuda" and dropout == 0 and pattern is not None and _flex_fits(query):
         if flags and flags.documents:
             return Plan("flex", "packed sequences with a bias on the scores: both go into one generated kernel")
-        if flags is None and max(query.shape[2], key.shape[2]) >= SPARSE_FROM:
+        if flags is None and not pattern.fleeting and max(query.shape[2], key.shape[2]) >= SPARSE_FROM:
             return Plan("flex", "a sparse or composed pattern over a long sequence: empty blocks are skipped")
+    if pattern is not None and pattern.sparse and query.shape[2] >= SPARSE_FROM:
+        return _sparse(query, key, pattern)
     return Plan("sdpa", _why_sdpa(flags, bias, query.shape[2] == key.shape[2]))
+
+
+def _sparse(query: Tensor, key: Tensor, pattern: Pattern) -> Plan:
+    if query.shape[2] != key.shape[2]:
+        return Plan("sdpa", "a sparse pattern, but queries and keys differ in number: it goes in as a mask")
+    if Within.of(pattern) is None:
+        return Plan("sdpa", "a sparse pattern that is not one sequence's pattern and its layout: it goes in as a mask")
+    return Plan("blocked", "a sparse pattern over a long sequence: each block of queries gathers the blocks it may see")
 
 
 def _packed(query: Tensor, dropout: float) -> Plan:
@@ -58,7 +69,7 @@ def _why_sdpa(flags: Flags | None, bias: Bias | None, square: bool) -> str:
         return "plain causal attention: the fused kernel has a flag for it"
     if flags and not flags.causal:
         return "everything may be seen: the fused kernel as it is"
-    return "the pattern goes in as a mask: skipping blocks pays on long sequences, on a GPU, without dropout of weights"
+    return "the pattern goes in as a mask: finding the blocks it leaves empty pays on long sequences only"
 
 
 def varlen_kernel_fits(query: Tensor) -> bool:

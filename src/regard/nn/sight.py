@@ -21,5 +21,7 @@ class Sight:
     """Place of each key in its own sequence."""
     tree: Int[Tensor, "batch key"] | None = None
     """Dependency head of each token, for the position kinds that follow the sentence's tree."""
+    reach: int | None = None
+    """All places are smaller than this; when left out, than the number of keys."""
     shared: dict[Any, Any] = field(default_factory=dict)
     """What layers that share a position kind compute once a pass."""

@@ -97,8 +97,9 @@ def _from_run(run: str, tree: dict[str, Any]) -> dict[str, Any]:
     file = Path(run) / "recipe.toml"
     if not file.is_file():
         raise ConfigError("model.from", f"{run} is no run folder, it has no recipe.toml")
-    if "tokenizer" in tree:
-        raise ConfigError("tokenizer", f"a model started from {run} keeps its vocabulary; leave tokenizer out")
     before = read_toml(file)
-    below = {"model": before.get("model", {}), "tokenizer": before.get("tokenizer", {})}
-    return layered(Recipe, {**below, "start": {"run": run}}, tree)
+    below = {"model": before.get("model", {}), "tokenizer": before.get("tokenizer", {}), "start": {"run": run}}
+    laid = layered(Recipe, below, tree)
+    if laid["tokenizer"] != layered(Recipe, below, {})["tokenizer"]:
+        raise ConfigError("tokenizer", f"a model started from {run} keeps its vocabulary; leave tokenizer out")
+    return laid

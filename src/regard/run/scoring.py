@@ -60,7 +60,8 @@ def score_translation(
     began = time.perf_counter()
     pairs = list(read_pairs(source, base))
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    writer = task.writer(Ensemble([model, *others]) if others else model, device, longest, base)
+    together: list[Any] = [model, *others]
+    writer = task.writer(Ensemble(together) if others else model, device, longest, base)
     written = [outputs[0].text for outputs in writer.translate(sources, search)]
     scores = {
         "bleu": metrics.bleu(written, references),

@@ -137,9 +137,7 @@ def _assembled(
     return assemble
 
 
-def _written_scores(
-    recipe: Recipe, task: Task, model: nn.Module, base: Path, device: torch.device
-) -> dict[str, float]:
+def _written_scores(recipe: Recipe, task: Task, model: nn.Module, base: Path, device: torch.device) -> dict[str, float]:
     """Scores of what the model writes greedily, where one of them chooses the best checkpoint."""
     best = recipe.train.best
     if best not in ("bleu", "chrf", "exact_match", "pronoun"):

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches, StreamBatches
 from regard.errors import Failure, RunError
-from regard.nn.block import Block
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import MovingAverageConfig, average
 from regard.train.budget import BudgetConfig, Spent
+from regard.train.compiling import compile_blocks
 from regard.train.distributed import Team
 from regard.train.links import BEST, checkpoints, point
 from regard.train.optimiser import AdamWConfig, OptimiserConfig, same_rate
@@ -105,18 +105,6 @@ class _Losses(nn.Module):
 
     def forward(self, inputs: Inputs) -> Tensor:
         return self.task.loss(self.model, inputs)
-
-
-def compile_blocks(model: nn.Module) -> None:
-    """torch.compile block by block, for training only: all blocks of a kind share what is compiled."""
-
-    def prepare(block: Block) -> None:
-        plain, compiled = block.forward, torch.compile(block.forward)
-        block.forward = lambda *given: (compiled if block.training else plain)(*given)  # type: ignore[method-assign]
-
-    for part in model.modules():
-        if isinstance(part, Block):
-            prepare(part)
 
 
 class Trainer:

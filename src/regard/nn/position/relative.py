@@ -184,7 +184,7 @@ class Alibi(Position):
     def bias(self, query: Float[Tensor, "batch heads query head_width"], sight: Sight) -> Bias:
         """The penalty of each distance."""
         if self not in sight.shared:
-            distance, reach = distances(sight), sight.keys.shape[1]
+            distance, reach = distances(sight), sight.reach or sight.keys.shape[1]
             table = -self.slopes[None, :, None, None] * torch.arange(reach, device=query.device)
             rule: Rule = lambda b, q, k: distance(b, q, k).abs().clamp(max=reach - 1)  # noqa: E731
             sight.shared[self] = Bias(table.to(query.dtype), rule, by_row(sight))
