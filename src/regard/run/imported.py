@@ -1,4 +1,4 @@
-"""A run folder made from a model that was trained elsewhere: opened, looked at, served and fine-tuned like any other."""
+"""A run folder made from a model that was trained elsewhere: used, looked at, served and fine-tuned like any other."""
 
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,7 @@
 """From a recipe to a trained run folder, or on from where one stopped."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from regard.train.lock import RunLock
 from regard.train.log import MetricsLog
 from regard.train.loop import Log, Trainer, Watcher
 from regard.train.optimiser import same_rate
-from regard.train.precision import choose_precision
+from regard.train.precision import Precision, PrecisionSetting, choose_precision
 from regard.train.signals import StopRequest
 from regard.train.trackers import open_trackers
 
@@ -43,7 +44,9 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
         saved = checkpoint.load(newest) if newest else None
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
         task = _task(recipe, preparation, out, team, start)
-        trainer_of = _assembled(recipe, task, preparation, out, team, watcher, start)
+        before = saved.state["precision"] if saved else None
+        precision = _precision(recipe.train.precision, before, team)
+        trainer_of = _assembled(recipe, task, preparation, out, team, watcher, start, precision)
         resumed = (saved.step if saved else 0) if resume else None
         with _log(recipe, out, resumed) if team.leads else _Silent() as log:
             trainer = trainer_of(log, lambda: stop.requested)
@@ -93,6 +96,17 @@ def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team, start
     return recipe.task.task(Lexicon.load(recipe.task.texts, out))
 
 
+def _precision(setting: PrecisionSetting, before: PrecisionSetting | None, team: Team) -> Precision:
+    """The format of matrix products: as set, as before in a run that goes on, or as the first process measures."""
+    if setting != "auto":
+        return choose_precision(setting, team.device)
+    if before is not None:
+        return replace(choose_precision(before, team.device), reason=f"{before}, as before")
+    chosen = choose_precision("auto", team.device) if team.leads else None
+    half = team.agree(float(chosen is not None and chosen.name == "bfloat16"))
+    return chosen or choose_precision("bfloat16" if half else "float32", team.device)
+
+
 def _assembled(
     recipe: Recipe,
     task: Task,
@@ -101,6 +115,7 @@ def _assembled(
     team: Team,
     watcher: Watcher,
     start: Run | None,
+    precision: Precision,
 ) -> Callable[[Log, Callable[[], str | None]], Trainer]:
     """Everything a trainer needs but its log and its stop."""
     config = recipe.train
@@ -118,7 +133,6 @@ def _assembled(
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
     model = model.to(team.device)
-    precision = choose_precision(config.precision, team.device)
     watcher.say(
         f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}; {precision.reason}"
     )
