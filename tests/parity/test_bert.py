@@ -1,10 +1,10 @@
 """BERT beside Hugging Face's: masked language model, bare encoder, classifier."""
 
-import mappings
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 from twins import Twins, sentences
 
+from regard.export import mappings
 from regard.models import EncoderConfig, preset
 
 VOCAB, DEPTH = 31, 2

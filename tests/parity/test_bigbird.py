@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-import mappings
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import BigBirdConfig, BigBirdForMaskedLM
 from twins import Twins, sentences
 
+from regard.export import mappings
 from regard.models import EncoderConfig, preset
 from regard.nn.layout import Layout
 from regard.nn.pattern import Pattern

@@ -1,10 +1,10 @@
 """GPT-2 beside Hugging Face's."""
 
-import mappings
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 from twins import Twins, sentences
 
+from regard.export import mappings
 from regard.models import DecoderConfig, preset
 
 VOCAB, DEPTH = 31, 2

@@ -1,10 +1,10 @@
 """Llama, with query heads that share keys and values, beside Hugging Face's."""
 
-import mappings
 import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 from twins import Twins, sentences
 
+from regard.export import mappings
 from regard.models import DecoderConfig, preset
 
 VOCAB, DEPTH, HIDDEN = 31, 2, 80

@@ -1,10 +1,10 @@
 """Marian, the Transformer of Vaswani 2017 as the OPUS translators have it, beside Hugging Face's."""
 
-import mappings
 import pytest
 from transformers import MarianConfig, MarianMTModel
 from twins import PAD, Twins, sentences
 
+from regard.export import mappings
 from regard.models import EncoderDecoderConfig, preset
 
 VOCAB, TARGET_VOCAB, DEPTH = 31, 23, 2

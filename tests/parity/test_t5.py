@@ -1,12 +1,12 @@
 """T5, plain and gated, beside Hugging Face's."""
 
-import mappings
 import pytest
 import torch
 from torch import nn
 from transformers import T5Config, T5ForConditionalGeneration
 from twins import PAD, Twins, sentences
 
+from regard.export import mappings
 from regard.models import EncoderDecoderConfig, preset
 
 VOCAB, WIDTH, DEPTH, HEADS = 31, 32, 2, 4

@@ -1,10 +1,10 @@
 """The Vision Transformer beside Hugging Face's."""
 
-import mappings
 import torch
 from transformers import ViTConfig, ViTForImageClassification
 from twins import Twins
 
+from regard.export import mappings
 from regard.models import VisionConfig, preset
 
 IMAGE, PATCH, DEPTH, CLASSES = 12, 4, 2, 5

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from mappings import Mapping, Place
 from torch import Tensor, nn
 
+from regard.export.mappings import Mapping, Place
 from regard.models import Stepper
 from regard.nn.layout import Sequences
 

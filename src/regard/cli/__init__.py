@@ -8,6 +8,7 @@ from regard.cli.config import config
 from regard.cli.data import data
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
+from regard.cli.export import export, import_
 from regard.cli.look import look
 from regard.cli.serve import serve
 from regard.cli.train import train
@@ -22,8 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (train, evaluate, translate, generate, classify, look, serve, config, demo):
+for verb in (train, evaluate, translate, generate, classify, look, serve, export, config, demo):
     app.command()(verb)
+app.command("import")(import_)
 app.add_typer(data, name="data")
 
 

@@ -1,0 +1,75 @@
+"""`regard claims`: the lectures' claims, measured on this machine."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.claims import Result
+
+COLOURS = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
+
+
+def claims(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]…", help="Claims f1 to f17; all of them when left out.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for numbers, figures and the page claims.md.")] = Path("claims"),
+    run: Annotated[
+        Path | None, typer.Option(help="A trained run of the demo, for the claims that look inside one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Every random choice follows from it.")] = 1,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Measure nothing: judge and draw anew what --out keeps.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Seconds a claim; tries everything out, proves nothing.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Machine-readable: name, verdict, measured, figure …")
+    ] = False,
+) -> None:
+    """Measure the lectures' claims: which hold, which do not, with numbers and a figure each."""
+    import sys
+
+    from regard import api
+    from regard.claims.result import FIGURES
+
+    def say(sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+
+    results = api.claims(names or [], out=out, run=run, seed=seed, stored=stored, quick=quick, say=say)
+    if as_json:
+        figures = [str(out / FIGURES / f"{result.claim.name}.png") for result in results]
+        trees = [{**result.tree(), "figure": figure} for result, figure in zip(results, figures, strict=True)]
+        print(json.dumps(trees, ensure_ascii=False, indent=2))
+        return
+    _show(results)
+    print(f"Numbers, figures and the page are in {out}: see {out / 'claims.md'}")
+
+
+def _show(results: "list[Result]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    for heading in ("", "claim", "verdict", "measured", "seconds"):
+        table.add_column(
+            heading, justify="right" if heading == "seconds" else "left", no_wrap=heading in ("", "verdict")
+        )
+    for result in results:
+        verdict = Text(result.verdict, style=COLOURS[result.verdict])
+        found = Text(
+            result.headline
+            + "".join(_missed(one.said, one.measured) for one in result.findings if one.verdict != "holds")
+        )
+        table.add_row(result.claim.name, result.claim.title, verdict, found, f"{result.seconds:.0f}")
+    Console(soft_wrap=False).print(table)
+
+
+def _missed(said: str, measured: str) -> str:
+    """A part of a claim that does not hold, below the sentence that does for all."""
+    return f"\n✗ {said}: {measured}"

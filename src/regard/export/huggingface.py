@@ -1,0 +1,186 @@
+"""A Hugging Face folder: `AutoModel….from_pretrained` and `AutoTokenizer` load it without code of ours."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data.special import BOS, EOS, PAD
+from regard.errors import RegardError
+from regard.export.layouts import Layout, Sizes, choose, fold, wave_table
+from regard.export.layouts_pair import PAIRS
+from regard.export.layouts_reading import READERS
+from regard.export.layouts_single import DECODERS
+from regard.export.mappings import Mapping as Places
+from regard.export.parity import Compared, Scores, prompt
+from regard.export.subject import Row, Subject
+from regard.export.tokenizer_files import write_tokenizers
+
+LAYOUTS = (*PAIRS, *DECODERS, *READERS)
+HINT = "train with settings that fit, or export to onnx, which needs no layout"
+
+
+def write_huggingface(subject: Subject, folder: Path) -> Layout:
+    """Writes config.json, model.safetensors, generation_config.json and the tokenizer's files; says which layout."""
+    layout = choose(LAYOUTS, subject.settled, HINT)
+    vocab, target_vocab = subject.source.vocab_size, subject.target.vocab_size
+    model = as_huggingface(layout, subject, Sizes(vocab, target_vocab, subject.labels, subject.room))
+    with quiet():
+        if subject.kind != "classification":
+            model.generation_config = _generation(subject)
+        model.save_pretrained(folder)  # type: ignore[operator]
+    write_tokenizers(subject, folder)
+    return layout
+
+
+def as_huggingface(layout: Layout, subject: Subject, sizes: Sizes) -> nn.Module:
+    """The model of transformers with our weights."""
+    config, weights = fold(layout, subject.settled, subject.weights(), sizes.length)
+    settings = layout.settings(config, sizes)
+    if subject.kind == "language_model" and not subject.documents:
+        settings |= {"bos_token_id": None, "eos_token_id": None}
+    transformers = need_transformers()
+    with quiet():
+        theirs = getattr(transformers, layout.architecture)(
+            transformers.AutoConfig.for_model(layout.model_type, **settings)
+        )
+    theirs._keys_to_ignore_on_save = None  # tables of positions are saved, too: ours may be others
+    tables = {name: _table(layout, config, weights, name, sizes.length) for name in layout.tables}
+    fill(theirs, layout.mapping(config), weights, tables)
+    return theirs.eval()
+
+
+@torch.no_grad()
+def fill(theirs: nn.Module, places: Places, weights: Mapping[str, Tensor], tables: Mapping[str, Tensor]) -> None:
+    """Copies weights to their places; a bias that we do not have is zero, a gain that we do not have is one."""
+    tensors = {name: tensor for name, tensor in theirs.state_dict(keep_vars=True).items()}
+    for name, place in places.items():
+        view = place.view(tensors[place.name])
+        if name in weights:
+            view.copy_(weights[name].reshape(view.shape))
+        else:
+            view.fill_(1.0 if name.endswith("gain") else 0.0)
+    for name, table in tables.items():
+        tensors[name].copy_(table)
+    unplaced = {name for name in weights if name not in places} - set(_learned_tables(places, weights))
+    assert not unplaced, f"no place for {sorted(unplaced)}"
+
+
+def _learned_tables(places: Places, weights: Mapping[str, Tensor]) -> list[str]:
+    return [name for name in weights if name.endswith("positions.0.table.weight") and name not in places]
+
+
+def _table(layout: Layout, config: Any, weights: Mapping[str, Tensor], name: str, length: int) -> Tensor:  # noqa: ANN401
+    own = layout.tables[name]
+    return weights[own] if own in weights else wave_table(config, length)
+
+
+def _generation(subject: Subject) -> Any:  # noqa: ANN401
+    """Greedy search that writes what ours may write."""
+    translates = subject.kind == "translation"
+    ends = EOS if translates or subject.documents else None
+    return need_transformers().GenerationConfig(
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=ends,
+        decoder_start_token_id=BOS if translates else None,
+        suppress_tokens=[PAD, BOS] if translates else [PAD],
+        max_new_tokens=min(256, subject.room),
+        do_sample=False,
+        num_beams=1,
+    )
+
+
+class HuggingFace:
+    """The exported folder, run by transformers."""
+
+    compared: Compared = "logits"
+
+    def __init__(self, subject: Subject, folder: Path, layout: Layout) -> None:
+        transformers = need_transformers()
+        self.subject = subject
+        with quiet():
+            self.model = getattr(transformers, layout.auto).from_pretrained(folder, dtype=torch.float32).eval()
+
+    @torch.no_grad()
+    def scores(self, rows: list[Row]) -> list[Scores]:
+        """The logits of a padded batch, cut to each row's length."""
+        if self.subject.kind == "classification":
+            return list(self.model(**_padded([row.source for row in rows])).logits.numpy())
+        target, mask = _padded([row.target for row in rows]).values()
+        if self.subject.kind == "translation":
+            given = _padded([row.source for row in rows])
+            logits = self.model(**given, decoder_input_ids=target, decoder_attention_mask=mask).logits.numpy()
+        else:
+            logits = self.model(input_ids=target, attention_mask=mask).logits.numpy()
+        return [np.array(logits[place, : len(row.target)]) for place, row in enumerate(rows)]
+
+    def greedy(self, rows: list[Row], longest: int) -> list[list[int]]:
+        """What `generate` writes with the folder's own settings."""
+        if self.subject.kind == "translation":
+            given, start = _padded([row.source for row in rows]), 1
+        else:
+            prompts = [prompt(row) for row in rows]
+            given, start = _padded(prompts, left=True), max(map(len, prompts))
+        with quiet():
+            found = self.model.generate(**given, max_new_tokens=longest).tolist()
+        return [_until_end(row[start:]) for row in found]
+
+
+def _padded(rows: list[list[int]], left: bool = False) -> dict[str, Tensor]:
+    longest = max(map(len, rows))
+    gaps = [[PAD] * (longest - len(row)) for row in rows]
+    tokens = [gap + row if left else row + gap for row, gap in zip(rows, gaps, strict=True)]
+    mask = [
+        [0] * len(gap) + [1] * len(row) if left else [1] * len(row) + [0] * len(gap)
+        for row, gap in zip(rows, gaps, strict=True)
+    ]
+    return {"input_ids": torch.tensor(tokens), "attention_mask": torch.tensor(mask)}
+
+
+def _until_end(ids: list[int]) -> list[int]:
+    return ids[: ids.index(EOS)] if EOS in ids else ids
+
+
+def need_transformers() -> Any:  # noqa: ANN401
+    """The library, which is not among the usual requirements."""
+    try:
+        import transformers
+    except ImportError:
+        raise RegardError("Hugging Face folders need an extra library: pip install 'transformers>=5'") from None
+    return transformers
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the library's bars and notes."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def usage(subject: Subject, layout: Layout) -> str:
+    """How the folder is used, for its README."""
+    lines = [
+        f"from transformers import {layout.auto}, AutoTokenizer",
+        "",
+        'tokenizer = AutoTokenizer.from_pretrained(".")',
+        f'model = {layout.auto}.from_pretrained(".")',
+        'inputs = tokenizer(["Your text"], return_tensors="pt", padding=True)',
+    ]
+    if subject.kind == "classification":
+        return "\n".join([*lines, "model.config.id2label[int(model(**inputs).logits.argmax())]"])
+    writer = "tokenizer" if subject.joint else 'AutoTokenizer.from_pretrained(".", subfolder="target")'
+    return "\n".join([*lines, f"{writer}.batch_decode(model.generate(**inputs), skip_special_tokens=True)"])

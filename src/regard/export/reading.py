@@ -1,0 +1,261 @@
+"""A Hugging Face folder read in: settings, vocabulary and weights become those of a model of ours.
+
+Safetensors only. Weights that are pickled are refused: a pickle may run any program while it is read.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from regard.config import Config
+from regard.data.tokenizer import Tokenizer
+from regard.errors import ConfigError, DataError
+from regard.export.huggingface import LAYOUTS
+from regard.export.layouts import Layout, wave_table
+from regard.export.mappings import Place
+from regard.export.vocabulary import Renumbering, read_vocabulary
+from regard.models import ModelConfig
+
+PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin", "model.pt", "pytorch_model.pt")
+BARE = {"BertModel": "BertForMaskedLM", "GPT2Model": "GPT2LMHeadModel", "LlamaModel": "LlamaForCausalLM"}
+TASKS = {"encoder-decoder": "translation", "decoder": "language_model", "encoder": "classification"}
+
+
+class _Holder(Config):
+    model: ModelConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A model that came in."""
+
+    layout: Layout
+    config: Any
+    """The model's settings."""
+    weights: dict[str, Tensor]
+    task: str
+    tokenizers: tuple[Tokenizer, ...]
+    """One, or the source's and the target's; none for models that read images."""
+    labels: tuple[str, ...] = ()
+    length: int = 256
+    """Most tokens of a text."""
+    notes: tuple[str, ...] = ()
+    """What a person should know."""
+
+
+def read_folder(folder: Path) -> Imported:
+    """The model of a Hugging Face folder; DataError or ConfigError where it cannot be ours."""
+    settings = _settings(folder)
+    layout = _layout(folder, settings)
+    config = _Holder.from_tree({"model": _tree(folder, layout, settings)}).model
+    tensors = _tensors(folder, layout)
+    config = _positions(layout, config, tensors)
+    labels = tuple(str(label) for _, label in sorted(_labels(settings), key=lambda item: int(item[0])))
+    weights = _weights(folder, layout, config, tensors)
+    if config.kind == "vision":
+        return Imported(layout, config, weights, "image_classification", (), labels)
+    return _with_vocabulary(folder, layout, config, weights, settings, labels)
+
+
+def _with_vocabulary(
+    folder: Path,
+    layout: Layout,
+    config: Any,  # noqa: ANN401
+    weights: dict[str, Tensor],
+    settings: dict[str, Any],
+    labels: tuple[str, ...],
+) -> Imported:
+    tables = sorted(name for name in weights if name.endswith("embedding.table.weight"))
+    tokenizer, numbers = read_vocabulary(folder, settings, len(weights[tables[0]]))
+    tokenizers, notes = [tokenizer], ()
+    if len(tables) > 1:  # the source's comes first, and the target has a vocabulary of its own
+        target, others = read_vocabulary(folder / "target", settings, len(weights[tables[1]]))
+        if numbers.changes or others.changes:
+            raise DataError(folder, "two vocabularies can be imported only where regard exported them")
+        tokenizers.append(target)
+    if numbers.changes:
+        config, weights = renumber(config, weights, numbers)
+        notes += ("its vocabulary was renumbered: our special tokens come first",)
+    if layout.architecture == "BertForMaskedLM":
+        config, weights = _classifying(config, weights)
+        labels = labels or ("0", "1")
+        notes += ("its output layer is new and knows nothing yet: fine-tune with model.from",)
+    length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
+    task = TASKS[config.shape]
+    labels = labels if task == "classification" else ()
+    return Imported(layout, config, weights, task, tuple(tokenizers), labels, length, notes)
+
+
+def renumber(config: Any, weights: dict[str, Tensor], numbers: Renumbering) -> tuple[Any, dict[str, Tensor]]:  # noqa: ANN401
+    """The same model with its vocabulary in our order; tokens it does not have are never written."""
+    tables = [name for name in weights if name.endswith("embedding.table.weight")]
+    weights = {**weights, **{name: numbers.rows(weights[name]) for name in tables}}
+    head = getattr(config, "head", None)
+    if head is not None and head.kind != "vocabulary":
+        return config, weights
+    if "head.linear.weight" in weights:
+        weights["head.linear.weight"] = numbers.rows(weights["head.linear.weight"])
+    weights["head.bias"] = numbers.bias(weights.get("head.bias"))
+    tree = config.tree()
+    return _Holder.from_tree(
+        {"model": {**tree, "head": {**(tree.get("head") or {"kind": "vocabulary"}), "bias": True}}}
+    ).model, weights
+
+
+def _classifying(config: Any, weights: dict[str, Tensor]) -> tuple[Any, dict[str, Tensor]]:  # noqa: ANN401
+    """A masked language model's encoder under a fresh classifier."""
+    head = {"kind": "pooled", "pooling": "first", "hidden": config.width}
+    config = _Holder.from_tree({"model": {**config.tree(), "head": head}}).model
+    return config, {name: weight for name, weight in weights.items() if not name.startswith("head.")}
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise DataError(folder, "not a Hugging Face folder: it has no config.json")
+    try:
+        tree = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(file, f"not JSON: {error}") from None
+    if not isinstance(tree, dict):
+        raise DataError(file, "expected a table of settings")
+    return tree
+
+
+def _layout(folder: Path, settings: dict[str, Any]) -> Layout:
+    named = settings.get("architectures") or []
+    wanted = {BARE.get(name, name) for name in named if isinstance(name, str)}
+    for layout in LAYOUTS:
+        if layout.architecture in wanted:
+            return layout
+    known = ", ".join(layout.architecture for layout in LAYOUTS)
+    raise DataError(folder / "config.json", f"architectures: expected one of {known}; got {named or 'none'}")
+
+
+def _tree(folder: Path, layout: Layout, settings: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return layout.read(settings)
+    except KeyError as error:
+        raise DataError(
+            folder / "config.json", f"a {layout.name} needs the setting {error}, which is missing"
+        ) from None
+    except ConfigError as error:
+        raise DataError(folder / "config.json", f"cannot be imported: {error}") from None
+
+
+def _labels(settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    return list((settings.get("id2label") or {}).items())
+
+
+def _tensors(folder: Path, layout: Layout) -> dict[str, Tensor]:
+    """All tensors of the folder, under the names of the mapping, in float32."""
+    index, single = folder / "model.safetensors.index.json", folder / "model.safetensors"
+    files = [single]
+    if index.is_file():
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        files = [folder / Path(name).name for name in sorted(names)]
+    elif not single.is_file():
+        raise _without_weights(folder)
+    found: dict[str, Tensor] = {}
+    for file in files:
+        try:
+            found |= load_file(file)
+        except (SafetensorError, OSError) as error:
+            raise DataError(file, f"not a whole safetensors file: {error}") from None
+    return {_renamed(name, layout): tensor.float() for name, tensor in found.items()}
+
+
+def _without_weights(folder: Path) -> DataError:
+    for name in PICKLED:
+        if (folder / name).is_file():
+            return DataError(
+                folder / name,
+                "pickled weights are not read, since they may run any program; convert them where you trust them: "
+                f"AutoModel.from_pretrained('{folder}').save_pretrained('{folder}', safe_serialization=True)",
+            )
+    return DataError(folder, "has no model.safetensors")
+
+
+def _renamed(name: str, layout: Layout) -> str:
+    for pattern, replacement in layout.renames:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def _positions(layout: Layout, config: Any, tensors: dict[str, Tensor]) -> Any:  # noqa: ANN401
+    """Where a table of positions was saved: the waves it holds, or a learned table."""
+    name = next((name for name in layout.tables if name in tensors), None)
+    if name is None:
+        return config
+    table = tensors[name]
+    for interleaved in (False, True):
+        wavy = config.but(position=config.position.but(interleaved=interleaved))
+        if torch.allclose(wave_table(wavy, len(table)), table, atol=1e-4):
+            return wavy
+    position = {"kind": "learned", "length": len(table)}
+    return _Holder.from_tree({"model": {**config.tree(), "position": position}}).model
+
+
+def _weights(folder: Path, layout: Layout, config: Any, tensors: dict[str, Tensor]) -> dict[str, Tensor]:  # noqa: ANN401
+    places = dict(layout.mapping(config))
+    if config.position.kind == "learned":
+        places |= {own: Place(theirs) for theirs, own in layout.tables.items()}
+    shapes = _shapes(config, tensors, layout)
+    found = {}
+    for name, place in places.items():
+        tensor = _found(place.name, layout, tensors)
+        if tensor is None and (name == "head.bias" or (layout.name == "BERT" and name.startswith("head."))):
+            continue
+        if tensor is None:
+            raise DataError(folder, f"its weights have no '{place.name}', which a {layout.name} of its settings needs")
+        found[name] = place.view(tensor).clone().contiguous()
+    return _shaped(folder, found, shapes)
+
+
+def _found(name: str, layout: Layout, tensors: dict[str, Tensor]) -> Tensor | None:
+    """A tensor under its name, another name of it, or the name that a model without its head gives it."""
+    prefix = name.partition(".")[0] + "."
+    for one in (name, *layout.tied.get(name, ()), name.removeprefix(prefix)):
+        if one in tensors:
+            return tensors[one]
+    return None
+
+
+def _shapes(config: Any, tensors: dict[str, Tensor], layout: Layout) -> dict[str, torch.Size]:  # noqa: ANN401
+    """What each of our parameters looks like."""
+    sizes = [len(tensor) for name, tensor in tensors.items() if name.endswith(VOCABULARY_NAMES)]
+    with torch.device("meta"):
+        if config.shape == "encoder-decoder":
+            source = _found("model.encoder.embed_tokens.weight", layout, tensors)
+            target = _found("model.decoder.embed_tokens.weight", layout, tensors)
+            model = config.build(
+                len(source) if source is not None else sizes[0], len(target) if target is not None else sizes[0]
+            )
+        elif config.kind == "vision":
+            model = config.build(len(tensors["classifier.bias"]))
+        else:
+            classes = (
+                len(tensors["classifier.bias"]) if layout.architecture == "BertForSequenceClassification" else None
+            )
+            model = config.build(sizes[0], classes)
+    return {name: weight.shape for name, weight in model.named_parameters()}
+
+
+VOCABULARY_NAMES = ("wte.weight", "embed_in.weight", "embed_tokens.weight", "word_embeddings.weight", "shared.weight")
+
+
+def _shaped(folder: Path, found: dict[str, Tensor], shapes: dict[str, torch.Size]) -> dict[str, Tensor]:
+    for name, tensor in found.items():
+        if tensor.numel() != shapes[name].numel():
+            raise DataError(folder, f"'{name}': expected {tuple(shapes[name])}, got {tuple(tensor.shape)}")
+    weights = {name: tensor.reshape(shapes[name]) for name, tensor in found.items()}
+    if "head.bias" in shapes and "head.bias" not in weights:
+        weights["head.bias"] = torch.zeros(shapes["head.bias"])
+    return weights

@@ -1,0 +1,56 @@
+"""Our tokenizers as `AutoTokenizer` loads them: the same cuts, with the special tokens that the task puts around."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from regard.data.special import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from regard.data.tokenizer import Tokenizer
+from regard.export.subject import Subject
+
+NAMED = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS, "mask": MASK, "sep": SEP, "cls": CLS}
+
+
+def write_tokenizers(subject: Subject, folder: Path) -> None:
+    """tokenizer.json and tokenizer_config.json; a target with a vocabulary of its own has them in `target/`."""
+    write_tokenizer(subject.source, subject, folder)
+    if not subject.joint:
+        (folder / "target").mkdir()
+        write_tokenizer(subject.target, subject, folder / "target")
+
+
+def write_tokenizer(tokenizer: Tokenizer, subject: Subject, folder: Path) -> None:
+    """The two files of one tokenizer."""
+    tree = json.loads(tokenizer.core.to_str())
+    tree["post_processor"] = _around(subject)
+    (folder / "tokenizer.json").write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": subject.length,
+        "padding_side": "left" if subject.kind == "language_model" else "right",
+        "model_input_names": ["input_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "split_special_tokens": True,  # "<eos>" in a text is text
+        **{f"{name}_token": SPECIAL_TOKENS[number] for name, number in NAMED.items()},
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
+def _around(subject: Subject) -> dict[str, Any] | None:
+    """What stands before and after a text: its end, or where a language model knows documents, their beginning."""
+    if subject.kind == "language_model" and not subject.documents:
+        return None
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    number = BOS if subject.kind == "language_model" else EOS
+    token = {"SpecialToken": {"id": SPECIAL_TOKENS[number], "type_id": 0}}
+    single = [token, text] if number == BOS else [text, token]
+    known = {"id": SPECIAL_TOKENS[number], "ids": [number], "tokens": [SPECIAL_TOKENS[number]]}
+    second = [
+        {key: {**value, "type_id": 1} for key, value in part.items()} for part in ({"Sequence": {"id": "B"}}, token)
+    ]
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, *(second[::-1] if number == BOS else second)],
+        "special_tokens": {SPECIAL_TOKENS[number]: known},
+    }
