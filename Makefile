@@ -44,7 +44,7 @@ page:            ## build the page anew, after a change of page/ (needs Node)
 
 lock: $(READY)   ## choose versions anew and write requirements.lock
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev --no-annotate --no-header \
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --extra dev --extra ctranslate2 --extra onnx --no-annotate --no-header \
 	  --no-emit-index-url --no-emit-find-links --unsafe-package torch --output-file requirements.lock pyproject.toml
 	sed -i '/^# The following packages are considered/,$$d' requirements.lock
 

@@ -6,14 +6,25 @@ run.translate(["The street was too wide."])[0][0].text
 regard.api.evaluate(run).metrics["bleu"]
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import look as looking
+from regard.claims import Result, Setup, chosen, run_claim, stored_results, write_page
+from regard.compare import Comparison, compare_sweep, read_sweep
+from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
+from regard.errors import RunError
+from regard.export.parity import Parity
+from regard.export.reading import read_folder
+from regard.export.subject import HeldOut, Subject
+from regard.export.writing import Target, export_model
 from regard.run import Recipe, Run, read_recipe, train_run
+from regard.run.imported import write_imported
 from regard.run.scoring import Report, score_run
 from regard.tasks.prepare import Preparation
 from regard.tasks.writing import AnySearch
@@ -125,6 +136,93 @@ def look(
     if out is not None:
         Path(out).write_text(page, encoding="utf-8")
     return page
+
+
+def compare(
+    files: Sequence[str | Path],
+    *settings: str,
+    out: str | Path,
+    seeds: int | None = None,
+    budget: str | None = None,
+    tune: bool | None = None,
+) -> Comparison:
+    """Recipes, or the variants of one sweep file, side by side with equal budgets; what is not given, the sweep says.
+
+    Tables and runs lie in `out`; asked again, what is done there is not done twice.
+    """
+    sweep = read_sweep([Path(file) for file in files], settings, seeds=seeds, budget=budget, tune=tune)
+    return compare_sweep(sweep, Path(out))
+
+
+def export(
+    run: Run | str | Path,
+    to: Target,
+    out: str | Path,
+    *,
+    int8: bool = False,
+    data: SourceConfig | str = "valid",
+    examples: int = 256,
+) -> Parity:
+    """Writes a run's model for other programs (huggingface, ctranslate2, onnx); Failure where it fails its check.
+
+    The check compares scores and written text with the run's own on held-out examples, and stays in the folder.
+    """
+    run = run if isinstance(run, Run) else load(run, "cpu")
+    source = run.recipe.data.split(data) if isinstance(data, str) else data
+    read = islice(read_examples(source, Path(run.recipe.data.folder or "")), examples)
+    subject = Subject(
+        run.model,
+        run.recipe.model,
+        run.recipe.task.kind,
+        run.task.lexicon.tokenizers,
+        run.task.lexicon.labels,
+        run.documents,
+        run.longest or run.recipe.data.max_length,
+        run.name,
+    )
+    return export_model(subject, HeldOut.of(read), to, Path(out), int8=int8)
+
+
+def import_run(folder: str | Path, out: str | Path) -> Run:
+    """Makes a run of a Hugging Face folder (Marian, Pegasus, T5, GPT-2, GPT-NeoX, Llama, BERT layouts)."""
+    write_imported(read_folder(Path(folder)), Path(out), str(folder))
+    return load(out, "cpu")
+
+
+def claims(
+    names: Sequence[str] = (),
+    *,
+    out: str | Path = "claims",
+    run: str | Path | None = None,
+    seed: int = 1,
+    stored: bool = False,
+    quick: bool = False,
+    say: Callable[[str], None] = lambda sentence: None,
+) -> list[Result]:
+    """Measures the lectures' claims (`f1` to `f17`, or all) and writes numbers, figures and the page into a folder.
+
+    `run` is a trained demo for the claims that look inside one. With `stored` nothing is measured: what the folder
+    keeps is judged and drawn anew. `quick` tries everything out in seconds and proves nothing.
+    """
+    wanted, folder = chosen(names), Path(out)
+    if stored:
+        results = stored_results(folder, wanted)
+        if not results:
+            raise RunError(
+                f"{folder}: no measurement of a claim is kept here; measure with: regard claims --out {folder}"
+            )
+        for result in results:
+            result.save(folder)
+    else:
+        results = []
+        with TemporaryDirectory() as work:
+            setup = Setup(Path(work), quick, seed, None if run is None else Path(run), say)
+            for claim in wanted:
+                say(f"{claim.name}: {claim.title}")
+                results.append(run_claim(claim, setup))
+                results[-1].save(folder)
+    write_page(folder)
+    return results
 
 
 def _finite(value: object) -> object:

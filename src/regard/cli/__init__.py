@@ -4,6 +4,8 @@ import sys
 
 import typer
 
+from regard.cli.claims import claims
+from regard.cli.compare import compare
 from regard.cli.config import config
 from regard.cli.data import data
 from regard.cli.demo import demo
@@ -23,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (train, evaluate, translate, generate, classify, look, serve, export, config, demo):
+for verb in (train, evaluate, translate, generate, classify, look, compare, claims, serve, export, config, demo):
     app.command()(verb)
 app.command("import")(import_)
 app.add_typer(data, name="data")

@@ -1,0 +1,126 @@
+"""F7: several heads cost the same as one (standard), and look at different things."""
+
+from itertools import combinations
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
+from regard.claims.setup import Setup
+from regard.claims.style import ATTENTION, MORE, RECURRENT, at_end, bars
+from regard.data.street import pairs
+from regard.nn.attention import Attention, record_attention
+from regard.nn.layout import Layout, Sequences
+from regard.nn.sight import Sight
+
+WIDTH, LENGTH = 256, 64
+HEADS = (1, 2, 4, 8, 16)
+SHAPES = ("standard", "narrow", "wide")
+
+
+class Heads(Claim):
+    """Count what heads cost, and how differently those of a trained translator look at a sentence."""
+
+    name, title = "f7", "several heads"
+    says = "Several heads cost the same as one, since each has a share of the width, and they look at different things."
+    how = (
+        f"FLOPs of attention at width {WIDTH} with 1 to {HEADS[-1]} heads, counted by torch while it runs. Then the "
+        "divergence (Jensen-Shannon, 1 bit at most) between heads of one layer of a trained translator, on test "
+        "sentences."
+    )
+
+    def measure(self, setup: Setup) -> Numbers:
+        """FLOPs by shape and number of heads; divergences of a trained and of an untrained encoder."""
+        setup.seeded()
+        heads = setup.pick(HEADS, HEADS[:3])
+        flops = {shape: [_flops(shape, count) for count in heads] for shape in SHAPES}
+        run = setup.translator
+        sentences = [source for source, _ in pairs("test", setup.pick(100, 8))]
+        ids = [run.task.lexicon.tokenizers["source"].encode(text) for text in sentences]
+        setup.seeded(1)
+        untrained = run.task.build(run.recipe.model).eval()
+        return {
+            "heads": list(heads),
+            "flops": flops,
+            "trained": _divergences(run.model, ids),
+            "untrained": _divergences(untrained, ids),
+        }
+
+    def judge(self, numbers: Numbers) -> list[Finding]:
+        """Equal cost within a hundredth; heads that differ clearly, and more than chance makes them."""
+        standard, wide = (numbers["flops"][shape] for shape in ("standard", "wide"))
+        off = max(abs(value / standard[0] - 1) for value in standard)
+        trained, untrained = (_mean(numbers[name]) for name in ("trained", "untrained"))
+        return [
+            Finding(f"{numbers['heads'][-1]} standard heads cost what one does",
+                    f"{off:.1%} apart (wide heads: {wide[-1] / wide[0]:.0f} times as much)", at_most(off, 0.01, 0.1)),
+            Finding("trained heads of one layer look at different things",
+                    f"{trained:.2f} bits apart, {untrained:.2f} before training",
+                    at_least(trained - untrained, 0.1, 0.02)),
+        ]  # fmt: skip
+
+    def headline(self, numbers: Numbers) -> str:
+        """Cost and divergence."""
+        standard = numbers["flops"]["standard"]
+        return (
+            f"{numbers['heads'][-1]} heads cost {standard[-1] / standard[0]:.2f} times what one does, and "
+            f"training drives "
+            f"heads {_mean(numbers['trained']):.2f} bits apart"
+        )
+
+    def draw(self, figure: Figure, numbers: Numbers) -> None:
+        """Cost on the left, divergence on the right."""
+        left, right = figure.subplots(1, 2)
+        heads = numbers["heads"]
+        for shape, colour, shift in zip(SHAPES, (ATTENTION, MORE[1], RECURRENT), (10, -14, 0), strict=True):
+            values = [value / 1e6 for value in numbers["flops"][shape]]
+            left.loglog(heads, values, "o-", color=colour)
+            at_end(left, heads, values, shape, colour, shift)
+        left.set_xticks(heads, [str(count) for count in heads])
+        left.minorticks_off()
+        left.set_xlim(right=heads[-1] * 5)
+        left.set_xlabel("heads")
+        left.set_title(f"MFLOPs for {LENGTH} words")
+        names = [f"layer {layer}" for layer in range(1, len(numbers["trained"]) + 1)]
+        bars(right, [*names, "untrained"], [*numbers["trained"], _mean(numbers["untrained"])],
+             [ATTENTION] * len(names) + ["#BBBBBB"])  # fmt: skip
+        right.set_title("bits between two heads")
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _flops(shape: Any, heads: int) -> int:  # noqa: ANN401
+    """FLOPs of one pass through attention, counted by torch."""
+    attention = Attention(WIDTH, heads, shape=shape).eval()
+    places = Layout.full(1, LENGTH).places
+    with torch.no_grad(), record_attention(attention), FlopCounterMode(display=False) as counter:
+        attention(torch.randn(1, LENGTH, WIDTH), Sight(None, places, places))
+    return counter.get_total_flops()
+
+
+def _divergences(model: nn.Module, sentences: list[list[int]]) -> list[float]:
+    """The mean divergence between two heads of each layer of the encoder, over all tokens of all sentences."""
+    totals: list[list[float]] = []
+    with torch.no_grad(), record_attention(model.encoder) as seen:  # type: ignore[arg-type]
+        for ids in sentences:
+            model.encode(Sequences.padded([ids]))  # type: ignore[operator]
+    for steps in seen.values():
+        totals.append([_between_heads(one.weights[0]) for one in steps])
+    return [_mean(layer) for layer in totals]
+
+
+def _between_heads(weights: Tensor) -> float:
+    """The Jensen-Shannon divergence in bits between two heads' weights, a mean over pairs of heads and queries."""
+    pairs_of_heads = list(combinations(range(len(weights)), 2))
+    found = [_entropy((weights[a] + weights[b]) / 2) - (_entropy(weights[a]) + _entropy(weights[b])) / 2
+             for a, b in pairs_of_heads]  # fmt: skip
+    return float(torch.stack(found).mean())
+
+
+def _entropy(weights: Tensor) -> Tensor:
+    return -torch.special.xlogy(weights, weights).sum(-1) / torch.log(torch.tensor(2.0))

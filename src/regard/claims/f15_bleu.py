@@ -1,0 +1,109 @@
+"""F15: better BLEU at lower training cost than recurrent and convolutional systems."""
+
+import json
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from regard.claims.claim import Claim, Finding, Numbers, at_least
+from regard.claims.setup import Setup
+from regard.claims.style import ATTENTION, RECURRENT, WINDOWS, bars
+from regard.decode import GreedyConfig
+from regard.run.demo import demo_recipe
+from regard.run.scoring import score_translation
+from regard.tasks import Translation
+from regard.train.log import read_metrics
+
+STORED = Path(__file__).parents[3] / "docs" / "measurements" / "rivals"
+"""Rivals trained on Multi30k with equal FLOPs, where this is a checkout of the repository."""
+RECURRENT_KINDS, WINDOW_KINDS = ("lstm-seq2seq", "gnmt", "deep-att"), ("bytenet", "convs2s")
+SMALL = {
+    "Transformer": ("model.kind=encoder-decoder", "model.depth=2"),
+    "LSTM with attention": ("model.kind=lstm-seq2seq", "model.depth=1"),
+    "ConvS2S": ("model.kind=convs2s", "model.depth=3"),
+}
+FAMILY = {"Transformer": "attention", "LSTM with attention": "recurrent", "ConvS2S": "windows"}
+
+
+class Bleu(Claim):
+    """The lectures' table, BLEU beside training FLOPs, on data that we have."""
+
+    name, title = "f15", "better BLEU for less compute"
+    says = "The Transformer reaches better BLEU at lower training cost than recurrent and convolutional systems."
+    how = (
+        "Test BLEU of single systems that were trained from scratch with the same training FLOPs: the "
+        "repository's stored "
+        "runs on Multi30k (English to German), or, where there are none, small ones trained now on the embedded corpus."
+    )
+
+    def measure(self, setup: Setup) -> Numbers:
+        """Each system's BLEU, FLOPs and family."""
+        stored = [] if setup.quick else _stored(STORED)
+        systems = stored or [_trained(name, setup) for name in SMALL]
+        return {"data": "Multi30k" if stored else "the embedded corpus", "systems": systems}
+
+    def judge(self, numbers: Numbers) -> list[Finding]:
+        """Against the best rival of each family: a point of BLEU is more than seeds make, for no more FLOPs."""
+        ours = next(system for system in numbers["systems"] if system["family"] == "attention")
+        found = []
+        for family, label in (("recurrent", "recurrent"), ("windows", "convolutional")):
+            rival = max((one for one in numbers["systems"] if one["family"] == family), key=lambda one: one["bleu"])
+            dearer = ours["flops"] > 1.02 * rival["flops"]
+            verdict = at_least(ours["bleu"] - rival["bleu"], 1.0, 0.0)
+            measured = (
+                f"BLEU {ours['bleu']:.1f} and {rival['bleu']:.1f} ({rival['name']}) for {ours['flops']:.1e} FLOPs"
+            )
+            found.append(Finding(f"better than the best {label} system for the same compute", measured,
+                                 "inconclusive" if dearer and verdict == "holds" else verdict))  # fmt: skip
+        return found
+
+    def headline(self, numbers: Numbers) -> str:
+        """Ours and the best other."""
+        systems = sorted(numbers["systems"], key=lambda one: -one["bleu"])
+        ours = next(system for system in systems if system["family"] == "attention")
+        rival = next(system for system in systems if system["family"] != "attention")
+        return (
+            f"For {ours['flops']:.0e} FLOPs on {numbers['data']} the Transformer gets BLEU {ours['bleu']:.1f}, "
+            f"the best rival {rival['bleu']:.1f}"
+        )
+
+    def draw(self, figure: Figure, numbers: Numbers) -> None:
+        """A bar for each system, the best at the top."""
+        axes = figure.subplots()
+        systems = sorted(numbers["systems"], key=lambda one: -one["bleu"])
+        colours = {"attention": ATTENTION, "recurrent": RECURRENT, "windows": WINDOWS}
+        bars(axes, [one["name"] for one in systems], [one["bleu"] for one in systems],
+             [colours[one["family"]] for one in systems], "{:.1f}")  # fmt: skip
+        axes.set_xlabel(f"BLEU on {numbers['data']}, same training FLOPs for all")
+
+
+def _stored(folder: Path) -> list[dict[str, object]]:
+    """Single systems trained from scratch, from their stored measurements: of each kind and name one."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        tree = json.loads(file.read_text(encoding="utf-8"))
+        bleu = tree["scores"].get("test", {}).get("metrics", {}).get("bleu")
+        model = tree.get("recipe", {}).get("model", {})
+        experts = isinstance(model.get("feedforward"), dict) and model["feedforward"].get("kind") == "experts"
+        if bleu is None or "kind" not in model or experts:
+            continue
+        name = "Transformer" if model["kind"] == "encoder-decoder" else file.stem
+        found.append({"name": name, "bleu": bleu, "flops": tree["training"]["flops"], "family": _family(model["kind"])})
+    return found if {one["family"] for one in found} == {"attention", "recurrent", "windows"} else []
+
+
+def _family(kind: str) -> str:
+    return "recurrent" if kind in RECURRENT_KINDS else "windows" if kind in WINDOW_KINDS else "attention"
+
+
+def _trained(name: str, setup: Setup) -> dict[str, object]:
+    """A small system, trained with the same FLOPs as the others on the embedded corpus."""
+    settings = [*SMALL[name], "model.width=64", "train.device=cpu", f"seed={setup.seed}", "train.steps=4000"]
+    budget = [f"train.flops={setup.pick('6e11', '1e8')}", f"data.train.street={setup.pick('train', 'valid')}"]
+    tree = demo_recipe([*settings, *budget, "model.dropout=0.0"])
+    run = setup.trained(f"small {name}", tree)
+    source = run.recipe.data.split("valid" if setup.quick else "test")
+    assert isinstance(run.task, Translation)
+    report = score_translation(run.task, run.model, source, Path(), GreedyConfig(), run.device, run.longest)
+    flops = max(line["flops"] for line in read_metrics(run.folder / "metrics.jsonl") if "flops" in line)
+    return {"name": name, "bleu": report.metrics["bleu"], "flops": flops, "family": FAMILY[name]}

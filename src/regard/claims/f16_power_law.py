@@ -1,0 +1,131 @@
+"""F16: loss falls as a power law in size, data and compute."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from regard.claims.claim import Claim, Finding, Numbers, at_least, both
+from regard.claims.learn import learn
+from regard.claims.setup import Setup
+from regard.claims.style import ATTENTION, RECURRENT, WINDOWS
+from regard.claims.text import rows, stream, vocabulary
+from regard.models import DecoderConfig
+from regard.nn.layout import Sequences
+
+WIDTHS = (4, 8, 16, 32, 64)
+SENTENCES = (125, 250, 500, 1000, 2000)
+STEPS = (25, 50, 100, 200, 400)
+LARGEST, CONTEXT, ROWS = 64, 32, 24
+AXES = {"size": "parameters", "data": "sentences", "compute": "training FLOPs"}
+
+
+class PowerLaw(Claim):
+    """A ladder of sizes, of data and of compute on the embedded corpus, and straight lines through logarithms."""
+
+    name, title = "f16", "power laws"
+    says = "The loss falls as a power law in the size of the model, in the data and in the compute (Kaplan 2020)."
+    how = (
+        "Small decoders learn the embedded corpus: several widths on all data, one width on parts of it, and one "
+        "width for "
+        "longer and longer. Held-out loss against each, and how much of it a straight line through logarithms explains."
+    )
+
+    def measure(self, setup: Setup) -> Numbers:
+        """The points of the three ladders."""
+        many, steps = 20_000, STEPS[-1]
+        count = setup.pick(len(WIDTHS), 3)
+        ladders: dict[str, list[list[float]]] = {"size": [], "data": [], "compute": []}
+        for width in WIDTHS[:count]:
+            ladders["size"].append([_params(width), _loss(width, many, setup.pick(steps, 2), setup)])
+        for sentences in SENTENCES[:count]:
+            ladders["data"].append([sentences, _loss(LARGEST // 2, sentences, setup.pick(steps, 2), setup)])
+        for some in STEPS[:count]:
+            found = _loss(LARGEST // 2, many, setup.pick(some, 2), setup)
+            ladders["compute"].append([some * _step_flops(LARGEST // 2), found])
+        return {"ladders": ladders}
+
+    def judge(self, numbers: Numbers) -> list[Finding]:
+        """It must fall by a twentieth at least, and a straight line must explain nearly all of it."""
+        found = []
+        for name, label in AXES.items():
+            exponent, explained = fit(numbers["ladders"][name])
+            first, last = numbers["ladders"][name][0][1], numbers["ladders"][name][-1][1]
+            verdict = both(at_least(explained, 0.95, 0.85), at_least(first / last, 1.05, 1.0))
+            found.append(Finding(f"in {name}", f"loss ~ ({label})^{exponent:.3f}, explains {explained:.1%}", verdict))
+        return found
+
+    def headline(self, numbers: Numbers) -> str:
+        """The exponents."""
+        told = [
+            f"{name} {fit(numbers['ladders'][name])[0]:.2f} ({fit(numbers['ladders'][name])[1]:.0%})" for name in AXES
+        ]
+        return "Exponents of the loss, and how much a straight line explains: " + ", ".join(told)
+
+    def draw(self, figure: Figure, numbers: Numbers) -> None:
+        """Three ladders with their lines."""
+        panels = figure.subplots(1, 3, sharey=True)
+        for axes, (name, label), colour in zip(panels, AXES.items(), (ATTENTION, WINDOWS, RECURRENT), strict=True):
+            x, y = np.array(numbers["ladders"][name]).T
+            line = np.polyfit(np.log(x), np.log(y), 1)
+            axes.loglog(x, np.exp(np.polyval(line, np.log(x))), "--", color="#999999", linewidth=2)
+            axes.loglog(x, y, "o", color=colour, markersize=14)
+            axes.set(xlabel=label, title=name)
+            axes.minorticks_off()
+        panels[0].set_ylabel("held-out loss")
+        low, high = (f([point[1] for ladder in numbers["ladders"].values() for point in ladder]) for f in (min, max))
+        ticks = np.geomspace(low, high, 4)
+        panels[0].set_yticks(ticks, [f"{tick:.1f}" for tick in ticks])
+
+
+def fit(points: list[list[float]]) -> tuple[float, float]:
+    """The exponent of a power law through points, and the share of the variance of log y that it explains."""
+    x, y = np.log(np.array(points)).T
+    line = np.polyfit(x, y, 1)
+    spread = float(((y - y.mean()) ** 2).sum())
+    return float(line[0]), 1 - float(((y - np.polyval(line, x)) ** 2).sum()) / spread if spread else 0.0
+
+
+def _config(width: int) -> DecoderConfig:
+    settings: dict[str, Any] = {"width": width, "depth": 2, "heads": max(1, width // 16), "dropout": 0.0}
+    return DecoderConfig.from_tree(settings)
+
+
+def _params(width: int) -> int:
+    return _config(width).num_params(len(vocabulary()) + 1)
+
+
+def _step_flops(width: int) -> int:
+    return 3 * _config(width).flops(ROWS, CONTEXT, len(vocabulary()) + 1)
+
+
+def _loss(width: int, sentences: int, steps: int, setup: Setup) -> float:
+    """The held-out loss of a model trained on so many sentences: the best on the way, before it learns by heart."""
+    generator = setup.seeded(width)
+    text, held_out = stream("train", min(sentences, setup.pick(sentences, 500))), stream("valid", 1000)
+    model, best = _config(width).build(len(vocabulary()) + 1), math.inf
+
+    def loss_of(model: nn.Module, text: Tensor = text, count: int = ROWS) -> Tensor:
+        tokens = rows(text, count, CONTEXT + 1, generator)
+        return F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten())
+
+    def watched(model: nn.Module) -> Tensor:
+        nonlocal best, step
+        step += 1
+        if step % max(1, steps // 5) == 0:
+            best = min(best, _held_out(model, held_out, setup))
+        return loss_of(model)
+
+    step = 0
+    learn(model, watched, steps, lr=5e-3)
+    return min(best, _held_out(model, held_out, setup))
+
+
+def _held_out(model: nn.Module, text: Tensor, setup: Setup) -> float:
+    tokens = rows(text, setup.pick(128, 8), CONTEXT + 1, torch.Generator().manual_seed(setup.seed))
+    with torch.no_grad():
+        return float(F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten()))

@@ -1,0 +1,141 @@
+"""Equal budgets: what the first variant spends is counted, and every variant gets as much."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.compare.sweep import EqualConfig, Variant
+from regard.errors import ConfigError, RegardError
+from regard.run.recipe import Recipe
+from regard.tasks import Task
+from regard.tasks.prepare import Preparation
+from regard.train.budget import BudgetConfig, Spent
+from regard.train.loop import TrainConfig
+
+COUNTED_BATCHES = 500  # enough to know what a batch costs on average
+PARAMS_TOLERANCE = 0.02
+
+
+@dataclass
+class Planner:
+    """Knows vocabularies and costs before anything is trained; each vocabulary is learnt once."""
+
+    folder: Path
+    _tasks: dict[str, Task] = field(default_factory=dict)
+
+    def preparation(self, recipe: Recipe) -> Preparation:
+        """The data of a recipe."""
+        return Preparation(recipe.task, recipe.data, recipe.tokenizer, self.folder / "cache")
+
+    def task(self, recipe: Recipe) -> Task:
+        """The task of a recipe with its vocabularies."""
+        key = repr((recipe.task, recipe.data, recipe.tokenizer))
+        if key not in self._tasks:
+            self._tasks[key] = recipe.task.task(self.preparation(recipe).learn())
+        return self._tasks[key]
+
+    def epoch(self, recipe: Recipe) -> Spent:
+        """What one pass over the training data costs."""
+        task = self.task(recipe)
+        store = self.preparation(recipe).open(task, "train", training=True)
+        batching = recipe.task.batching(recipe.data)
+        batches = batching.build(store, tokens_per_batch=recipe.train.tokens_per_batch, seed=recipe.seed)
+        number = batches.num_batches(0)
+        counted = range(min(number, COUNTED_BATCHES))
+        inputs = [task.inputs(batches.batch(0, step), recipe.model, torch.device("cpu")) for step in counted]
+        share = len(counted) / number
+        tokens, flops = sum(part.tokens for part in inputs), sum(part.flops for part in inputs)
+        return Spent(steps=number, epochs=1.0, flops=flops / share, tokens=round(tokens / share))
+
+    def own_amount(self, recipe: Recipe, by: str) -> float:
+        """How much of a kind the recipe's own budget is."""
+        if by == "minutes":
+            if recipe.train.minutes is None:
+                raise ConfigError("budget", "the first recipe has no train.minutes; say how many: minutes=5")
+            return recipe.train.minutes
+        epoch = self.epoch(recipe)
+        used = epoch.progress(recipe.train)
+        if not used:
+            raise ConfigError("budget", f"the first recipe's budget is in minutes only; say how much: {by}=1e12")
+        return getattr(epoch, by) / used
+
+
+def equalised(variants: list[Variant], equal: EqualConfig, planner: Planner) -> tuple[list[Variant], float]:
+    """The variants with equal budgets, and how much each has; one that cannot be made equal says why."""
+    first = variants[0].recipe
+    if equal.by != "params":
+        amount = equal.amount or planner.own_amount(first, equal.by)
+        return [_limited(variant, equal.by, amount) for variant in variants], amount
+    wanted = round(equal.amount or planner.task(first).num_params(first.model))
+    tokens = planner.own_amount(first, "tokens")
+    sized = [_sized(variant, wanted, planner) for variant in variants]
+    return [_limited(variant, "tokens", tokens) for variant in sized], wanted
+
+
+def limited(train: TrainConfig, by: str, amount: float) -> TrainConfig:
+    """Training that ends when this much is spent, and not for any other reason."""
+    limits = dict.fromkeys(BudgetConfig.model_fields)
+    whole = by in ("steps", "tokens")
+    return train.but(**{**limits, by: max(1, round(amount)) if whole else amount}, patience=None)
+
+
+def shortened(train: TrainConfig, share: float) -> TrainConfig:
+    """The same training with a share of its budget and of its warm-up."""
+    [(by, amount)] = [(name, getattr(train, name)) for name in BudgetConfig.model_fields if getattr(train, name)]
+    warmup = train.schedule.warmup
+    schedule = train.schedule.but(warmup=max(1, round(warmup * share)) if warmup else 0)
+    return limited(train.but(schedule=schedule), by, amount * share)
+
+
+def _limited(variant: Variant, by: str, amount: float) -> Variant:
+    recipe = variant.recipe
+    return Variant(variant.name, recipe.but(train=limited(recipe.train, by, amount)), variant.problem)
+
+
+def _sized(variant: Variant, wanted: int, planner: Planner) -> Variant:
+    try:
+        task = planner.task(variant.recipe)
+        model = with_params(variant.recipe.model, task.num_params, wanted)
+    except RegardError as error:
+        return Variant(variant.name, variant.recipe, str(error))
+    return Variant(variant.name, variant.recipe.but(model=model))
+
+
+def with_params(model: Any, count: Callable[[Any], int], wanted: int) -> Any:  # noqa: ANN401
+    """The model with its width scaled to this many parameters, within 2 %.
+
+    A width is a multiple of the heads, which is coarse; the inner width of the feed-forward part makes up the rest.
+    """
+    step = 2 * getattr(model, "heads", 1)
+    low, high = 0, 1
+    while count(model.but(width=high * step)) <= wanted:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if count(model.but(width=middle * step)) <= wanted else (low, middle)
+    near = [_filled(model.but(width=number * step), count, wanted) for number in (low, high) if number]
+    best = min([model, *near], key=lambda one: abs(math.log(count(one) / wanted)))
+    if abs(count(best) - wanted) > PARAMS_TOLERANCE * wanted:
+        raise ConfigError(
+            "model.width",
+            f"no width gives {wanted:,} parameters within 2 %; the nearest, {best.width}, has {count(best):,}",
+        )
+    return best
+
+
+def _filled(model: Any, count: Callable[[Any], int], wanted: int) -> Any:  # noqa: ANN401
+    """The model with the inner width that comes nearest, where it has one: parameters grow in a line with it."""
+    part: Any = getattr(model, "feedforward", None)
+    if not hasattr(part, "hidden_of"):
+        return model
+
+    def hidden(number: int) -> Any:  # noqa: ANN401
+        return model.but(feedforward=part.but(hidden=number))
+
+    here = part.hidden_of(model.width)
+    slope = count(hidden(here + 1)) - count(hidden(here))
+    return hidden(max(8, here + round((wanted - count(hidden(here))) / slope)))

@@ -1,0 +1,137 @@
+"""A whole comparison: budgets made equal, runs worked through, the table and its picture written."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard import __version__
+from regard.compare import plot, table
+from regard.compare.budget import Planner, equalised
+from regard.compare.outcome import Outcome
+from regard.compare.queue import Job, Queue, Watch
+from regard.compare.significance import judge
+from regard.compare.sweep import Sweep, Variant
+from regard.compare.table import Row
+from regard.compare.tuning import tuned
+from regard.errors import ConfigError
+from regard.train.durable import replacing, reported
+from regard.train.progress import make_watcher
+from regard.train.strict_json import to_json
+
+TOLERANCE = 0.01  # a run that spends more than its budget by more than this says so
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found."""
+
+    metric: str
+    budget: str
+    """What all variants had equally much of, as a sentence."""
+    seeds: Sequence[int]
+    split: str
+    rows: Sequence[Row] = field(default_factory=list)
+
+    @property
+    def caption(self) -> str:
+        """What one must know to read the table."""
+        return table.caption_of(self.rows, self.split, len(self.seeds), self.budget)
+
+    def tree(self) -> dict[str, Any]:
+        """Plain values, for JSON; what was written stays in the run folders."""
+        return {
+            "metric": self.metric, "budget": self.budget, "seeds": list(self.seeds), "split": self.split,
+            "regard": __version__, "rows": [_row_tree(row) for row in self.rows],
+        }  # fmt: skip
+
+    def write(self, folder: Path) -> None:
+        """table.md, table.tex, table.json and plot.png."""
+        texts = {
+            "table.md": table.markdown(self.rows, self.metric, self.caption),
+            "table.tex": table.latex(self.rows, self.metric, self.caption),
+            "table.json": to_json(self.tree(), indent=1) + "\n",
+        }
+        for name, text in texts.items():
+            with reported(name, folder, len(text)), replacing(folder / name) as stream:
+                stream.write(text.encode())
+        plot.write_figure(plot.draw(self.rows, self.metric), folder / "plot.png")
+
+
+def _row_tree(row: Row) -> dict[str, Any]:
+    verdict = None if row.verdict is None else asdict(row.verdict) | {"significant": row.verdict.significant}
+    runs = [{name: value for name, value in asdict(run).items() if name != "evidence"} for run in row.outcomes]
+    return {
+        "name": row.name, "mean": row.mean, "deviation": row.deviation, "scores": list(row.scores),
+        "against_first": verdict, "learning_rate": row.learning_rate, "parameters": row.params, "flops": row.flops,
+        "minutes": row.minutes, "notes": list(row.notes), "runs": runs,
+    }  # fmt: skip
+
+
+def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Comparison:
+    """Trains and tests every variant with every seed into a folder, and writes the table there."""
+    config = sweep.config
+    variants, amount = equalised(sweep.variants, config.budget, Planner(out / "plan"))
+    queue = Queue(out, watch, config.keep_weights)
+    if config.tune:
+        variants = tuned(variants, config, queue)
+    done = queue.work([job for variant in variants for job in _jobs(variant, config.seeds)])
+    outcomes = {variant.name: _outcomes(variant, config.seeds, done) for variant in variants}
+    _refuse_unknown(sweep.metric, [outcome for row in outcomes.values() for outcome in row])
+    splits = {outcome.split for row in outcomes.values() for outcome in row if outcome.problem is None}
+    comparison = Comparison(
+        sweep.metric, _budget_sentence(config.budget.by, amount), config.seeds, "/".join(sorted(splits)) or "no",
+        _rows(variants, outcomes, sweep, amount),
+    )  # fmt: skip
+    comparison.write(out)
+    return comparison
+
+
+def _key(variant: Variant, seed: int) -> str:
+    return f"runs/{variant.folder}/seed-{seed}"
+
+
+def _jobs(variant: Variant, seeds: Sequence[int]) -> list[Job]:
+    if variant.problem is not None:
+        return []
+    return [Job(_key(variant, seed), variant.recipe.but(seed=seed)) for seed in seeds]
+
+
+def _outcomes(variant: Variant, seeds: Sequence[int], done: dict[str, Outcome]) -> list[Outcome]:
+    return [done.get(_key(variant, seed)) or Outcome(problem=variant.problem) for seed in seeds]
+
+
+def _refuse_unknown(metric: str, outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.problem is None and metric not in outcome.metrics:
+            raise ConfigError("metric", f"the tests give no '{metric}'; known: {', '.join(sorted(outcome.metrics))}")
+
+
+def _rows(variants: Sequence[Variant], outcomes: dict[str, list[Outcome]], sweep: Sweep, amount: float) -> list[Row]:
+    first, rows = outcomes[variants[0].name], []
+    for number, variant in enumerate(variants):
+        own = outcomes[variant.name]
+        verdict = judge(first, own, sweep.metric, sweep.config.method) if number else None
+        row = Row.of(variant.name, own, sweep.metric, verdict, variant.recipe.train.schedule.lr)
+        rows.append(_with_overspending(row, sweep.config.budget.by, amount))
+    return rows
+
+
+def _with_overspending(row: Row, by: str, amount: float) -> Row:
+    """A run ends with a whole step: where a step is more than a hundredth of the budget, the row says so."""
+    used = {"flops": lambda run: run.flops, "tokens": lambda run: run.tokens, "minutes": lambda run: run.seconds / 60}
+    through = [outcome for outcome in row.outcomes if outcome.problem is None]
+    if by not in used or not through:
+        return row
+    over = max(used[by](run) / amount - 1 for run in through)
+    note = [f"spent {over:.1%} more {by} than the budget"] if over > TOLERANCE else []
+    return Row(**{**vars(row), "notes": [*row.notes, *note]})
+
+
+def _budget_sentence(by: str, amount: float) -> str:
+    sentences = {
+        "flops": f"{amount:.3g} training FLOPs each", "tokens": f"{amount:,.0f} training tokens each",
+        "steps": f"{amount:,.0f} steps each", "minutes": f"{amount:g} minutes each",
+        "params": f"{amount:,.0f} parameters each, within 2 %, and equally many training tokens",
+    }  # fmt: skip
+    return sentences[by]

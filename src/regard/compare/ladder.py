@@ -1,0 +1,208 @@
+"""A scaling ladder: every size trained on every amount of data, power laws through the losses, a forecast and its test.
+
+base = "../demo.toml"
+tokens = [1e5, 2e5, 4e5]
+[sizes]
+small = ["model.width=16"]
+large = ["model.width=64"]
+[forecast]
+settings = ["model.width=96"]
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, PositiveFloat
+
+from regard.compare.budget import limited
+from regard.compare.laws import PowerLaw, fit, front
+from regard.compare.outcome import Outcome
+from regard.compare.queue import Job, Queue, Watch
+from regard.compare.sweep import Seeds
+from regard.config import Config, read_toml
+from regard.errors import ConfigError, DataError, Failure
+from regard.run.recipe import Recipe, read_recipe
+from regard.train.progress import make_watcher
+
+
+class ForecastConfig(Config):
+    """A run that is forecast from the others before it is made."""
+
+    settings: tuple[str, ...]
+    """key=value settings on top of the base: a size that is no rung of the ladder."""
+    tokens: PositiveFloat | None = None
+    """Training tokens; the largest amount of the ladder when left out."""
+
+
+class LadderConfig(Config):
+    """Sizes and amounts of data, and what is to be forecast."""
+
+    base: str
+    """The recipe that all sizes start from; its name starts at the ladder's folder."""
+    seeds: Seeds = (1,)
+    """Each run is made once with each of these; a number n alone means 1 to n. Losses are their means."""
+    settings: tuple[str, ...] = ()
+    """key=value settings on top of the base, for all sizes."""
+    sizes: dict[str, tuple[str, ...]] = Field(min_length=4)
+    """Settings of each size, by name."""
+    tokens: Annotated[tuple[PositiveFloat, ...], Field(min_length=4)]
+    """Amounts of training tokens."""
+    forecast: ForecastConfig
+    """The run that checks the law."""
+    samples: int = Field(200, ge=20)
+    """Resamples behind each interval."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One size trained on one amount of data: means over the seeds."""
+
+    size: str
+    params: int
+    tokens: float
+    flops: float
+    loss: float
+    minutes: float
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What a ladder found."""
+
+    rungs: Sequence[Rung]
+    by_params: PowerLaw
+    """Loss against parameters, at the largest amount of data."""
+    by_tokens: PowerLaw
+    """Loss against tokens, for the largest size."""
+    by_compute: PowerLaw
+    """Loss against FLOPs, of the compute-optimal runs."""
+    joint: PowerLaw
+    """Loss against parameters and tokens, through all runs: what the forecast comes from."""
+    optimal: Sequence[int]
+    """The compute-optimal runs, by number."""
+    forecast: tuple[float, float, float]
+    """The forecast loss of a run not made before, and the interval it was expected in."""
+    checked: Rung
+    """That run."""
+    problems: Sequence[str] = ()
+    """Runs that failed, and why."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the forecast run's loss lies in the interval."""
+        _, low, high = self.forecast
+        return low <= self.checked.loss <= high
+
+    def tree(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        laws = {name: _law_tree(getattr(self, name)) for name in ("by_params", "by_tokens", "by_compute", "joint")}
+        loss, low, high = self.forecast
+        return {
+            "rungs": [asdict(rung) for rung in self.rungs], "laws": laws, "optimal": list(self.optimal),
+            "forecast": {"loss": loss, "low": low, "high": high, "measured": self.checked.loss, "holds": self.holds,
+                         "run": asdict(self.checked)},
+            "problems": list(self.problems),
+        }  # fmt: skip
+
+
+def _law_tree(law: PowerLaw) -> dict[str, Any]:
+    intervals = [list(law.exponent_interval(number)) for number in range(len(law.exponents))]
+    return {
+        "floor": law.floor, "factors": list(law.factors), "exponents": list(law.exponents), "intervals": intervals,
+        "points": len(law.residuals),
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A ladder whose recipes are read and valid."""
+
+    config: LadderConfig
+    recipes: dict[str, Recipe]
+    forecast: Recipe
+
+
+def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Ladder:  # noqa: ANN401
+    """A ladder file; settings go on top of every size, changes are the ladder's own settings."""
+    tree = read_toml(file)
+    if "sizes" not in tree:
+        raise DataError(file, "no scaling ladder, it has no [sizes]; see recipes/sweeps/scaling.toml")
+    config = LadderConfig.from_tree({**tree, **{name: value for name, value in changes.items() if value is not None}})
+
+    def recipe(place: str, own: Sequence[str]) -> Recipe:
+        try:
+            found = read_recipe(file.parent / config.base, [*config.settings, *own, *settings])
+            found.check()
+        except ConfigError as error:
+            raise ConfigError(place, str(error)) from None
+        return found
+
+    sizes = {name: recipe(f"sizes.{name}", own) for name, own in config.sizes.items()}
+    return Ladder(config, sizes, recipe("forecast", config.forecast.settings))
+
+
+def climb(ladder: Ladder, out: Path, watch: Watch = make_watcher) -> Scaling:
+    """Trains every rung into a folder, fits the laws, forecasts a further run, and makes it."""
+    config, queue = ladder.config, Queue(out, watch)
+    jobs = {(name, tokens): _jobs(name, recipe, tokens, config.seeds)
+            for name, recipe in ladder.recipes.items() for tokens in config.tokens}  # fmt: skip
+    done = queue.work([job for rung in jobs.values() for job in rung])
+    outcomes = {place: [done[job.key] for job in rung] for place, rung in jobs.items()}
+    problems = [f"{name}, {tokens:,.0f} tokens: {run.problem}"
+                for (name, tokens), runs in outcomes.items() for run in runs if run.problem]  # fmt: skip
+    rungs = [_rung(name, runs) for (name, _), runs in outcomes.items() if not any(run.problem for run in runs)]
+    laws = _laws(rungs, config.samples)
+    checked = _checked(ladder, queue)
+    at = (checked.params, checked.tokens)
+    joint = laws["joint"]
+    optimal = front([rung.flops for rung in rungs], [rung.loss for rung in rungs])
+    forecast = (joint(*at), *joint.forecast_interval(*at))
+    return Scaling(rungs, **laws, optimal=optimal, forecast=forecast, checked=checked, problems=problems)
+
+
+def _jobs(name: str, recipe: Recipe, tokens: float, seeds: Sequence[int]) -> list[Job]:
+    train = limited(recipe.train, "tokens", tokens)
+    return [
+        Job(f"runs/{name}/{tokens:.0f}-tokens/seed-{seed}", recipe.but(seed=seed, train=train), tested=False)
+        for seed in seeds
+    ]
+
+
+def _rung(name: str, runs: Sequence[Outcome]) -> Rung:
+    def mean(values: Sequence[float]) -> float:
+        return sum(values) / len(values)
+
+    return Rung(
+        name, runs[0].params, mean([run.tokens for run in runs]), mean([run.flops for run in runs]),
+        mean([run.valid["loss"] for run in runs]), mean([run.seconds for run in runs]) / 60,
+    )  # fmt: skip
+
+
+def _laws(rungs: Sequence[Rung], samples: int) -> dict[str, PowerLaw]:
+    """The four laws; each through the runs that it is about."""
+    if not rungs:
+        raise Failure("every run of the ladder failed; see what was said above")
+    most, largest = max(rung.tokens for rung in rungs), max(rung.params for rung in rungs)
+    full = [rung for rung in rungs if rung.tokens > 0.98 * most]
+    big = [rung for rung in rungs if rung.params == largest]
+    best = [rungs[number] for number in front([rung.flops for rung in rungs], [rung.loss for rung in rungs])]
+    return {
+        "by_params": fit([[rung.params] for rung in full], [rung.loss for rung in full], samples=samples),
+        "by_tokens": fit([[rung.tokens] for rung in big], [rung.loss for rung in big], samples=samples),
+        "by_compute": fit([[rung.flops] for rung in best], [rung.loss for rung in best], samples=samples),
+        "joint": fit([[rung.params, rung.tokens] for rung in rungs], [rung.loss for rung in rungs], samples=samples),
+    }
+
+
+def _checked(ladder: Ladder, queue: Queue) -> Rung:
+    """The run that was forecast; made last, so that nothing before could know it."""
+    config = ladder.config
+    tokens = config.forecast.tokens or max(config.tokens)
+    jobs = _jobs("forecast", ladder.forecast, tokens, config.seeds)
+    done = queue.work(jobs)
+    for job in jobs:
+        if (problem := done[job.key].problem) is not None:
+            raise Failure(f"{job.key}: {problem}")
+    return _rung("forecast", [done[job.key] for job in jobs])

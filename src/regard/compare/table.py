@@ -1,0 +1,124 @@
+"""The table of a comparison: for the terminal, as Markdown and as LaTeX."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import mean, stdev
+
+from rich.table import Table
+
+from regard.compare.outcome import Outcome
+from regard.compare.significance import LEVEL, Verdict
+
+SHARES = {"accuracy", "exact_match", "pronoun", "macro_f1"}
+"""Scores between 0 and 1, shown in per cent."""
+FINE = {"loss", "bits_per_byte"}
+"""Scores that need a third decimal."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant: its scores, one for each seed that came through, and what it cost."""
+
+    name: str
+    outcomes: Sequence[Outcome]
+    scores: Sequence[float] = ()
+    verdict: Verdict | None = None
+    learning_rate: float = 0.0
+    params: int = 0
+    flops: float = 0.0
+    minutes: float = 0.0
+    notes: Sequence[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, name: str, outcomes: Sequence[Outcome], metric: str, verdict: Verdict | None, learning_rate: float
+    ) -> "Row":
+        """The row of a variant's outcomes."""
+        through = [outcome for outcome in outcomes if outcome.problem is None]
+        problems = [outcome.problem for outcome in outcomes if outcome.problem is not None]
+        notes = [f"failed with {len(problems)} of {len(outcomes)} seeds: {problems[0]}"] if problems else []
+        costs = [(run.params, run.flops, run.seconds / 60) for run in through] or [(0, 0.0, 0.0)]
+        params, flops, minutes = (mean(column) for column in zip(*costs, strict=True))
+        scores = [run.metrics[metric] for run in through]
+        return cls(name, outcomes, scores, verdict, learning_rate, round(params), flops, minutes, notes)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score of the seeds."""
+        return mean(self.scores) if self.scores else None
+
+    @property
+    def deviation(self) -> float | None:
+        """The deviation of the seeds' scores (n − 1); None where there is one alone."""
+        return stdev(self.scores) if len(self.scores) > 1 else None
+
+    def score(self, metric: str) -> str:
+        """Mean ± deviation, with a star where the difference from the first row is significant."""
+        if self.mean is None:
+            return "–"
+        factor, digits = (100, 1) if metric in SHARES else (1, 3 if metric in FINE else 1)
+        spread = "" if self.deviation is None else f" ± {self.deviation * factor:.{digits}f}"
+        star = "*" if self.verdict is not None and self.verdict.significant else ""
+        return f"{self.mean * factor:.{digits}f}{spread}{star}"
+
+
+def heads(metric: str) -> list[str]:
+    """The names of the columns."""
+    score = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}.get(metric, metric.replace("_", " "))
+    return ["system", score + (" (%)" if metric in SHARES else ""), "p", "parameters", "training FLOPs", "minutes"]
+
+
+def cells(row: Row, metric: str) -> list[str]:
+    """A row as text; nothing is shown for what is not known."""
+    p = "" if row.verdict is None else "< 0.001" if row.verdict.p_value < 0.001 else f"{row.verdict.p_value:.3f}"
+    cost = [f"{row.params:,}", f"{row.flops:.3g}", f"{row.minutes:.1f}"] if row.scores else ["–", "–", "–"]
+    return [row.name, row.score(metric), p, *cost]
+
+
+def notes_of(rows: Sequence[Row]) -> list[str]:
+    """What stands below the table: which rows failed and why, which spent too much."""
+    return [f"{row.name}: {note}" for row in rows for note in row.notes]
+
+
+def terminal(rows: Sequence[Row], metric: str) -> Table:
+    """The table as a terminal shows it."""
+    table = Table()
+    for number, head in enumerate(heads(metric)):
+        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*cells(row, metric), style=None if row.scores else "red")
+    return table
+
+
+def markdown(rows: Sequence[Row], metric: str, caption: str) -> str:
+    """The table as Markdown, notes below."""
+    lines = [heads(metric), ["---", *["--:"] * 5]]
+    lines += [[cell.replace("|", "\\|") for cell in cells(row, metric)] for row in rows]
+    below = "".join(f"- {note}\n" for note in notes_of(rows))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{caption}\n" + (below and f"\n{below}")
+
+
+def latex(rows: Sequence[Row], metric: str, caption: str) -> str:
+    """The table as LaTeX, with booktabs; caption and notes as comments."""
+    lines = [" & ".join(map(escape, line)) + r" \\" for line in (heads(metric), *(cells(row, metric) for row in rows))]
+    return "\n".join([
+        r"% \usepackage{booktabs}", r"\begin{tabular}{lrrrrr}", r"\toprule", lines[0], r"\midrule", *lines[1:],
+        r"\bottomrule", r"\end{tabular}", *(f"% {line}" for line in (caption, *notes_of(rows))), "",
+    ])  # fmt: skip
+
+
+def escape(text: str) -> str:
+    """Text that LaTeX takes as it is."""
+    special = {"\\": r"\textbackslash{}", "±": r"$\pm$", "–": "--", "<": "$<$", ">": "$>$", "~": r"\textasciitilde{}"}
+    special |= {"^": r"\textasciicircum{}", "…": r"\dots{}", "*": "$^*$", **{mark: f"\\{mark}" for mark in "&%$#_{}"}}
+    return "".join(special.get(mark, mark) for mark in text)
+
+
+def caption_of(rows: Sequence[Row], split: str, seeds: int, budget: str) -> str:
+    """What one must know to read the table."""
+    spread = f"mean ± deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    sentence = f"{split} data, {spread}; {budget}."
+    if all(row.verdict is None for row in rows):
+        return sentence
+    star = f"* differs from {rows[0].name}: p < {LEVEL} in a paired test over the outputs of all seeds"
+    return f"{sentence} {star}" + (", and every seed agrees." if seeds > 1 else ".")

@@ -1,0 +1,92 @@
+"""Significance on outputs made up for the test."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.compare.outcome import Outcome
+from regard.compare.significance import judge, sign_flips
+from regard.metrics import bleu
+
+REFERENCES = [f"the {colour} {animal} crossed the street on day {day}" for day in range(12) for colour in ("red", "old")
+              for animal in ("dog", "cow", "hen")]  # fmt: skip
+
+
+def translated(wrong: int, first: int = 0) -> Outcome:
+    """A test on which some sentences were translated wrongly."""
+    spoilt = range(first, first + wrong)
+    written = ["a bird flew over it" if number in spoilt else line for number, line in enumerate(REFERENCES)]
+    return Outcome(
+        metrics={"bleu": bleu(written, REFERENCES).value}, evidence={"written": written, "references": REFERENCES}
+    )
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
+def test_a_star_only_where_it_is_earned(method):
+    first = [translated(20), translated(21)]
+    clear = judge(first, [translated(5), translated(6)], "bleu", method)
+    assert clear is not None
+    assert clear.significant
+    assert clear.better
+    slight = judge(first, [translated(20, first=1), translated(20, first=2)], "bleu", method)
+    assert slight is not None
+    assert not slight.significant
+
+
+def test_seeds_that_disagree_get_no_star():
+    found = judge([translated(20), translated(20)], [translated(2), translated(21)], "bleu")
+    assert found is not None
+    assert found.p_value < 0.05
+    assert not found.significant
+
+
+def test_worse_is_significant_too_and_says_so():
+    found = judge([translated(2)], [translated(30)], "bleu")
+    assert found is not None
+    assert found.significant
+    assert not found.better
+
+
+def test_failed_seeds_are_left_out_of_the_pairs():
+    broken = Outcome(problem="the loss is nan")
+    assert judge([broken, translated(3)], [translated(1), broken], "bleu") is None
+    assert judge([broken, translated(3)], [translated(1), translated(3)], "bleu").p_value == 1.0  # type: ignore[union-attr]
+
+
+def test_other_test_sentences_are_not_paired():
+    other = translated(3)
+    strange = Outcome(metrics=other.metrics, evidence={**other.evidence, "references": ["x"] * len(REFERENCES)})
+    assert judge([translated(1)], [strange], "bleu") is None
+    assert judge([translated(1)], [other], "exact_match") is None
+
+
+def classified(right: int, of: int = 100) -> Outcome:
+    return Outcome(metrics={"accuracy": right / of}, evidence={"right": [number < right for number in range(of)]})
+
+
+def test_accuracy():
+    assert judge([classified(80)], [classified(95)], "accuracy").significant  # type: ignore[union-attr]
+    assert not judge([classified(80)], [classified(82)], "accuracy").significant  # type: ignore[union-attr]
+
+
+def test_losses_of_batches():
+    random = np.random.default_rng(3)
+    base = random.normal(2.0, 0.3, 40)
+
+    def outcome(losses: np.ndarray) -> Outcome:
+        return Outcome(metrics={"loss": float(losses.mean())}, evidence={"losses": losses.tolist()})
+
+    lower = judge([outcome(base)], [outcome(base - 0.05 + random.normal(0, 0.02, 40))], "loss")
+    assert lower is not None
+    assert lower.significant
+    assert lower.better
+    same = judge([outcome(base)], [outcome(base + random.normal(0, 0.02, 40) * np.tile([1, -1], 20))], "loss")
+    assert same is not None
+    assert judge([outcome(base)], [outcome(base[:30])], "loss") is None
+
+
+@given(st.lists(st.floats(1, 2), min_size=8, max_size=40))
+def test_sign_flips_find_what_has_one_sign_and_not_what_cancels(sizes: list[float]):
+    assert sign_flips(np.array(sizes)) < 0.05
+    assert sign_flips(np.array([*sizes, *(-size for size in sizes)])) == 1.0
