@@ -32,4 +32,4 @@ def test_a_table_for_people(tmp_path: Path):
 
 
 def test_an_unknown_name_is_the_users_mistake(tmp_path: Path):
-    assert "did you mean 'f17'?" in regard("f71", "--out", str(tmp_path), code=2).stderr
+    assert "did you mean 'f17'?" in regard("g17", "--out", str(tmp_path), code=2).stderr

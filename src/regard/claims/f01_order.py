@@ -61,11 +61,14 @@ class Order(Claim):
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """A bar for each kind."""
-        axes, names = figure.subplots(), list(numbers["changes"])
-        colours = [OTHER if name == "none" else ATTENTION for name in names]
-        bars(axes, names, [numbers["changes"][name] for name in names], colours)
-        axes.set_xlabel("how much the output changes when words are shuffled\n(relative; 0: order is ignored)")
+        """The accuracies, and a bar for each kind."""
+        left, right = figure.subplots(1, 2)
+        for axes, found, text in ((left, numbers["accuracy"], "{:.0%}"), (right, numbers["changes"], "{:.3f}")):
+            colours = [OTHER if name == "none" else ATTENTION for name in found]
+            bars(axes, list(found), list(found.values()), colours, text)
+        left.set_title("which word came first?")
+        left.set_xticks([0, 0.5, 1], ["0%", "guessing", "100%"])
+        right.set_title("change when words are shuffled")
 
 
 def _encoder(kind: str, classes: int | None = None) -> nn.Module:

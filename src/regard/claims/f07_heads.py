@@ -75,7 +75,7 @@ class Heads(Claim):
         """Cost on the left, divergence on the right."""
         left, right = figure.subplots(1, 2)
         heads = numbers["heads"]
-        for shape, colour, shift in zip(SHAPES, (ATTENTION, MORE[1], RECURRENT), (10, -14, 0), strict=True):
+        for shape, colour, shift in zip(SHAPES, (ATTENTION, MORE[1], RECURRENT), (10, 12, 0), strict=True):
             values = [value / 1e6 for value in numbers["flops"][shape]]
             left.loglog(heads, values, "o-", color=colour)
             at_end(left, heads, values, shape, colour, shift)

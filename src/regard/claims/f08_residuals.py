@@ -74,7 +74,7 @@ class Residuals(Claim):
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
         """Loss by depth, and the two landscapes as contours."""
-        axes = figure.subplot_mosaic("AAB;AAC")
+        axes = figure.subplot_mosaic("AB;AC")
         depths = numbers["depths"]
         for name, colour in (("with", ATTENTION), ("without", RECURRENT)):
             axes["A"].plot(depths, numbers["loss"][name], "o-", color=colour)
@@ -85,7 +85,7 @@ class Residuals(Claim):
             surface = np.array(numbers["landscape"][name])
             places = np.linspace(-numbers["reach"], numbers["reach"], len(surface))
             axes[letter].contour(places, places, surface, levels=18, cmap="viridis", linewidths=2)
-            axes[letter].set_title(f"landscape {name}", fontsize=18)
+            axes[letter].set_title(f"landscape {name} residuals", fontsize=18)
             axes[letter].set(xticks=[], yticks=[], aspect="equal")
             axes[letter].grid(visible=False)
 

@@ -69,7 +69,7 @@ class Norm(Claim):
             label = f"{LABELS[name]} (rate {numbers['rate'][name]:g})"
             axes.plot(range(1, len(numbers["curve"][name]) + 1), numbers["curve"][name], color=colour, label=label)
         axes.axhline(GOAL, color="#999999", linestyle="--", linewidth=2)
-        axes.set(xlabel="training steps", ylabel="loss", ylim=(0, None))
+        axes.set(xlabel="training steps", ylabel="loss", ylim=(0, 3.5))
         axes.legend()
 
 

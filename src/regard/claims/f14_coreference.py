@@ -35,10 +35,13 @@ class CoreferenceHead(Claim):
         "because it was too wide'."
     )
     how = (
-        "German says er, sie or es by what 'it' means. Each head of a trained translator is cut out in turn; of "
-        "those whose "
-        "loss hurts the pronoun most on one half of the cases, the one that looks at the noun meant is measured "
-        "on the other."
+        "German says er, sie or es by what 'it' means. Each head of a trained translator is cut out in turn. Of "
+        "the three "
+        "that the right pronoun's lead hangs on most, on one half of the cases, the one that most often prefers "
+        "the noun "
+        "meant is measured on the other half: from 'it' in the encoder, from the word before the pronoun in the "
+        "decoder, "
+        "at the English noun or at the German one already written."
     )
 
     def measure(self, setup: Setup) -> Numbers:
@@ -84,9 +87,9 @@ class CoreferenceHead(Claim):
         """What the chosen head does."""
         chosen = numbers["chosen"]
         return (
-            f"Head {numbers['heads'][chosen]} looks at the noun that 'it' means in {numbers['looks'][chosen]:.0%} "
-            f"of the cases; "
-            f"{numbers['lost'][chosen]:.0%} of the right pronoun's lead hangs on it"
+            f"One head ({numbers['heads'][chosen]}) looks at the noun that 'it' means in "
+            f"{numbers['looks'][chosen]:.0%} of "
+            f"the cases and carries {numbers['lost'][chosen]:.0%} of the pronoun's lead"
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:

@@ -7,6 +7,7 @@ from regard.claims.result import FIGURES, Result, stored_results
 
 PAGE = "claims.md"
 MARKS = {"holds": "✓ holds", "does not hold": "✗ does not hold", "inconclusive": "? inconclusive"}
+PLURAL = {"holds": "hold", "does not hold": "do not hold"}
 
 
 def write_page(folder: Path) -> Path:
@@ -19,8 +20,11 @@ def write_page(folder: Path) -> Path:
 def page(results: Sequence[Result]) -> str:
     """The page as Markdown."""
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in MARKS}
-    told = ", ".join(f"{count} {'do not hold' if verdict == 'does not hold' and count != 1 else verdict}"
-                     for verdict, count in counts.items() if count)  # fmt: skip
+    told = ", ".join(
+        f"{count} {verdict if count == 1 else PLURAL.get(verdict, verdict)}"
+        for verdict, count in counts.items()
+        if count
+    )
     return "\n".join([
         "# The lectures' claims, measured", "",
         "Written by `regard claims --out docs` from the numbers in [measurements/claims](measurements/claims);",

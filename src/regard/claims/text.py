@@ -14,7 +14,8 @@ END = 0
 @cache
 def vocabulary() -> dict[str, int]:
     """Every word of the training sentences, and of those held out; the token of sentence ends comes first."""
-    words = sorted({word for split in ("train", "valid") for sentence in _words(split, 20_000) for word in sentence})
+    sentences = [*_words("train", 20_000), *_words("valid", 1000)]
+    words = sorted({word for sentence in sentences for word in sentence})
     return {word: number for number, word in enumerate(words, END + 1)}
 
 
