@@ -20,7 +20,7 @@ WINDOW = {"width": 1280, "height": 900}
 Opener = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: while it is open, its event loop keeps others of this process from running
 def browser() -> Iterator[Any]:
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
     if CHROMIUM is None:
