@@ -193,7 +193,7 @@ class WindowEncoderConfig(WindowsConfig):
     """Word windows that look both ways: classification, tagging."""
 
     kind: Literal["window-encoder"] = "window-encoder"
-    shape: ClassVar[Literal["encoder", "decoder", "encoder-decoder"]] = "encoder"
+    shape: ClassVar[str] = "encoder"
 
     def build(self, vocab: int, classes: int | None = None) -> "WindowEncoder":
         """The model for a vocabulary, and for classes if it is to tell them apart."""
@@ -211,7 +211,7 @@ class WindowDecoderConfig(WindowsConfig):
     """Word windows that look back only: a language model with a fixed horizon."""
 
     kind: Literal["window-decoder"] = "window-decoder"
-    shape: ClassVar[Literal["encoder", "decoder", "encoder-decoder"]] = "decoder"
+    shape: ClassVar[str] = "decoder"
 
     def build(self, vocab: int, classes: int | None = None) -> "WindowDecoder":
         """The model for a vocabulary, and for classes if it is to tell them apart."""
