@@ -5,7 +5,7 @@ import pytest
 from regard.run import training
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def no_curves():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "curves", lambda *_: None)
