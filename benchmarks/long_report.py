@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from regard.nn.attention_kinds import BigBirdConfig, four_panels
+from regard.look.pattern_picture import draw_lecture
 
 DOCUMENT, IMAGES = Path("docs/long.md"), Path("docs/images")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -26,7 +26,7 @@ def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     for result in results:
         plot(result)
-    draw_panels()
+    draw_lecture(IMAGES / "long-pattern.png")
     print(text)
 
 
@@ -94,16 +94,6 @@ def plot(result: dict) -> None:
     figure.axes[0].legend(fontsize=8)
     figure.suptitle(f"One {part}, forward and backward")
     figure.savefig(IMAGES / f"{result['name']}.png", dpi=120)
-
-
-def draw_panels() -> None:
-    """The lecture's four pictures."""
-    config = BigBirdConfig(block=2, reach=1, global_tokens=2, random=1)
-    figure = Figure(figsize=(11, 3.1), layout="constrained")
-    for axes, (name, panel) in zip(figure.subplots(1, 4), four_panels(32, config).items(), strict=True):
-        axes.imshow(panel, cmap="Blues", vmin=0, vmax=1.4)
-        axes.set(title=name, xticks=[], yticks=[], xlabel="keys", ylabel="queries" if name == "random" else None)
-    figure.savefig(IMAGES / "long-pattern.png", dpi=120)
 
 
 if __name__ == "__main__":

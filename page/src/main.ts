@@ -13,6 +13,7 @@ import { paths } from "./sections/paths";
 import { positions } from "./sections/positions";
 import { steps } from "./sections/steps";
 import { training } from "./sections/training";
+import { unpacked } from "./numbers";
 import { Store, type State } from "./store";
 import type { Payload } from "./types";
 
@@ -73,7 +74,9 @@ function note(): HTMLElement {
 const data = document.getElementById("regard-data");
 const app = document.getElementById("app");
 if (data && app) {
-  const payload = JSON.parse(data.textContent ?? "null") as Payload;
-  document.title = `regard: ${payload.about.run || payload.about.kind}`;
-  mount(payload, app);
+  unpacked(data.textContent ?? "").then((text) => {
+    const payload = JSON.parse(text) as Payload;
+    document.title = `regard: ${payload.about.run || payload.about.kind}`;
+    mount(payload, app);
+  });
 }

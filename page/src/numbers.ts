@@ -7,6 +7,12 @@ export function bytes(text: string): Uint8Array {
   return found;
 }
 
+/** A text that was packed with zlib and written in base64. */
+export function unpacked(text: string): Promise<string> {
+  const packed = new Blob([bytes(text) as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(packed).text();
+}
+
 export function floats(text: string): Float32Array {
   return new Float32Array(bytes(text).buffer);
 }

@@ -26,7 +26,6 @@ from regard.export.writing import Target, export_model
 from regard.run import Recipe, Run, read_recipe, train_run
 from regard.run.imported import write_imported
 from regard.run.scoring import Report, score_run
-from regard.tasks.prepare import Preparation
 from regard.tasks.writing import AnySearch
 from regard.train.links import checkpoints
 from regard.train.log import read_metrics
@@ -63,12 +62,8 @@ def evaluate(
 ) -> Report:
     """The scores of a run on a split of its recipe, or on other data; of several runs that translate together."""
     run = run if isinstance(run, Run) else load(run)
-    recipe = run.recipe
-    source = recipe.data.split(data) if isinstance(data, str) else data
-    preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache")
-    run.refuse_strangers(others)
-    models = [other.model for other in others]
-    return score_run(recipe, run.task, run.model, source, preparation, run.device, search, run.longest, models)
+    source = run.recipe.data.split(data) if isinstance(data, str) else data
+    return score_run(run, source, search, others)
 
 
 def translate(run: Run | str | Path, texts: Sequence[str], search: AnySearch | None = None) -> list[str]:

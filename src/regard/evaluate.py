@@ -1,7 +1,7 @@
 """A model measured on a store: losses and whatever else a task counts."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
@@ -26,16 +26,16 @@ def measure(
     model: nn.Module,
     batches: Batches,
     device: torch.device,
-    watch: Callable[[int, int], None] | None = None,
+    watch: Callable[[Mapping[str, float]], None] | None = None,
 ) -> dict[str, float]:
-    """The task's metrics over all batches; `watch` is told how many are done."""
+    """The task's metrics over all batches; `watch` is told the sums of each."""
     was_training = model.training
     model.eval()
     sums: Counter[str] = Counter()
-    number = batches.num_batches(0)
-    for step in range(number):
-        sums.update(task.measure(model, task.inputs(batches.batch(0, step), model.config, device)))
+    for step in range(batches.num_batches(0)):
+        found = task.measure(model, task.inputs(batches.batch(0, step), model.config, device))
+        sums.update(found)
         if watch:
-            watch(step + 1, number)
+            watch(found)
     model.train(was_training)
     return task.summarise(sums)

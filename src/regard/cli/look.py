@@ -13,12 +13,17 @@ WIDEST = 60
 
 
 def look(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    text: Annotated[str, typer.Argument(help="What the model is to read, or to write on from.")],
+    run: Annotated[Path | None, typer.Argument(help="A run folder.")] = None,
+    text: Annotated[str | None, typer.Argument(help="What the model is to read, or to write on from.")] = None,
     target: Annotated[str | None, typer.Option(help="What it must write; its own words when left out.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run, to compare on the same text.")] = None,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("page.html"),
-    pattern: Annotated[bool, typer.Option("--pattern", help="Print who may attend to whom; write no page.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The page to write, page.html; with --pattern the picture, pattern.png.")
+    ] = None,
+    pattern: Annotated[
+        bool,
+        typer.Option("--pattern", help="Print and draw who may attend to whom; without a run, the lecture's panels."),
+    ] = False,
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
@@ -26,18 +31,38 @@ def look(
     from regard import api
     from regard.errors import RunError
 
-    opened = api.load(run, device, which)
-    if pattern:
-        _print_patterns(opened, text, target)
-        return
-    if not out.absolute().parent.is_dir():
-        raise RunError(f"{out}: cannot be written, there is no folder {out.parent}")
-    other = api.load(against, device) if against is not None else None
+    file = out or Path("pattern.png" if pattern else "page.html")
+    if not file.absolute().parent.is_dir():
+        raise RunError(f"{file}: cannot be written, there is no folder {file.parent}")
     try:
-        page = api.look(opened, text, target, against=other, out=out)
+        if pattern:
+            _show_patterns(run, text, target, file, which, device)
+            return
+        if run is None or text is None:
+            raise RunError("say what to look at: regard look RUN TEXT")
+        opened, other = api.load(run, device, which), api.load(against, device) if against is not None else None
+        page = api.look(opened, text, target, against=other, out=file)
     except OSError as error:
-        raise RunError(f"{out}: cannot be written ({error.strerror})") from None
-    print(f"{out}: {len(page.encode()) / 1e6:.1f} MB; open it in a browser, no network is needed")
+        raise RunError(f"{file}: cannot be written ({error.strerror})") from None
+    print(f"{file}: {len(page.encode()) / 1e6:.1f} MB; open it in a browser, no network is needed")
+
+
+def _show_patterns(
+    run: Path | None, text: str | None, target: str | None, file: Path, which: str, device: str
+) -> None:
+    from regard import api
+    from regard.errors import RunError
+    from regard.look.pattern_picture import draw_lecture, draw_patterns
+
+    if run is None:
+        panels = draw_lecture(file)
+    elif text is None:
+        raise RunError("say on which text the pattern is to be shown: regard look RUN TEXT --pattern")
+    else:
+        opened = api.load(run, device, which)
+        _print_patterns(opened, text, target)
+        panels = draw_patterns(opened.model, opened.task, text, target, opened.documents, file)
+    print(f"{file}: {', '.join(panels)}")
 
 
 def _print_patterns(opened: "Run", text: str, target: str | None) -> None:

@@ -4,15 +4,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from regard.data.readers import read_labelled, read_pairs
 from regard.errors import RunError
-from regard.evaluate import measuring_batches
 from regard.run.opened import Run
 from regard.run.scoring import score_run
-from regard.tasks import Classification, Translation
-from regard.tasks.prepare import Preparation
 from regard.train.durable import replacing, reported
 from regard.train.log import read_metrics
 from regard.train.strict_json import from_json, to_json
@@ -73,37 +67,11 @@ def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
 
 
 def _tested(run: Run) -> dict[str, Any]:
-    recipe = run.recipe
-    split = "test" if recipe.data.test is not None else "valid"
-    preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache")
-    source = recipe.data.split(split)
-    report = score_run(recipe, run.task, run.model, source, preparation, run.device, longest=run.longest)
-    if isinstance(run.task, Translation):
-        references = [pair.target for pair in read_pairs(source, preparation.base)]
-        evidence: dict[str, list[Any]] = {"written": report.details["written"], "references": references}
-    elif isinstance(run.task, Classification):
-        evidence = {"right": _right(run, split, preparation)}
-    else:
-        evidence = {"losses": _batch_losses(run, split, preparation)}
-    return {"split": split, "metrics": report.metrics, "signatures": report.signatures, "evidence": evidence}
-
-
-def _right(run: Run, split: str, preparation: Preparation) -> list[bool]:
-    """Whether each example got its label; a blank text gets the first one, as in scoring."""
-    examples = list(read_labelled(preparation.data.split(split), preparation.base))
-    first = run.task.lexicon.labels[0]
-    found = run.classify([example.text for example in examples])
-    given = [max(row, key=row.__getitem__) if row else first for row in found]
-    return [label == example.label for label, example in zip(given, examples, strict=True)]
-
-
-@torch.no_grad()
-def _batch_losses(run: Run, split: str, preparation: Preparation) -> list[float]:
-    """The loss of each batch of the split, cut alike for all models with one vocabulary and batch size."""
-    store = preparation.open(run.task, split)
-    batches = measuring_batches(store, run.recipe.task.batching(run.recipe.data), run.recipe.train.tokens_per_batch)
-    losses = []
-    for step in range(batches.num_batches(0)):
-        sums = run.task.measure(run.model, run.task.inputs(batches.batch(0, step), run.recipe.model, run.device))
-        losses.append(sums["nll"] / max(1, sums["count"]))
-    return losses
+    split = "test" if run.recipe.data.test is not None else "valid"
+    report = score_run(run, run.recipe.data.split(split))
+    return {
+        "split": split,
+        "metrics": report.metrics,
+        "signatures": report.signatures,
+        "evidence": report.evidence,
+    }

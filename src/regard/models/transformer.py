@@ -149,7 +149,7 @@ class Written:
     source: list[KeyValues] | None = None
     source_layout: Layout | None = None
     sentences: Int[Tensor, " batch"] | None = None
-    """Which sentence of the source each row translates; several rows of a beam share one."""
+    """Which sentence of the source each row translates; rows of a beam stand together and share one."""
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "Written":
         """The chosen rows, copied."""
@@ -159,18 +159,24 @@ class Written:
         return written._hearing(rows) if self.source is not None else written
 
     def _hearing(self, rows: Int[Tensor, " rows"]) -> "Written":
-        """The same for the source; rows that stay with their sentence need nothing new."""
+        """The same for the source, of which each sentence is kept once if all have equally many rows."""
         assert self.source is not None
         assert self.source_layout is not None
         assert self.sentences is not None
         sentences, layout = self.sentences[rows], self.source_layout
         if torch.equal(sentences, self.sentences):
             return self
+        kept, rows_each = torch.unique_consecutive(sentences, return_counts=True)
+        if not torch.equal(rows_each, rows_each[:1].expand_as(rows_each)):
+            kept = sentences
+        own = torch.arange(len(kept), device=kept.device)
+        written = replace(self, sentences=own.repeat_interleave(len(rows) // len(kept)))
+        if torch.equal(kept, torch.arange(len(layout.lengths), device=kept.device)):
+            return written
         return replace(
-            self,
-            source=[heard.reorder(rows) for heard in self.source],
-            source_layout=Layout.padded(layout.lengths[rows], layout.document.shape[1]),
-            sentences=sentences,
+            written,
+            source=[heard.reorder(kept) for heard in self.source],
+            source_layout=Layout.padded(layout.lengths[kept], layout.document.shape[1]),
         )
 
 

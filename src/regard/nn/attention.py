@@ -199,6 +199,11 @@ class AttentionBase(Config):
         """Learned tokens that it wants in front of every sequence."""
         return 0
 
+    @property
+    def turns(self) -> "tuple[AttentionBase, ...]":
+        """The kinds that the layers of a stack take in turn: itself alone, for most kinds."""
+        return (self,)
+
     def pattern(self, heads: int, length: int, causal: bool, device: torch.device | str) -> Pattern | None:
         """Which pairs a sequence of at most this length may attend; None for all."""
         return Causal(self.strict) if causal else None
@@ -307,8 +312,13 @@ class Attention(nn.Module):
     def across(
         self, x: Float[Tensor, "batch query width"], source: KeyValues, sight: Sight
     ) -> Float[Tensor, "batch query width"]:
-        """Cross-attention: queries from `x`, keys and values from a source, softmax(ZQ(HK)ᵀ)HV."""
-        return self.output(join_heads(self._attend(self.query(x), source.keys, source.values, sight, NOWHERE)))
+        """Cross-attention: queries from `x`, keys and values from a source, softmax(ZQ(HK)ᵀ)HV.
+
+        Where the source has fewer rows, each of them serves as many neighbouring rows of `x`: those of a beam.
+        """
+        query = gathered(self.query(x), len(x) // len(source.keys))
+        heard = self._attend(query, source.keys, source.values, sight, NOWHERE)
+        return self.output(join_heads(scattered(heard, len(x) // len(source.keys))))
 
     def remember(self, source: Float[Tensor, "batch key width"]) -> KeyValues:
         """Keys and values of a source, computed once however many tokens are then written."""
@@ -332,6 +342,16 @@ class Attention(nn.Module):
         steps = attend_step_by_step(*arguments)
         self.recorder(steps)
         return steps.output
+
+
+def gathered(query: Query, rows: int) -> Query:
+    """The queries of so many neighbouring rows in one row, behind one another."""
+    return query if rows == 1 else query.unflatten(0, (-1, rows)).transpose(1, 2).flatten(2, 3)
+
+
+def scattered(answer: Query, rows: int) -> Query:
+    """The reverse: each row's answers in a row of its own again."""
+    return answer if rows == 1 else answer.unflatten(2, (rows, -1)).transpose(1, 2).flatten(0, 1)
 
 
 NOWHERE = Position()  # source and target have no common order, so cross-attention knows no positions

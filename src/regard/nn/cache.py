@@ -45,16 +45,20 @@ class Clock:
         return replace(self, lengths=self.lengths[rows])
 
 
+SMALLEST = 16
+"""Tokens that a cache has room for at first; it doubles when that is full, as untouched memory is slow to take."""
+
+
 class KeyValues:
-    """Keys and values of one layer, in room that never moves."""
+    """Keys and values of one layer, with room for more."""
 
     def __init__(self, keys: Keys, values: Keys) -> None:
         self.keys, self.values = keys, values
 
     @classmethod
     def room(cls, rows: int, kv_heads: int, capacity: int, head_width: int, like: Tensor) -> "KeyValues":
-        """Empty room for `capacity` tokens a row; what lies in it means nothing until it is written."""
-        shape = (rows, kv_heads, capacity, head_width)
+        """Room for the first tokens of each row; what lies in it means nothing until it is written."""
+        shape = (rows, kv_heads, min(capacity, SMALLEST), head_width)
         return cls(like.new_empty(shape), like.new_empty(shape))
 
     def append(self, keys: Keys, values: Keys, clock: Clock) -> tuple[AllKeys, AllKeys]:
@@ -62,6 +66,8 @@ class KeyValues:
         time, end = keys.shape[2], clock.filled + keys.shape[2]
         if end > clock.capacity:
             raise ShapeError(f"the cache has room for {clock.capacity} tokens, got {end}; ask for more capacity")
+        if end > self.keys.shape[2]:
+            self.keys, self.values = (_widened(room, end, clock) for room in (self.keys, self.values))
         if clock.even:
             self.keys[:, :, clock.filled : end] = keys
             self.values[:, :, clock.filled : end] = values
@@ -74,13 +80,23 @@ class KeyValues:
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def reorder(self, rows: Int[Tensor, " rows"], filled: int | None = None) -> "KeyValues":
-        """The chosen rows, copied; of a cache only what is filled."""
+        """The chosen rows, copied; of a cache only what is filled, and no more room than it has."""
         if filled is None:
             return KeyValues(self.keys[rows], self.values[rows])
         return KeyValues(_copied(self.keys, rows, filled), _copied(self.values, rows, filled))
 
 
 def _copied(room: Keys, rows: Int[Tensor, " rows"], filled: int) -> Tensor:
+    if filled == room.shape[2]:
+        return room[rows]
     new = room.new_empty(len(rows), *room.shape[1:])
-    new[:, :, :filled] = room[rows, :, :filled]
+    torch.index_select(room[:, :, :filled], 0, rows, out=new[:, :, :filled])
+    return new
+
+
+def _widened(room: Keys, needed: int, clock: Clock) -> Tensor:
+    """At least twice the room, with what is filled copied into it."""
+    size = min(clock.capacity, max(needed, 2 * room.shape[2]))
+    new = room.new_empty(*room.shape[:2], size, room.shape[3])
+    new[:, :, : clock.filled] = room[:, :, : clock.filled]
     return new

@@ -13,8 +13,9 @@ from regard.config import read_toml
 from regard.decode import Ensemble
 from regard.errors import ConfigError, RunError
 from regard.run.recipe import Recipe
-from regard.tasks import Classification, LanguageModel, Lexicon, Task, Translation
-from regard.tasks.writing import AnySearch, Output, Writer, classify
+from regard.tasks import Lexicon, Task
+from regard.tasks.base import Verb
+from regard.tasks.writing import AnySearch, Output, Writer
 from regard.train import checkpoint
 from regard.train.loop import put_weights
 
@@ -78,11 +79,7 @@ class Run:
         steppers: list[Any] = [self.model, *(other.model for other in others)]
         stepper = self.model if not others else Ensemble(steppers)
         self.refuse_strangers(others)
-        if isinstance(self.task, Translation):
-            return self.task.writer(stepper, self.device, self.longest, Path(self.recipe.data.folder or ""))
-        if isinstance(self.task, LanguageModel):
-            return Writer(stepper, None, self.task.tokenizer, self.device)
-        raise ConfigError("task", f"a run of {self.recipe.task.kind} writes no text")
+        return self.task.writer(stepper, self.device, self.longest, Path(self.recipe.data.folder or ""))
 
     def refuse_strangers(self, others: Sequence["Run"]) -> None:
         """Only runs with one vocabulary write together."""
@@ -93,24 +90,23 @@ class Run:
         self, texts: Sequence[str], search: AnySearch | None = None, others: Sequence["Run"] = ()
     ) -> list[list[Output]]:
         """The translations of each text, best first."""
-        self._needs("translation", Translation)
+        self._needs("translate")
         return self.writer(*others).translate(texts, search or self.recipe.usual_search)
 
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
         """What the model writes after each prompt."""
-        self._needs("language_model", LanguageModel)
+        self._needs("generate")
         return self.writer().generate(prompts, search or self.recipe.usual_search, self.documents)
 
     def stream(self, prompt: str, search: AnySearch | None = None) -> Iterator[str]:
         """What the model writes after a prompt, as it comes."""
-        self._needs("language_model", LanguageModel)
+        self._needs("generate")
         return self.writer().stream(prompt, search or self.recipe.usual_search, self.documents)
 
     def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
         """The probability of each label for each text."""
-        self._needs("classification", Classification)
-        assert isinstance(self.task, Classification)
-        return classify(self.model, self.task.tokenizer, self.task.lexicon.labels, texts, self.device, self.longest)
+        self._needs("classify")
+        return self.task.classify(self.model, texts, self.device, self.longest)
 
     @property
     def documents(self) -> bool:
@@ -118,9 +114,10 @@ class Run:
         train = self.recipe.data.train
         return train is None or not train.is_running_text
 
-    def _needs(self, verb_task: str, kind: type[Task]) -> None:
-        if not isinstance(self.task, kind):
-            raise ConfigError("task", f"{self.folder} is a run of {self.recipe.task.kind}, expected {verb_task}")
+    def _needs(self, verb: Verb) -> None:
+        if self.task.verb != verb:
+            other = f"it can {self.task.verb}" if self.task.verb else "start another run from it"
+            raise ConfigError("task", f"{self.folder} is a run of {self.recipe.task.kind} and cannot {verb}; {other}")
 
 
 def _chosen(folder: Path, which: str) -> Path:

@@ -15,7 +15,7 @@ from regard.models import EncoderDecoderConfig, ModelConfig, preset
 from regard.run.start import StartConfig
 from regard.tasks import TaskConfig, TranslationConfig
 from regard.tasks.unknown import need_words
-from regard.train.loop import TrainConfig
+from regard.train.settings import TrainConfig
 
 
 class Recipe(Config):
@@ -41,9 +41,7 @@ class Recipe(Config):
     @property
     def usual_search(self) -> GreedyConfig | BeamConfig | SampleConfig:
         """How the trained model writes unless asked otherwise."""
-        if self.search is not None:
-            return self.search
-        return BeamConfig() if self.task.kind == "translation" else SampleConfig(temperature=0.8, top_k=200)
+        return self.task.usual_search if self.search is None else self.search
 
     def check(self) -> None:
         """Refuses parts that do not go together."""

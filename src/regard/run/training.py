@@ -15,8 +15,8 @@ from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
 from regard.run.recipe import Recipe
-from regard.run.scoring import score_translation
-from regard.tasks import Lexicon, Task, Translation
+from regard.run.scoring import Asked, score
+from regard.tasks import Lexicon, Task
 from regard.tasks.prepare import Preparation
 from regard.train import checkpoint
 from regard.train.curves import curves
@@ -30,6 +30,8 @@ from regard.train.signals import StopRequest
 from regard.train.trackers import open_trackers
 
 METRICS_FILE = "metrics.jsonl"
+WRITTEN = ("bleu", "chrf", "exact_match", "pronoun")
+"""Scores that need a text to be written."""
 
 
 def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False) -> str:
@@ -139,7 +141,7 @@ def _assembled(
 
     def judge(candidate: nn.Module) -> dict[str, float]:
         found = measure(task, candidate, valid, team.device)
-        return found | _written_scores(recipe, task, candidate, preparation.base, team.device)
+        return found | _written_scores(recipe, task, candidate, preparation, team.device)
 
     def assemble(log: Log, stop: Callable[[], str | None]) -> Trainer:
         return Trainer(
@@ -151,16 +153,18 @@ def _assembled(
     return assemble
 
 
-def _written_scores(recipe: Recipe, task: Task, model: nn.Module, base: Path, device: torch.device) -> dict[str, float]:
+def _written_scores(
+    recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
+) -> dict[str, float]:
     """Scores of what the model writes greedily, where one of them chooses the best checkpoint."""
-    best = recipe.train.best
-    if best not in ("bleu", "chrf", "exact_match", "pronoun"):
+    if recipe.train.best not in WRITTEN:
         return {}
-    if not isinstance(task, Translation):
-        raise ConfigError("train.best", f"'{best}' needs a task that writes, got {recipe.task.kind}")
+    if task.verb != "translate":
+        raise ConfigError("train.best", f"'{recipe.train.best}' needs a task that writes, got {recipe.task.kind}")
     learning = model.training
     model.eval()
-    report = score_translation(task, model, recipe.data.split("valid"), base, GreedyConfig(), device)
+    source, per_batch = recipe.data.split("valid"), recipe.train.tokens_per_batch
+    report = score(Asked(task, model, source, preparation, device, GreedyConfig(), per_batch))
     model.train(learning)
     return report.metrics
 

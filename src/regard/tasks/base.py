@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -22,12 +22,15 @@ from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import load_tokenizers, save_tokenizers
+from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.errors import ConfigError, DataError
 from regard.models import kinds_of
 from regard.nn.experts import balance_loss
 from regard.tasks.consistency import consistent_cross_entropy, twice
+from regard.tasks.writing import Writer
 
 LABELS_FILE = "labels.json"
+Verb = Literal["translate", "generate", "classify"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class TaskBase(Config):
     """The text fields of an example."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The label fields of an example."""
+    usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = BeamConfig()
+    """How its models write unless the recipe says otherwise."""
 
     smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: the share of each answer's probability that is spread over all answers."""
@@ -109,6 +114,8 @@ class Task(ABC):
 
     best_metric: ClassVar[str] = "loss"
     """Metric by which the best checkpoint is chosen unless the recipe says otherwise."""
+    verb: ClassVar[Verb | None] = None
+    """What its models do for people: the command that uses them."""
 
     def __init__(self, lexicon: Lexicon, config: TaskBase) -> None:
         self.lexicon, self.config = lexicon, config
@@ -159,6 +166,16 @@ class Task(ABC):
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Metrics of a whole split from the sums of its batches."""
         return {"loss": sums["nll"] / max(1, sums["count"])}
+
+    def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
+        """What writes with a model, or with an ensemble of them."""
+        raise ConfigError("task", f"a model of {self.config.kind} writes no text")  # type: ignore[attr-defined]
+
+    def classify(
+        self, model: nn.Module, texts: Sequence[str], device: torch.device, longest: int | None = None
+    ) -> list[dict[str, float] | None]:
+        """The probability of each label for each input; None for a blank one."""
+        raise ConfigError("task", f"a model of {self.config.kind} gives no labels")  # type: ignore[attr-defined]
 
 
 class WritingTask(Task):

@@ -1,6 +1,6 @@
 """Classification: one label for a whole text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -19,6 +19,7 @@ from regard.nn.loss import cross_entropy
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_cross_entropy, twice
 from regard.tasks.tensors import to_sequences
+from regard.tasks.writing import classify
 
 
 class ClassificationConfig(TaskBase):
@@ -45,6 +46,7 @@ class Classification(Task):
     """−log P(label | text)."""
 
     best_metric = "accuracy"
+    verb = "classify"
 
     def __init__(self, lexicon: Lexicon, config: ClassificationConfig) -> None:
         super().__init__(lexicon, config)
@@ -106,3 +108,9 @@ class Classification(Task):
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Mean loss and the share that is right."""
         return {**super().summarise(sums), "accuracy": sums["right"] / max(1, sums["count"])}
+
+    def classify(
+        self, model: nn.Module, texts: Sequence[str], device: torch.device, longest: int | None = None
+    ) -> list[dict[str, float] | None]:
+        """The probability of each label for each text; None for a blank one."""
+        return classify(model, self.tokenizer, self.lexicon.labels, texts, device, longest)

@@ -1,6 +1,7 @@
 """Language modelling: each token from those before it."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,8 +15,10 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
+from regard.decode import SampleConfig
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape
 from regard.tasks.tensors import shift
+from regard.tasks.writing import Writer
 
 
 class LanguageModelConfig(TaskBase):
@@ -24,6 +27,7 @@ class LanguageModelConfig(TaskBase):
     kind: Literal["language_model"] = "language_model"
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
+    usual_search: ClassVar[SampleConfig] = SampleConfig(temperature=0.8, top_k=200)
 
     def task(self, lexicon: Lexicon) -> "LanguageModel":
         """The task, once the vocabulary is known."""
@@ -42,9 +46,15 @@ class LanguageModelConfig(TaskBase):
 class LanguageModel(WritingTask):
     """−Σ log P(x_i | x_<i)."""
 
+    verb = "generate"
+
     def __init__(self, lexicon: Lexicon, config: LanguageModelConfig) -> None:
         super().__init__(lexicon, config)
         self.tokenizer = lexicon.tokenizers["text"]
+
+    def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
+        """What writes on with a model."""
+        return Writer(stepper, None, self.tokenizer, device)
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """A running text is one stream; documents begin and end with their tokens."""

@@ -62,6 +62,8 @@ class TranslationConfig(TaskBase):
 class Translation(WritingTask):
     """−Σ log P(y_i | y_<i, x): each target token from those before it and the whole source."""
 
+    verb = "translate"
+
     def __init__(self, lexicon: Lexicon, config: TranslationConfig) -> None:
         super().__init__(lexicon, config)
         self.reward = config.reward

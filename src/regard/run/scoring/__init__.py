@@ -1,0 +1,42 @@
+"""A run tested on data: the scores that its task is known by, each with what it was computed with."""
+
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from regard.data.sources import SourceConfig
+from regard.errors import ConfigError
+from regard.run.opened import Run
+from regard.run.scoring.labels import score_classification
+from regard.run.scoring.loss import score_language_model
+from regard.run.scoring.report import Asked as Asked
+from regard.run.scoring.report import Report as Report
+from regard.run.scoring.writing import score_translation
+from regard.tasks import Classification, LanguageModel, Task, Translation
+from regard.tasks.prepare import Preparation
+from regard.tasks.writing import AnySearch
+
+SCORERS: dict[type[Task], Callable[[Asked], Report]] = {
+    Translation: score_translation,
+    LanguageModel: score_language_model,
+    Classification: score_classification,
+}
+
+
+def score_run(run: Run, source: SourceConfig, search: AnySearch | None = None, others: Sequence[Run] = ()) -> Report:
+    """The scores of a run's model on one source; of several together, where the task writes."""
+    recipe = run.recipe
+    source.require(recipe.task.content, "data")
+    if others and run.task.verb != "translate":
+        raise ConfigError("ensemble", f"only translations are written together, got a run of {recipe.task.kind}")
+    run.refuse_strangers(others)
+    preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache")
+    models: list[nn.Module] = [other.model for other in others]
+    search = search or recipe.usual_search
+    per_batch = recipe.train.tokens_per_batch
+    return score(Asked(run.task, run.model, source, preparation, run.device, search, per_batch, run.longest, models))
+
+
+def score(asked: Asked) -> Report:
+    """The scores of a model that need not be in a run folder yet."""
+    return SCORERS[type(asked.task)](asked)

@@ -1,0 +1,44 @@
+"""Scores of what a model writes beside what a person wrote."""
+
+import time
+from typing import Any
+
+from regard import metrics
+from regard.data import street
+from regard.data.readers import read_pairs
+from regard.decode import Ensemble
+from regard.run.scoring.report import Asked, Report
+
+
+def score_translation(asked: Asked) -> Report:
+    """BLEU, chrF, TER and exact match of the translations; on the embedded corpus, pronouns too."""
+    began = time.perf_counter()
+    sources, references, written = write_all(asked)
+    scores = {
+        "bleu": metrics.bleu(written, references),
+        "chrf": metrics.chrf(written, references),
+        "ter": metrics.ter(written, references),
+    }
+    values = {name: score.value for name, score in scores.items()}
+    values["exact_match"] = metrics.exact_match(written, references)
+    if asked.source.street is not None:
+        right, total = street.pronoun_accuracy(sources, written)
+        values["pronoun"] = right / max(1, total)
+    return Report(
+        values,
+        len(sources),
+        time.perf_counter() - began,
+        {name: score.signature for name, score in scores.items()},
+        {"written": written},
+        {"written": written, "references": references},
+    )
+
+
+def write_all(asked: Asked) -> tuple[list[str], list[str], list[str]]:
+    """The sources of a split of pairs, their references, and what the model writes for each."""
+    pairs = list(read_pairs(asked.source, asked.preparation.base))
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    together: list[Any] = [asked.model, *asked.others]
+    stepper = Ensemble(together) if asked.others else asked.model
+    writer = asked.task.writer(stepper, asked.device, asked.longest, asked.preparation.base)
+    return sources, references, [outputs[0].text for outputs in writer.translate(sources, asked.search)]
