@@ -24,8 +24,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-
 from regard.data.street import pairs
 
 HEALTH_PAUSE = 0.05
@@ -112,27 +110,39 @@ def load(arguments: argparse.Namespace, options: list[str], seconds: float) -> L
 async def measure(address: str, pid: int, clients: int, seconds: float) -> Load:
     found, end = Load(seconds), time.monotonic() + seconds
     texts = [english for english, _ in pairs("test", size=2000)]
-    limits = httpx.Limits(max_connections=clients + 10, max_keepalive_connections=clients + 10)
-    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, trust_env=False) as web:
-        work = [client(web, texts[number::clients], end, found) for number in range(clients)]
-        await asyncio.gather(*work, asyncio.to_thread(health, address, end, found), memory(pid, end, found))
+    work = [client(address, texts[number::clients], end, found) for number in range(clients)]
+    await asyncio.gather(*work, asyncio.to_thread(health, address, end, found), memory(pid, end, found))
     return found
 
 
-async def client(web: httpx.AsyncClient, texts: list[str], end: float, found: Load) -> None:
+async def client(address: str, texts: list[str], end: float, found: Load) -> None:
+    """One client on one connection of its own, as plain as can be: the two cores are the server's."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
     number = 0
     while time.monotonic() < end:
-        asked = {"q": texts[number % len(texts)], "source": "en", "target": "de"}
         began = time.monotonic()
-        answer = await web.post("/translate", json=asked)
-        found.statuses[str(answer.status_code)] += 1
+        status, wait = await post(reader, writer, {"q": texts[number % len(texts)], "source": "en", "target": "de"})
+        found.statuses[status] += 1
         if time.monotonic() > end:  # what was still under way counts for no rate
-            return
-        if answer.status_code == 200:
+            break
+        if status == "200":
             found.latencies.append(time.monotonic() - began)
         else:
-            await asyncio.sleep(float(answer.headers.get("retry-after", 1)))
+            await asyncio.sleep(wait)
         number += 1
+    writer.close()
+
+
+async def post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[str, str]) -> tuple[str, float]:
+    """The status of the answer, and how long the server asks to wait before the next request."""
+    body = json.dumps(asked).encode()
+    head = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    headers = dict(line.split(": ", 1) for line in answer.split("\r\n")[1:] if line)
+    await reader.readexactly(int(headers["content-length"]))
+    return answer.split(" ", 2)[1], float(headers.get("retry-after", 1))
 
 
 def health(address: str, end: float, found: Load) -> None:

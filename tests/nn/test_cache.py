@@ -13,7 +13,7 @@ def filled(rows: int, capacity: int) -> KeyValues:
     return KeyValues.room(rows, 2, capacity, 3, torch.zeros(()))
 
 
-@given(st.integers(1, 3), st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2))
+@given(st.integers(1, 3), st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 2))
 def test_even_rows_are_appended_one_after_another(rows: int, steps: list[int], spare: int):
     cache, clock = filled(rows, sum(steps) + spare), Clock.start(rows, sum(steps) + spare, "cpu")
     all_keys, all_values = torch.randn(2, rows, 2, sum(steps), 3)
@@ -33,7 +33,7 @@ def test_even_rows_are_appended_one_after_another(rows: int, steps: list[int], s
 def uneven_steps(draw: st.DrawFn) -> list[list[int]]:
     """How many tokens each row takes at each step."""
     rows = draw(st.integers(1, 4))
-    return draw(st.lists(st.lists(st.integers(0, 3), min_size=rows, max_size=rows), min_size=1, max_size=4))
+    return draw(st.lists(st.lists(st.integers(0, 9), min_size=rows, max_size=rows), min_size=1, max_size=6))
 
 
 @given(uneven_steps())
@@ -55,6 +55,16 @@ def test_uneven_rows_each_keep_their_own_end(steps: list[list[int]]):
     assert clock.filled == max(len(row) for row in written)
     assert clock.even == (len({len(row) for row in written}) == 1)
     assert torch.equal(cache.values[:, :, :1], -cache.keys[:, :, :1])
+
+
+def test_the_chosen_rows_of_a_grown_cache_are_copies_that_grow_on():
+    cache, clock, x = filled(2, 40), Clock.start(2, 40, "cpu"), torch.randn(2, 2, 40, 3)
+    cache.append(x[:, :, :20], x[:, :, :20], clock)
+    clock = clock.advance(20)
+    chosen, rows = cache.reorder(torch.tensor([1, 1, 0]), 20), torch.tensor([1, 1, 0])
+    keys, _ = chosen.append(x[rows, :, 20:], x[rows, :, 20:], clock.reorder(rows))
+    assert torch.equal(keys, x[rows])
+    assert torch.equal(cache.keys[:, :, :20], x[:, :, :20])
 
 
 def test_what_is_written_stays_where_it_is():

@@ -1,6 +1,7 @@
 """The server itself: granian in this process, stopped gently by SIGTERM or Ctrl-C."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -22,6 +23,8 @@ log = logging.getLogger("regard.serve")
 def serve(app: Guard, config: ServeConfig, ready: Callable[[str], None]) -> None:
     """Serves until a signal comes, then answers what is under way; `ready` is told the address."""
     port = free_port(config.host, config.port)
+    gc.collect()
+    gc.freeze()  # all that is loaded by now stays: to walk it again and again would hold up answers
 
     async def life() -> None:
         told, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -22,7 +22,8 @@ async def answer(request: Request, worker: Worker, job: Job) -> list[Any]:
         await asyncio.wait({answered, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not answered.done():
             raise Gone
-        return answered.result()
+        async with worker.turn:
+            return answered.result()
     except RegardError as error:
         raise refusal_of(error) from error
     finally:

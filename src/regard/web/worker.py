@@ -3,6 +3,7 @@
 A batch is what waits at the moment the model is free: nobody waits for company, and nobody who could share is left.
 """
 
+import asyncio
 import logging
 import threading
 from collections import deque
@@ -14,6 +15,8 @@ from regard.web.engine import Engine
 from regard.web.jobs import Job
 from regard.web.meters import Meters
 
+ANSWERS_AT_ONCE = 4
+"""Answers of one batch that go out before the loop hears whoever else asks, such as for /health."""
 log = logging.getLogger("regard.serve")
 
 
@@ -31,6 +34,7 @@ class Worker:
     def __init__(self, name: str, engine: Engine, *, queue: int, tokens_per_batch: int, meters: Meters) -> None:
         self.name, self.engine, self.meters = name, engine, meters
         self.queue, self.tokens_per_batch = queue, tokens_per_batch
+        self.turn = asyncio.Semaphore(ANSWERS_AT_ONCE)
         self._waiting: deque[Job] = deque()
         self._at_work: list[Job] = []
         self._ready = threading.Condition()
