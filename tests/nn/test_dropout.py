@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError
 from regard.models import EncoderConfig
-from regard.nn.dropout import DropLayers, DropoutSettings, DropWords
+from regard.nn.dropout import DropLayers, Dropout, DropoutSettings, DropWords, kept
 from regard.nn.layout import Sequences
 
 RATES = st.floats(0.05, 0.9)
@@ -69,3 +69,31 @@ def test_what_cannot_be_is_refused(ask, sentence: str):
     with pytest.raises(ConfigError) as refused:
         ask()
     assert str(refused.value) == sentence
+
+
+@given(rate=st.floats(0.01, 0.95), seed=st.integers(0, 99))
+def test_dropout_keeps_the_mean_and_its_gradient_is_its_mask(rate: float, seed: int):
+    torch.manual_seed(seed)
+    x = torch.ones(301, 67, requires_grad=True)
+    y = Dropout(rate)(x)
+    values = y.detach().unique().tolist()
+    assert values == pytest.approx([0, 1 / (1 - rate)])
+    dropped = float((y == 0).float().mean())
+    assert abs(dropped - rate) < 5 * (rate * (1 - rate) / x.numel()) ** 0.5 + 1 / 65536
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_neighbours_that_share_a_draw_are_dropped_independently():
+    torch.manual_seed(0)
+    mask = kept(torch.Size([200_000]), 0.3).view(-1, 4).float()
+    assert torch.corrcoef(mask.T).fill_diagonal_(0).abs().max() < 0.02
+
+
+def test_dropout_follows_the_seed_and_rests_outside_training():
+    dropout, x = Dropout(0.5), torch.randn(7, 5)
+    torch.manual_seed(3)
+    first = dropout(x)
+    torch.manual_seed(3)
+    assert torch.equal(dropout(x), first)
+    assert torch.equal(dropout.eval()(x), x)

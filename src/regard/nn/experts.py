@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.config import Config, refuse
 from regard.errors import ConfigError
+from regard.nn.dropout import Dropout
 
 
 class ExpertsConfig(Config):
@@ -102,7 +103,7 @@ class Experts(nn.Module):
         self.noise = nn.Linear(width, experts, bias=False) if noise else None
         self.up = nn.Parameter(torch.empty(experts, width, hidden))
         self.down = nn.Parameter(torch.empty(experts, hidden, width))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.balance_loss: Tensor | None = None
         """What to add to the loss after a training pass: each kind of unevenness times its weight."""
         self.passed_by: Tensor | None = None

@@ -9,6 +9,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
+from regard.nn.dropout import Dropout
 from regard.nn.experts import ExpertsConfig
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh", "none"]
@@ -62,7 +63,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(width, hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
         self.activation: Activation = activation
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None
@@ -111,7 +112,7 @@ class GatedFeedForward(nn.Module):
         self.up = nn.Linear(width, hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
         self.activation: Activation = activation
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None

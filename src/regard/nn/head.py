@@ -14,8 +14,8 @@ from regard.nn.feedforward import Activation, activate
 from regard.nn.loss import cross_entropy, linear_cross_entropy
 from regard.nn.norm import LayerNorm
 
-LARGE = 1 << 25
-"""Logits (tokens × vocabulary) from which on the loss is computed in slices."""
+LARGE, LARGE_ON_CPU = 1 << 25, 1 << 20
+"""Logits (tokens × vocabulary) from which on the loss is computed in slices: there to save memory, here time too."""
 
 Pooling = Literal["mean", "max", "first", "last"]
 
@@ -84,7 +84,7 @@ class VocabularyHead(nn.Module):
     ) -> Float[Tensor, ""]:
         """Summed cross-entropy of the targets; where the logits would be large, they are never held all at once."""
         vocab = self.vocab
-        if targets.numel() * vocab <= LARGE:
+        if targets.numel() * vocab <= (LARGE_ON_CPU if x.device.type == "cpu" else LARGE):
             return cross_entropy(self(x), targets, smoothing)
         x = self.prepare(x).flatten(0, 1)
         shared = self._shared[0]

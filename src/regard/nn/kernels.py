@@ -1,12 +1,14 @@
 """The fast ways to compute attention. Each gives what the reference in `attention.py` gives, but no weights."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention, noop_mask
 
@@ -92,21 +94,64 @@ def _one_a_row(
     query: Query, key: Key, value: Key, documents: Documents, causal: bool, scale: float, dropout: float
 ) -> Query:
     """The sequences of a packed row laid out one a row, attended, and packed again."""
-    rows_q, back = grid(documents.query_document[0], documents.query_lengths, documents.longest_query)
-    rows_k, _ = grid(documents.key_document[0], documents.key_lengths, documents.longest_key)
+    spread_q, collect = moves(documents.query_document[0], documents.query_lengths, documents.longest_query)
+    spread_k, _ = moves(documents.key_document[0], documents.key_lengths, documents.longest_key)
     places = torch.arange(documents.longest_key, device=key.device)
     mask = None if causal else (places < documents.key_lengths[:, None])[:, None, None, :]
     y = F.scaled_dot_product_attention(
-        query[0][:, rows_q].transpose(0, 1),
-        key[0][:, rows_k].transpose(0, 1),
-        value[0][:, rows_k].transpose(0, 1),
+        _moved(query, spread_q, documents.longest_query),
+        _moved(key, spread_k, documents.longest_key),
+        _moved(value, spread_k, documents.longest_key),
         mask,
         dropout,
         is_causal=causal,
         scale=scale,
         enable_gqa=query.shape[1] != key.shape[1],
     )
-    return y.transpose(0, 1).flatten(1, 2)[:, back][None]
+    return _moved(y, collect, query.shape[2])
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """Which vector goes where, and the way back, along which gradients go; not all places have one."""
+
+    to: Int[Tensor, " new"]
+    back: Int[Tensor, " old"]
+    known: Bool[Tensor, " old"]
+    """Old places that a vector was really taken from."""
+
+
+def moves(document: Int[Tensor, " time"], lengths: Int[Tensor, " sequences"], longest: int) -> tuple[Move, Move]:
+    """From a packed row to one sequence a row, and back."""
+    rows, back = grid(document, lengths, longest)
+    real = torch.arange(longest, device=document.device) < lengths[:, None]
+    spread = Move(rows.flatten(), back, document >= 0)
+    return spread, Move(back, rows.flatten(), real.flatten())
+
+
+def _moved(
+    x: Float[Tensor, "batch heads time head_width"], move: Move, time: int
+) -> Float[Tensor, "rows heads places head_width"]:
+    """The vectors of all tokens in other places, in rows of so many."""
+    heads = x.shape[1]
+    vectors = x.transpose(1, 2).reshape(-1, heads * x.shape[3])
+    moved = _Moved.apply(vectors, move.to, move.back, move.known)
+    return moved.view(-1, time, heads, x.shape[3]).transpose(1, 2)  # type: ignore[union-attr]
+
+
+class _Moved(torch.autograd.Function):
+    """x[to], whose gradient is a selection too: every vector that matters goes to one place only."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, to: Tensor, back: Tensor, known: Tensor) -> Tensor:  # type: ignore[override]  # noqa: ANN401
+        ctx.save_for_backward(back, known)
+        return x.index_select(0, to)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        back, known = ctx.saved_tensors
+        (grad,) = grad_outputs
+        return grad.index_select(0, back).mul_(known[:, None]), None, None, None
 
 
 def grid(

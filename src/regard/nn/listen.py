@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard.config import BARE_KIND, BY_KIND, Config
 from regard.errors import ConfigError
 from regard.nn.attention import Steps
+from regard.nn.dropout import Dropout
 
 Asking = Float[Tensor, "batch query width"]
 Source = Float[Tensor, "batch key source_width"]
@@ -45,7 +46,7 @@ class Listen(nn.Module):
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = 1.0
         self.recorder: Callable[[Steps], None] | None = None
 

@@ -9,6 +9,8 @@ from torch import Tensor
 
 IGNORED = -100
 """Target of places that count for nothing."""
+ROWS, ROWS_ON_CPU = 2048, 128
+"""Tokens whose logits are held at a time: as many as keep a GPU busy, as few as a CPU's caches hold."""
 ALIGNED = 64
 """Sizes that a GPU's matrix units divide without a rest."""
 
@@ -37,10 +39,15 @@ def linear_cross_entropy(
     bias: Float[Tensor, " vocab"] | None,
     targets: Int[Tensor, " tokens"],
     smoothing: float = 0.0,
-    rows: int = 2048,
+    rows: int | None = None,
 ) -> Float[Tensor, ""]:
     """`cross_entropy(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
-    return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows)  # type: ignore[return-value]
+    rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else ROWS)
+    if torch.is_grad_enabled():
+        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows)  # type: ignore[return-value]
+    parts = zip(x.split(rows), targets.split(rows), strict=True)
+    losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing) for part, wanted in parts]
+    return torch.stack(losses).sum() if losses else x.new_zeros((), dtype=torch.float32)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -67,8 +74,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             counted = (targets[part] != IGNORED)[:, None].to(x.dtype)
             losses, slope = _losses_and_slopes(F.linear(x[part], matrix, offset), targets[part], vocab, smoothing)
             total += (losses * counted[:, 0]).sum()
-            grad_x[part] = (slope @ matrix) * counted
-            grad_w += slope.T @ (x[part] * counted)
+            torch.mul(slope @ matrix, counted, out=grad_x[part])
+            if grad_w.dtype == x.dtype:
+                grad_w.addmm_(slope.T, x[part] * counted)
+            else:
+                grad_w += slope.T @ (x[part] * counted)
             if bias is not None:
                 grad_b += slope.T @ counted
         of_bias = None if bias is None else grad_b[:vocab, 0].to(bias.dtype)
@@ -80,7 +90,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         (grad,), (grad_x, grad_w, grad_b) = grad_outputs, ctx.saved_tensors
         return (
             grad_x * grad.to(grad_x.dtype),
-            grad_w * grad,
+            grad_w.mul_(grad),
             None if grad_b is None else grad_b * grad,
             None,
             None,
@@ -96,9 +106,12 @@ def _type_of_products(x: Tensor) -> torch.dtype:
 
 def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """W and b, filled up with tokens of probability zero: sizes that are odd make the products of a GPU slow."""
-    extra = -len(weight) % ALIGNED
+    extra = -len(weight) % ALIGNED if weight.device.type == "cuda" else 0
     bias = weight.new_zeros(len(weight)) if bias is None else bias
-    return F.pad(weight.to(dtype), (0, 0, 0, extra)), F.pad(bias.to(dtype), (0, extra), value=-torch.inf)
+    weight, bias = weight.to(dtype), bias.to(dtype)
+    if not extra:
+        return weight, bias
+    return F.pad(weight, (0, 0, 0, extra)), F.pad(bias, (0, extra), value=-torch.inf)
 
 
 def _losses_and_slopes(

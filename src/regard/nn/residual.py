@@ -6,7 +6,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.nn.dropout import DropLayers
+from regard.nn.dropout import DropLayers, Dropout
 
 NormPlace = Literal["before", "after"]
 Vectors = Float[Tensor, "batch time width"]
@@ -25,7 +25,7 @@ class Residual(nn.Module):
     ) -> None:
         super().__init__()
         self.norm, self.place, self.connected = norm, place, connected
-        self.dropout = nn.Sequential(nn.Dropout(dropout), DropLayers(layer_dropout))
+        self.dropout = nn.Sequential(Dropout(dropout), DropLayers(layer_dropout))
 
     def forward(self, x: Vectors, f: Callable[[Vectors], Vectors]) -> Vectors:
         """The sub-layer `f` with its residual connection around it."""

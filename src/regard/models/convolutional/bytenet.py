@@ -13,7 +13,7 @@ from typing_extensions import override
 from regard.config import refuse
 from regard.models.convolutional.base import Seq2Seq, Seq2SeqConfig, refuse_dropout
 from regard.nn.convolution import Convolution, Window, blank, convolution_flops, convolution_params, dilations
-from regard.nn.dropout import DropLayers, DropoutConfig, DropoutSettings, DropWords
+from regard.nn.dropout import DropLayers, Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
 from regard.nn.layout import Sequences
@@ -139,7 +139,7 @@ class ByteNet(Seq2Seq):
     def __init__(self, config: ByteNetConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
         self.config = config
-        self.dropout = nn.Sequential(DropWords(config.dropout.word), nn.Dropout(config.dropout.embedding))
+        self.dropout = nn.Sequential(DropWords(config.dropout.word), Dropout(config.dropout.embedding))
         self.encoder = self._blocks(config.depth, config.kernel, causal=False)
         self.join = nn.Linear(2 * config.width, config.width) if config.join == "concat" else None
         self.decoder = self._blocks(config.target_depth, config.target_kernel, causal=True)
@@ -150,7 +150,7 @@ class ByteNet(Seq2Seq):
         blocks = nn.ModuleList()
         for dilation in dilations(depth, config.dilation):
             convolution = Convolution(inner, inner, kernel, dilation=dilation, causal=causal)
-            dropout = nn.Sequential(nn.Dropout(drop.residual), DropLayers(drop.layer))
+            dropout = nn.Sequential(Dropout(drop.residual), DropLayers(drop.layer))
             blocks.append(ByteNetBlock(convolution, config.width, config.norm, dropout))
         return blocks
 

@@ -21,7 +21,7 @@ from regard.models.convolutional.gated import (
     scale_gradient,
 )
 from regard.nn.convolution import Convolution, Window
-from regard.nn.dropout import DropWords, Rate
+from regard.nn.dropout import Dropout, DropWords, Rate
 from regard.nn.embedding import Embedding, EmbeddingConfig
 from regard.nn.initialise import KeepConfig, NormalConfig, XavierConfig
 from regard.nn.layout import Sequences
@@ -161,7 +161,7 @@ class GatedInputs(nn.Module):
         width = config.width
         self.longest = config.position.longest
         self.position: Position = config.position.build(width=width, heads=1, head_width=width, causal=False)
-        self.dropout = nn.Sequential(DropWords(config.dropout.word), nn.Dropout(config.dropout.embedding))
+        self.dropout = nn.Sequential(DropWords(config.dropout.word), Dropout(config.dropout.embedding))
 
     def forward(
         self, embedding: Embedding, tokens: Int[Tensor, "batch time"], places: Int[Tensor, "#batch time"]
@@ -215,7 +215,7 @@ class GatedDecoder(nn.Module):
             for shape in shapes
         )
         self.back = linear_map(shapes[-1].out, config.width, weight_norm=norm)
-        self.dropout = nn.Dropout(config.dropout.output)
+        self.dropout = Dropout(config.dropout.output)
 
     def forward(self, written: Vectors, heard: Heard, windows: Sequence[Window] | None = None) -> Vectors:
         """The vectors that predict what follows each token."""

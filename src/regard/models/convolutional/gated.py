@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.nn.attention import Steps, attend_step_by_step
 from regard.nn.convolution import Convolution, Window, blank, convolution_flops, convolution_params
+from regard.nn.dropout import Dropout
 from regard.nn.pattern import Padding
 from regard.nn.weight_norm import linear_map, linear_params
 
@@ -98,7 +99,7 @@ class GatedLayer(nn.Module):
         self, shape: LayerShape, *, causal: bool = False, dropout: float = 0.0, weight_norm: bool = False
     ) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.convolution = Convolution(shape.into, 2 * shape.out, shape.kernel, causal=causal, weight_norm=weight_norm)
         self.shortcut = linear_map(shape.into, shape.out, weight_norm=weight_norm) if shape.bends else nn.Identity()
 

@@ -24,7 +24,7 @@ from regard.nn.convolution import (
     dilations,
     receptive_field,
 )
-from regard.nn.dropout import DropoutConfig, DropoutSettings, DropWords
+from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.feedforward import Activation, activate
 from regard.nn.head import (
@@ -146,7 +146,7 @@ class WindowModel(nn.Module):
         head, norm, drop = config.head_for(classes), config.norm, config.dropout
         self.embedding = config.embedding.build(vocab, config.width)
         self.input_norm = norm.build(config.width) if config.embedding.norm else nn.Identity()
-        self.dropout = nn.Sequential(DropWords(drop.word), nn.Dropout(drop.embedding))
+        self.dropout = nn.Sequential(DropWords(drop.word), Dropout(drop.embedding))
         self.layers = nn.ModuleList(self._layer(dilation) for dilation in config.dilations)
         self.final_norm = norm.build(config.width) if config.has_final_norm else nn.Identity()
         if isinstance(head, VocabularyHeadConfig):
