@@ -1,6 +1,7 @@
 """Each of the ten parts in a real browser, opened from disk with the network off; its numbers are the model's."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,16 @@ def test_9_training_has_curves_resume_marks_and_checkpoints(opened: Any, tree: d
         assert f"after step {tree['snapshots'][place]['step']}" in page.locator("#training").inner_text()
         pictures.add(page.locator(".forming canvas").evaluate("canvas => canvas.toDataURL()"))
     assert len(pictures) == len(tree["snapshots"]) == 3
+
+
+def test_10_two_models_that_write_differently(opened: Any, run: api.Run, tmp_path: Path):
+    one = api.attention(run, TEXT, "Die Straße war zu breit.", length=16, beam=2)
+    other = api.attention(api.load(run.folder, "cpu", "step-8"), TEXT, "Das Tier war zu müde.", length=16, beam=2)
+    file = tmp_path / "two.html"
+    file.write_text(render({**one, "against": other}), encoding="utf-8")
+    shown = opened(file).locator("#compare")
+    assert shown.locator(".heard").all_inner_texts() == [one["output"], other["output"]]
+    assert "They write different texts." in shown.inner_text()
 
 
 def test_10_two_runs_side_by_side_and_a_permanent_note(opened: Any, tree: dict[str, Any]):

@@ -1,6 +1,8 @@
 """The page in a real browser, over the real server: edited text is read again, another run is chosen."""
 
+import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -37,4 +39,26 @@ def test_editing_runs_the_model_again(server: str):
         wait_for(page, "agreatfilm")
         assert said == []
         assert all(url.startswith((server, "data:")) for url in asked)
+        browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
+def test_the_page_follows_a_run_while_it_trains(server: str, folders: dict[str, Path]):
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+    metrics = folders["street"] / "metrics.jsonl"
+    before = metrics.read_text()
+    trained = [line for line in map(json.loads, before.splitlines()) if line.get("split") == "train"]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(server)
+        rates = page.locator("#training figure", has_text="Learning rate")
+        points = len({line["step"] for line in trained})
+        rates.and_(page.locator(f"[data-points='{points}']")).wait_for(timeout=100 * PATIENCE)
+        try:
+            with metrics.open("a") as stream:
+                stream.write(json.dumps({**trained[-1], "step": trained[-1]["step"] + 1}) + "\n")
+            rates.and_(page.locator(f"[data-points='{points + 1}']")).wait_for(timeout=100 * PATIENCE)
+        finally:
+            metrics.write_text(before)
         browser.close()
