@@ -1,5 +1,7 @@
 """Scores of what models write and choose; no torch."""
 
+from regard.metrics.attachment import Attachment as Attachment
+from regard.metrics.attachment import attachment as attachment
 from regard.metrics.classification import ConfusionMatrix as ConfusionMatrix
 from regard.metrics.classification import accuracy as accuracy
 from regard.metrics.classification import confusion_matrix as confusion_matrix

@@ -1,0 +1,224 @@
+"""Tagging: one label for each word of a sentence, which a model may read with the sentence's dependency tree.
+
+A word in several pieces is tagged at its first. Position kinds that follow the tree (`model.position = "tree"`, Wang
+2019) are given the head of each piece as `data/subwords.py` says.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batches import Batch
+from regard.data.collate import Packed, Ragged, pad
+from regard.data.examples import Example, Place, Tagged
+from regard.data.fields import NumbersField
+from regard.data.settings import DataConfig
+from regard.data.sources import Content
+from regard.data.store_writing import Row
+from regard.data.subwords import Cut, cut_words
+from regard.data.tokenizer import AnyTokenizerConfig
+from regard.decode import in_batches
+from regard.engine.texts import TOKENS_AT_ONCE
+from regard.errors import ConfigError, DataError, RegardError, nearest
+from regard.nn.head import TokenHeadConfig
+from regard.nn.layout import Sequences
+from regard.nn.loss import IGNORED, cross_entropy
+from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, needs_tree, with_balance
+from regard.tasks.consistency import consistent_cross_entropy, twice
+from regard.tasks.tensors import to_sequences, with_heads
+
+MOST_NUMBERS = 1 << 16
+"""Places in a sentence that the store can tell apart."""
+NO_TREE = (
+    "this model follows the dependency tree of a sentence, and here is none; give a CoNLL-U file (NAME.conllu) with "
+    "the heads of its words, as a parser writes it"
+)
+
+
+class TaggingConfig(TaskBase):
+    """One label for each word of a sentence, such as its part of speech."""
+
+    kind: Literal["tagging"] = "tagging"
+    content: ClassVar[Content] = "tagged"
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    gives_trees: ClassVar[bool] = True
+
+    def task(self, lexicon: Lexicon) -> "Tagging":
+        """The task, once vocabulary and tags are known."""
+        return Tagging(lexicon, self)
+
+    @property
+    def has_classes(self) -> bool:
+        """The tags are classes, though not of whole sentences."""
+        return True
+
+    def classes_of(self, example: Example) -> Sequence[str]:
+        """The tags of a sentence."""
+        assert isinstance(example, Tagged)
+        return example.tags
+
+    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
+        """Refuses a model or data that this task cannot use."""
+        super().check(model, data)
+        need_shape(model, ["encoder"], "tagging")
+        if model.head is not None and model.head.kind != "token":
+            raise ConfigError("model.head", f"a tag for each word needs 'token', got '{model.head.kind}'; leave it out")
+        if data.batching is not None and data.batching.kind == "stream":
+            raise ConfigError("data.batching", "sentences with tags need 'bucketed' or 'packed' batches, got 'stream'")
+        if data.overlong == "cut":
+            raise ConfigError("data.overlong", "a sentence with its tree cannot be cut; leave it at 'skip'")
+
+
+class Tagging(Task):
+    """−Σ log P(tag of word i | sentence)."""
+
+    best_metric = "accuracy"
+    verb = "classify"
+
+    def __init__(self, lexicon: Lexicon, config: TaggingConfig) -> None:
+        super().__init__(lexicon, config)
+        self.tokenizer = lexicon.tokenizers["text"]
+        self.number = {tag: number for number, tag in enumerate(lexicon.labels)}
+
+    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, NumbersField]:
+        """Tokens, the head of each, and the tag of each that begins a word."""
+        if self.tokenizer.sampler(tokenizer) is not None:
+            raise ConfigError("tokenizer", "words with tags are cut in one way only; leave dropout or alpha out")
+        made_with, limit = self.tokenizer.identity, data.max_length
+        return {
+            "text": NumbersField(self.tokenizer.vocab_size, made_with, limit),
+            "heads": NumbersField(MOST_NUMBERS, made_with, limit),
+            "tags": NumbersField(len(self.number) + 1, made_with, limit),
+        }
+
+    def row(self, example: Example) -> Row:
+        """A sentence in tokens; one without a tree has no heads."""
+        assert isinstance(example, Tagged)
+        cut = cut_words(self.tokenizer, example.words)
+        heads = [] if example.heads is None else cut.heads(example.heads)
+        return {"text": cut.tokens, "heads": heads, "tags": cut.tags(self.numbers(example))}
+
+    def numbers(self, example: Tagged) -> list[int]:
+        """The number of each word's tag; DataError for one that the training data does not have."""
+        for tag in example.tags:
+            if tag not in self.number:
+                problem = f"tag '{tag}' is unknown in the training data; {nearest(tag, self.number)}"
+                raise DataError(example.place.file, problem, example.place.line)
+        return [self.number[tag] for tag in example.tags]
+
+    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
+        """The model for vocabulary and tags."""
+        return _tagger(model).build(self.tokenizer.vocab_size, len(self.number))
+
+    def num_params(self, model: Any) -> int:  # noqa: ANN401
+        """Learned numbers of the model, without building it."""
+        return _tagger(model).num_params(self.tokenizer.vocab_size, len(self.number))
+
+    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+        """Sentences, with their trees if the model follows them, and the tags of their words."""
+        text, tags = batch.fields["text"], torch.from_numpy(batch.fields["tags"].tokens)
+        sequences = to_sequences(text, device)
+        if needs_tree(model):
+            sequences = with_heads(sequences, batch.fields["heads"])
+        flops = partial(_tagger(model).flops, vocab=self.tokenizer.vocab_size, classes=len(self.number))
+        if isinstance(text, Packed):
+            cost = self.packed_flops(partial(flops, 1), text.lengths)
+        else:
+            cost = float(flops(*text.tokens.shape))
+        targets = torch.where(tags > 0, tags - 1, IGNORED).to(device)
+        count, tokens = int((tags > 0).sum()), int(text.lengths.sum())
+        return Inputs((sequences,), targets, count, tokens, 3.0 * cost * self.passes)
+
+    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Cross-entropy of the words' tags."""
+        smoothing, consistency = self.config.smoothing, self.config.consistency
+        if consistency:
+            first, second = model(*twice(inputs.arguments)).chunk(2, 1 if inputs.arguments[0].layout.packed else 0)
+            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
+        else:
+            loss = cross_entropy(model(*inputs.arguments), inputs.targets, smoothing)
+        return with_balance(model, loss, inputs.count)
+
+    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
+        """Cross-entropy, and how many words are tagged right."""
+        logits = model(*inputs.arguments)
+        right = (logits.argmax(-1) == inputs.targets).sum()
+        return {"nll": float(cross_entropy(logits, inputs.targets)), "right": float(right), "count": inputs.count}
+
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Mean loss and the share of words that is right."""
+        return {**super().summarise(sums), "accuracy": sums["right"] / max(1, sums["count"])}
+
+    def classify(
+        self, model: nn.Module, texts: Sequence[str | Tagged], device: torch.device, longest: int | None = None
+    ) -> list[dict[str, float] | None]:
+        """The likeliest tags of each sentence, one space apart, and how likely all of them are; None for a blank."""
+        sentences = [_sentence(text, place) if isinstance(text, str) else text for place, text in enumerate(texts, 1)]
+        found = iter(self.tag(model, [sentence for sentence in sentences if sentence.words], device, longest))
+        return [dict([_whole(next(found))]) if sentence.words else None for sentence in sentences]
+
+    @torch.no_grad()
+    def tag(
+        self, model: nn.Module, sentences: Sequence[Tagged], device: torch.device, longest: int | None = None
+    ) -> list[list[tuple[str, float]]]:
+        """The likeliest tag of each word of each sentence, and its probability; given tags are not looked at."""
+        follows = needs_tree(model.config)
+        jobs = [_Job(sentence, cut_words(self.tokenizer, sentence.words)) for sentence in sentences]
+        for job in jobs:
+            job.check(longest, follows)
+
+        def work(batch: list[_Job]) -> list[list[tuple[str, float]]]:
+            likely, chosen = model(_grid(batch, follows, device)).float().softmax(-1).max(-1)
+            rows = zip(batch, likely.tolist(), chosen.tolist(), strict=True)
+            labels = list(self.lexicon.labels)
+            return [[(labels[tags[at]], sure[at]) for at in job.cut.starts] for job, sure, tags in rows]
+
+        return in_batches(jobs, work, tokens_per_batch=TOKENS_AT_ONCE)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A sentence to tag."""
+
+    sentence: Tagged
+    cut: Cut
+
+    def __len__(self) -> int:
+        return len(self.cut.tokens)
+
+    def check(self, longest: int | None, follows_tree: bool) -> None:
+        """Refuses what the model was not made for."""
+        if longest is not None and len(self) > longest:
+            raise RegardError(
+                f"{self.sentence.place}: {len(self)} tokens, the model takes at most {longest}; "
+                "shorten it, or train with a larger data.max_length"
+            )
+        if follows_tree and self.sentence.heads is None:
+            raise DataError(self.sentence.place.file, NO_TREE, self.sentence.place.line)
+
+
+def _sentence(text: str, place: int) -> Tagged:
+    """A line of words, one space apart."""
+    return Tagged(tuple(text.split()), (), None, Place("input", place))
+
+
+def _whole(tags: Sequence[tuple[str, float]]) -> tuple[str, float]:
+    """All tags of a sentence, and how likely all of them are right."""
+    return " ".join(tag for tag, _ in tags), math.prod(likely for _, likely in tags)
+
+
+def _grid(batch: Sequence[_Job], follows_tree: bool, device: torch.device) -> Sequences:
+    grid = to_sequences(pad(Ragged.of([job.cut.tokens for job in batch])), device)
+    if not follows_tree:
+        return grid
+    return with_heads(grid, pad(Ragged.of([job.cut.heads(job.sentence.heads or ()) for job in batch])))
+
+
+def _tagger(model: Any) -> Any:  # noqa: ANN401
+    """The model's settings with an output at each place, where they leave it open."""
+    return model if model.head is not None else model.but(head=TokenHeadConfig())

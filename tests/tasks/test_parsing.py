@@ -1,0 +1,48 @@
+"""Parsers that write: what `regard evaluate` says about brackets, and about other texts of a treebank."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.data.readers import read_pairs
+from regard.data.sources import SourceConfig
+from regard.decode import GreedyConfig
+from regard.run.scoring import Asked, Report
+from regard.run.scoring.writing import score_translation
+
+TREEBANK = Path(__file__).parents[2] / "examples" / "syntax" / "test.conllu"
+
+
+def scored(source: SourceConfig, change: tuple[str, str] = ("", "")) -> Report:
+    """The scores of a model that writes the references with something changed."""
+    references = {pair.source: pair.target for pair in read_pairs(source)}
+
+    def translate(texts: list[str], _search: Any) -> list[list[Any]]:
+        return [[SimpleNamespace(text=references[text].replace(*change))] for text in texts]
+
+    task: Any = SimpleNamespace(writer=lambda *_: SimpleNamespace(translate=translate))
+    preparation: Any = SimpleNamespace(base=Path())
+    return score_translation(
+        Asked(task, nn.Module(), source, preparation, torch.device("cpu"), GreedyConfig(), tokens_per_batch=100)
+    )
+
+
+def test_brackets_are_scored_by_attachment():
+    source = SourceConfig(file=str(TREEBANK), source="words", target="brackets")
+    trees = [pair.target for pair in read_pairs(source)]
+    words = sum(len(pair.source.split()) for pair in read_pairs(source))
+    same, other = scored(source).metrics, scored(source, ("(amod ", "(nmod ")).metrics
+    assert (same["uas"], same["las"], same["exact_match"]) == (1.0, 1.0, 1.0)
+    assert other["uas"] == 1.0
+    assert other["las"] == pytest.approx(1 - sum(tree.count("(amod ") for tree in trees) / words)
+    assert other["exact_match"] == sum("(amod " not in tree for tree in trees) / len(trees)
+
+
+def test_other_texts_of_a_treebank_have_no_attachment():
+    source = SourceConfig(file=str(TREEBANK), source="words", target="upos")
+    assert scored(source).metrics["exact_match"] == 1.0
+    assert "uas" not in scored(source).metrics
