@@ -30,7 +30,7 @@ export function bar(payload: Payload, store: Store, ask: Ask): HTMLElement {
 
 function sentence(payload: Payload, store: Store, side: Side, title: string): HTMLElement | null {
   const own = payload.sentences[side];
-  if (!own || payload.image) return null;
+  if (!own || (payload.image && side === "source")) return null;
   const kind = (text: string, word: number) => {
     const first = own.words.indexOf(word);
     const joins = spaced && !/^[▁<↵]/.test(own.tokens[first]) && word > 0;
@@ -104,7 +104,7 @@ function picture(payload: Payload, store: Store): HTMLElement {
   const first = image.class_token ? 1 : 0;
   const patches = Array.from({ length: across * across }, (_, place) =>
     h("button", { type: "button", class: "patch", "aria-label": `patch ${Math.floor(place / across) + 1}, ${(place % across) + 1}`,
-      click: () => store.set({ query: place + first, key: -1, pinned: true }) }),
+      click: () => pickPatch(payload, store, place + first) }),
   );
   const grid = h("div", { class: "patches" }, patches);
   grid.style.gridTemplateColumns = `repeat(${across}, 1fr)`;
@@ -113,16 +113,28 @@ function picture(payload: Payload, store: Store): HTMLElement {
   return frame;
 }
 
+/** Pins a patch as the query, in a group where patches are queries. */
+function pickPatch(payload: Payload, store: Store, query: number): void {
+  const fits = payload.groups[store.state.group]?.queries === "source";
+  const group = fits ? store.state.group : payload.groups.findIndex((one) => one.queries === "source");
+  if (group < 0) return;
+  const layers = payload.groups[group].layers;
+  const layer = Math.min(store.state.layer, layers.length - 1);
+  store.set({ group, layer, head: Math.min(store.state.head, layers[layer].heads - 1), query, key: -1, pinned: true });
+}
+
+/** Each patch as bright as the query's weight on it; dark where the group does not look at patches. */
 function shadePatches(payload: Payload, store: Store, patches: HTMLElement[], first: number): void {
   const shade = () => {
     const { group, layer, head, weighting, query } = store.state;
+    const { queries, keys } = payload.groups[group];
     const shown = matrix(payload, payload.groups[group], layer, head, weighting, false);
     const row = Math.max(0, query);
-    const values = patches.map((_, place) => shown.values[row * shown.columns.length + place + first]);
+    const values = patches.map((_, place) => (keys === "source" ? shown.values[row * shown.columns.length + place + first] : 0));
     const largest = Math.max(...values, 1e-9);
     patches.forEach((patch, place) => {
       patch.style.setProperty("--share", String(values[place] / largest));
-      patch.classList.toggle("chosen", place + first === row);
+      patch.classList.toggle("chosen", queries === "source" && place + first === row);
     });
   };
   store.on(["group", "layer", "head", "weighting", "query"], shade);

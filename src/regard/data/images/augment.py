@@ -1,0 +1,97 @@
+"""Images changed at random while training: shifted, mirrored, brighter or darker, with a hole.
+
+Every choice is a pure function of (seed, epoch, example), so that a resumed run and any number of processes see the
+same pixels.
+"""
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+from pydantic import Field, NonNegativeInt
+
+from regard.config import Config
+
+Images = UInt8[np.ndarray, "images height width channels"]
+CHOICES = 7
+"""Random numbers that an image needs: two shifts, a mirror, two of the light, two of the hole."""
+GREY = 128
+
+
+class AugmentConfig(Config):
+    """How images are changed while training; what is zero or off is left as it is."""
+
+    shift: NonNegativeInt = 0
+    """Move by up to so many pixels each way: a random crop of the image with so wide a margin around it."""
+    flip: bool = False
+    """Mirror half of the images, left to right."""
+    light: float = Field(0.0, ge=0, lt=1)
+    """Brightness and contrast each change by up to this share."""
+    cutout: NonNegativeInt = 0
+    """Height and width of a square that is painted grey somewhere (DeVries 2017)."""
+
+    def apply(self, images: Images, examples: Int[np.ndarray, " images"], *, seed: int, epoch: int) -> Images:
+        """The images as they look in this epoch; `examples` are their numbers."""
+        draws = uniforms(examples, CHOICES, seed=seed, epoch=epoch)
+        images = moved(images, *self._shifts(draws[:, :2]), mirrored=(draws[:, 2] < 0.5) & self.flip)
+        if self.light:
+            images = lit(images, *(1 + self.light * (2 * draws[:, 3:5].T - 1)))
+        return holed(images, draws[:, 5:7], self.cutout) if self.cutout else images
+
+    def _shifts(self, draws: Float[np.ndarray, "images 2"]) -> Int[np.ndarray, "2 images"]:
+        return np.floor(draws.T * (2 * self.shift + 1)).astype(np.int64) - self.shift
+
+
+def uniforms(
+    examples: Int[np.ndarray, " examples"], count: int, *, seed: int, epoch: int
+) -> Float[np.ndarray, "examples count"]:
+    """Numbers from 0 to below 1 for each example, by the counter alone (SplitMix64): no state, any order."""
+    with np.errstate(over="ignore"):
+        start = mixed(np.uint64(seed) + mixed(np.uint64(epoch)))
+        keys = mixed(start + np.asarray(examples, np.uint64))
+        drawn = mixed(keys[:, None] + np.arange(1, count + 1, dtype=np.uint64)[None])
+    return (drawn >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def mixed(x: np.ndarray | np.uint64) -> np.ndarray:
+    """SplitMix64's step: numbers one apart come out unlike."""
+    x = np.asarray(x, np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def moved(
+    images: Images,
+    down: Int[np.ndarray, " images"],
+    right: Int[np.ndarray, " images"],
+    mirrored: np.ndarray,
+) -> Images:
+    """Each image moved by its own numbers of pixels, black where nothing was, then mirrored if it is to be."""
+    _, height, width, _ = images.shape
+    margin = int(max(np.abs(down).max(initial=0), np.abs(right).max(initial=0)))
+    if margin == 0 and not mirrored.any():
+        return images
+    wide = np.pad(images, ((0, 0), (margin, margin), (margin, margin), (0, 0)))
+    rows = np.arange(height)[None] + margin - down[:, None]
+    columns = np.where(mirrored[:, None], np.arange(width)[::-1], np.arange(width)) + margin - right[:, None]
+    return wide[np.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+def lit(images: Images, brightness: Float[np.ndarray, " images"], contrast: Float[np.ndarray, " images"]) -> Images:
+    """Each image with its brightness, then its distance from its own mean, multiplied."""
+    bright = images * brightness[:, None, None, None]
+    mean = bright.mean(axis=(1, 2, 3), keepdims=True)
+    changed = mean + (bright - mean) * contrast[:, None, None, None]
+    return changed.round().clip(0, 255).astype(np.uint8)
+
+
+def holed(images: Images, where: Float[np.ndarray, "images 2"], size: int) -> Images:
+    """Each image with a grey square around a place of its own; it may reach over the edge."""
+    _, height, width, _ = images.shape
+    centres = np.floor(where * [height, width]).astype(np.int64)
+    first = centres - size // 2
+    inside = [
+        (np.arange(extent) >= first[:, axis, None]) & (np.arange(extent) < first[:, axis, None] + size)
+        for axis, extent in enumerate((height, width))
+    ]
+    hole = inside[0][:, :, None, None] & inside[1][:, None, :, None]
+    return np.where(hole, np.uint8(GREY), images)

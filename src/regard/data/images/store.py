@@ -1,0 +1,125 @@
+"""Stores whose examples have images: decoded once, kept as bytes in a file that is mapped into memory.
+
+An image store is two folders of the cache, each named by what it was made from. One holds the pixels; the other is an
+ordinary store of labels and texts, which notes for each example the number of its image.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Int64, UInt8
+
+from regard.data.examples import DescribedPicture, LabelledPicture, Picture
+from regard.data.fields import AnyField
+from regard.data.images.augment import AugmentConfig
+from regard.data.images.decoding import Canvas
+from regard.data.store import Store, content_key
+from regard.data.store_writing import DESCRIPTION, ArrayFile, Row, write_description, write_store, written_aside
+
+IMAGE = "image"
+PIXELS = "image.pixels"
+AT_ONCE = 256
+
+Pictured = LabelledPicture | DescribedPicture
+
+
+def open_image_store(
+    examples: Callable[[], Iterable[Pictured]],
+    row: Callable[[Pictured], Row],
+    fields: Mapping[str, AnyField],
+    labels: Sequence[str] = (),
+    *,
+    canvas: Canvas,
+    patches: int,
+    cache: Path,
+    files: Sequence[Path] = (),
+    settings: Mapping[str, Any] | None = None,
+    augment: AugmentConfig | None = None,
+) -> "ImageStore":
+    """The store of the examples, made now or found in the cache.
+
+    `row` gives an example's labels and texts, `patches` is the length at which an image counts in a batch, and
+    `files` are what the examples are read from, beside those of the images themselves.
+    """
+    holding = [*files, *(example.picture.file for example in examples())]
+    read = [file for file in dict.fromkeys(holding) if file.is_file()]
+    album = open_album(lambda: (example.picture for example in examples()), canvas, cache, read, settings or {})
+    kept = (*labels, IMAGE)
+    key = content_key(fields, kept, [], {"images": album.key, "settings": settings or {}})
+    folder = cache / key
+    if not (folder / DESCRIPTION).exists():
+        rows = ({**row(example), IMAGE: number} for number, example in enumerate(examples()))
+        write_store(folder, rows, fields, kept, key)
+    return ImageStore(folder, fields, key, album, patches, augment)
+
+
+def open_album(
+    pictures: Callable[[], Iterable[Picture]],
+    canvas: Canvas,
+    cache: Path,
+    files: Sequence[Path],
+    settings: Mapping[str, Any],
+) -> "Album":
+    """The pixels of all pictures, decoded now or found in the cache."""
+    form = {"size": canvas.size, "channels": canvas.channels, "resize": canvas.resize}
+    key = content_key({}, [], files, {"canvas": form, "source": settings.get("source")})
+    folder = cache / key
+    if not (folder / DESCRIPTION).exists():
+        with written_aside(folder) as aside:
+            _write_pixels(aside, pictures(), canvas, key)
+    return Album(folder, key, canvas)
+
+
+def _write_pixels(folder: Path, pictures: Iterable[Picture], canvas: Canvas, key: str) -> None:
+    file, count, rest = ArrayFile(folder / PIXELS, np.uint8), 0, iter(pictures)
+    while some := [canvas.picture(picture) for picture in islice(rest, AT_ONCE)]:
+        file.write(np.stack(some).ravel())
+        count += len(some)
+    write_description(folder, key, {"examples": count, "skipped": {}, "cut": {}}, [file])
+
+
+class Album(Store):
+    """The pixels of many images of one size."""
+
+    def __init__(self, folder: Path, key: str, canvas: Canvas) -> None:
+        super().__init__(folder, {}, key)
+        self.key = key
+        shape = (len(self), canvas.size, canvas.size, canvas.channels)
+        self.pixels: UInt8[np.ndarray, "images height width channels"] = self._arrays[PIXELS].reshape(shape)
+
+
+class ImageStore(Store):
+    """Examples with an image each, beside their labels and texts."""
+
+    def __init__(
+        self,
+        folder: Path,
+        fields: Mapping[str, AnyField],
+        key: str,
+        album: Album,
+        patches: int,
+        augment: AugmentConfig | None = None,
+    ) -> None:
+        super().__init__(folder, fields, key)
+        self.album, self.patches, self.augment = album, patches, augment
+
+    @cached_property
+    def lengths(self) -> dict[str, Int64[np.ndarray, " examples"]]:
+        """Patches and tokens of each example by field."""
+        return {
+            IMAGE: np.full(len(self), self.patches, np.int64),
+            **{name: self._lengths(name) for name in self.fields},
+        }
+
+    def images(
+        self, examples: Int[np.ndarray, " examples"], *, seed: int = 0, epoch: int = 0
+    ) -> dict[str, UInt8[np.ndarray, "examples height width channels"]]:
+        """The pixels of some examples, changed at random as this epoch has it where that is set."""
+        pixels = np.asarray(self.album.pixels[self.labels[IMAGE][examples]])
+        if self.augment is not None:
+            pixels = self.augment.apply(pixels, examples, seed=seed, epoch=epoch)
+        return {IMAGE: pixels}
