@@ -9,7 +9,7 @@ from regard.errors import nearest
 
 
 def _column(value: object) -> object:
-    is_name = isinstance(value, str) and value != ""
+    is_name = isinstance(value, str) and value != "" and "\0" not in value  # it may be the name of a file
     is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if not (is_name or is_number):
         raise ValueError("a name, or a column's number from 0")
@@ -24,13 +24,19 @@ class ColumnError(ValueError):
 
 
 def pick(record: object, column: str | int) -> object:
-    """The value at a column: a key, a number into a list, or a path such as `translation.en` or `target.0`."""
+    """The value at a column: a key, a number into a list, or a path such as `translation.en` or `target.0`.
+
+    `*` stands for all values of a list: `turns.*.text` is the list of the texts of all turns.
+    """
     if isinstance(record, Mapping) and column in record:
         return record[column]
-    value = record
+    values, many = [record], False
     for step in str(column).split("."):
-        value = _step(value, step, column)
-    return value
+        if step == "*" and all(isinstance(value, list) for value in values):
+            values, many = [each for value in values for each in value], True  # type: ignore[union-attr]
+        else:
+            values = [_step(value, step, column) for value in values]
+    return values if many else values[0]
 
 
 def column_index(column: str | int, names: Sequence[str] | None, width: int) -> int:

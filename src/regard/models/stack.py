@@ -1,5 +1,6 @@
 """A stack of blocks: what encoder and decoder have in common, and the settings that describe it."""
 
+from itertools import cycle, islice
 from typing import Any
 
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor, nn
 
 from regard.config import Config, refuse
 from regard.errors import ConfigError
+from regard.nn.attention import AttentionBase
 from regard.nn.attention_kinds import AttentionConfig, FullConfig
 from regard.nn.block import Block
 from regard.nn.cache import Clock, KeyValues
-from regard.nn.dropout import DropoutConfig, DropoutSettings, DropWords
+from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
@@ -95,15 +97,16 @@ class StackConfig(Config):
     ) -> int:
         """Learned numbers of one stack; with an attention of its own, if given."""
         attention = attention or self.attention
-        norm, of_attention = self.norm.num_params(self.width), attention.num_params(self.width, self.heads)
-        if cross:
-            of_attention += attention.num_params(self.width, self.heads, cross=True)
+        norm = self.norm.num_params(self.width)
+        of_attention = sum(kind.num_params(self.width, self.heads) for kind in by_layer(attention, depth))
         sublayers = 1 + cross + (self.feedforward.kind != "none")
-        block = of_attention + self.feedforward.num_params(self.width) + norm * sublayers
+        block = self.feedforward.num_params(self.width) + norm * sublayers
+        if cross:
+            block += attention.num_params(self.width, self.heads, cross=True)
         positions = position.num_params(width=self.width, heads=self.heads, head_width=self.head_width)
         positions *= depth if position.per_layer else 1
         once = attention.shared_params(self.heads) + attention.added_tokens * self.width
-        return depth * block + positions + norm * (self.has_final_norm + input_norm) + once
+        return of_attention + depth * block + positions + norm * (self.has_final_norm + input_norm) + once
 
     def stack_flops(
         self,
@@ -117,15 +120,21 @@ class StackConfig(Config):
         """Matrix-product FLOPs of one forward pass through a stack, listening to `source` tokens if given."""
         attention = attention or self.attention
         time += attention.added_tokens
-        block = attention.flops(self.width, self.heads, batch, time, time)
-        block += position.flops(
+        layers = by_layer(attention, depth)
+        of_attention = sum(kind.flops(self.width, self.heads, batch, time, time) for kind in layers)
+        block = position.flops(
             width=self.width, heads=self.heads, head_width=self.head_width, batch=batch, queries=time, keys=time
         )
         if source is not None:
             block += attention.flops(self.width, self.heads, batch, time, source, cross=True)
         block += self.feedforward.flops(self.width, batch * time)
         inputs = position.input_flops(width=self.width, batch=batch, time=time) * (depth if position.every_layer else 1)
-        return depth * block + inputs
+        return of_attention + depth * block + inputs
+
+
+def by_layer(attention: AttentionBase, depth: int) -> list[AttentionBase]:
+    """The kind of attention of each layer."""
+    return list(islice(cycle(attention.turns), depth))
 
 
 class TextStackConfig(StackConfig):
@@ -151,19 +160,23 @@ class Stack(nn.Module):
         super().__init__()
         self.config, self.causal, self.position_config = config, causal, position
         self.attention = attention or config.attention
+        self.turns = self.attention.turns
         shape: dict[str, Any] = {"width": config.width, "heads": config.heads, "head_width": config.head_width}
         count = depth if position.per_layer else 1
         self.positions = nn.ModuleList(position.build(**shape, causal=causal) for _ in range(count))
         self.input_norm = config.norm.build(config.width) if input_norm else nn.Identity()
-        self.dropout = nn.Sequential(DropWords(config.dropout.word), nn.Dropout(config.dropout.embedding))
+        self.dropout = nn.Sequential(DropWords(config.dropout.word), Dropout(config.dropout.embedding))
         self.shared = self.attention.build_shared(config.heads)
         added = self.attention.added_tokens
         self.added = nn.Parameter(torch.randn(added, config.width) * config.width**-0.5) if added else None
-        self.blocks = nn.ModuleList(self._block(self.positions[layer % count], cross) for layer in range(depth))
+        self.blocks = nn.ModuleList(
+            self._block(kind, self.positions[layer % count], cross)
+            for layer, kind in enumerate(by_layer(self.attention, depth))
+        )
         self.final_norm = config.norm.build(config.width) if config.has_final_norm else nn.Identity()
-        self._patterns: dict[tuple[int, str], Pattern | None] = {}
+        self._patterns: dict[tuple[int, str, int], Pattern | None] = {}
 
-    def _block(self, position: nn.Module, cross: bool) -> Block:
+    def _block(self, attention: AttentionBase, position: nn.Module, cross: bool) -> Block:
         config, drop = self.config, self.config.dropout
         feedforward = config.feedforward.build(config.width, drop.feedforward)
 
@@ -171,7 +184,7 @@ class Stack(nn.Module):
             norm = config.norm.build(config.width)
             return Residual(norm, config.norm_place, config.residual, drop.residual, drop.layer)
 
-        build = self.attention.build
+        build = attention.build
         return Block(
             build(config.width, config.heads, position, drop.attention, causal=self.causal, shared=self.shared),  # type: ignore[arg-type]
             around(),
@@ -203,7 +216,7 @@ class Stack(nn.Module):
                 x = self.dropout(self.input_norm(x))
             heard = source[layer] if source is not None else None
             cache = caches[layer] if caches is not None else None
-            x = block(x, sight, valid, heard, source_sight, cache, clock)
+            x = block(x, sight.of(layer), valid, heard, source_sight, cache, clock)
         x = self.final_norm(x)
         return x if self.added is None else x[:, len(self.added) :]
 
@@ -211,7 +224,10 @@ class Stack(nn.Module):
         """What each token of a whole grid may see."""
         if self.added is not None:
             return self._sight_with_added(layout, len(self.added))
-        inner, own = self.pattern(layout.longest, layout.document.device), layout.pattern()
+        return Sight.in_turn([self._sight(layout, turn) for turn in range(len(self.turns))])
+
+    def _sight(self, layout: Layout, turn: int) -> Sight:
+        inner, own = self.pattern(layout.longest, layout.document.device, turn), layout.pattern()
         if self.causal and not layout.packed:
             own = None  # padding stands on the right: who cannot see the future cannot see it either
         if inner is not None and layout.packed and not inner.by_distance:
@@ -231,20 +247,24 @@ class Stack(nn.Module):
 
     def next_sight(self, clock: Clock, time: int) -> Sight:
         """What the next `time` tokens of each row may see: themselves and all that is written."""
+        return Sight.in_turn([self._next_sight(clock, time, turn) for turn in range(len(self.turns))])
+
+    def _next_sight(self, clock: Clock, time: int, turn: int) -> Sight:
         queries = clock.places(time)
         keys = torch.arange(clock.filled + time, device=queries.device)[None]
-        inner = self.pattern(clock.capacity, queries.device)
+        inner = self.pattern(clock.capacity, queries.device, turn)
         alone = time == 1 and clock.even and isinstance(inner, Causal) and not inner.strict
         pattern = None if alone or inner is None else Placed(inner, queries, keys)
         if clock.filled == 0 and clock.even:
             pattern = inner
         return Sight(pattern, queries, keys)
 
-    def pattern(self, length: int, device: torch.device) -> Pattern | None:
+    def pattern(self, length: int, device: torch.device, turn: int = 0) -> Pattern | None:
         """The pattern of self-attention for sequences up to a length; made once, so that its masks are too."""
-        known = (1 << max(length - 1, 1).bit_length(), str(device))
+        known = (1 << max(length - 1, 1).bit_length(), str(device), turn)
         if known not in self._patterns:
-            self._patterns[known] = self.attention.pattern(self.config.heads, known[0], self.causal, device)
+            kind = self.turns[turn]
+            self._patterns[known] = kind.pattern(self.config.heads, known[0], self.causal, device)
         return self._patterns[known]
 
     def remember(self, source: Vectors) -> list[KeyValues]:

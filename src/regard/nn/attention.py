@@ -344,12 +344,12 @@ class Attention(nn.Module):
         return steps.output
 
 
-def gathered(query: Query, rows: int) -> Query:
+def gathered(query: Query, rows: int) -> Float[Tensor, "sources heads queries head_width"]:
     """The queries of so many neighbouring rows in one row, behind one another."""
     return query if rows == 1 else query.unflatten(0, (-1, rows)).transpose(1, 2).flatten(2, 3)
 
 
-def scattered(answer: Query, rows: int) -> Query:
+def scattered(answer: Query, rows: int) -> Float[Tensor, "targets heads time head_width"]:
     """The reverse: each row's answers in a row of its own again."""
     return answer if rows == 1 else answer.unflatten(2, (rows, -1)).transpose(1, 2).flatten(0, 1)
 

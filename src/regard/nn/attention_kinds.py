@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 import torch
 from jaxtyping import Bool
-from pydantic import NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -49,6 +49,23 @@ class WindowConfig(LongConfig):
     def pairs(self, heads: int, length: int) -> int:
         reach = min(self.reach, length - 1)
         return heads * (length * (2 * reach + 1) - reach * (reach + 1))
+
+
+class LocalConfig(LongConfig):
+    """The sequence in blocks, each of which attends to itself alone: cost linear in length (Liu 2018)."""
+
+    kind: Literal["local"] = "local"
+    block: PositiveInt = 256
+    """Tokens of a block."""
+
+    @override
+    def pattern(self, heads: int, length: int, causal: bool, device: torch.device | str) -> Pattern | None:
+        return Window(0, self.block) & super().pattern(heads, length, causal, device)
+
+    @override
+    def pairs(self, heads: int, length: int) -> int:
+        blocks, rest = divmod(length, self.block)
+        return heads * (blocks * self.block**2 + rest**2)
 
 
 class BigBirdConfig(LongConfig):
@@ -226,9 +243,45 @@ class MemoryCompressedConfig(LongConfig):
             raise refuse("position", "a slot of compressed memory holds several tokens, so it has no place in a tree")
 
 
-AttentionConfig = Annotated[
-    FullConfig | WindowConfig | BigBirdConfig | LinformerConfig | MemoryCompressedConfig, BY_KIND, BARE_KIND
-]
+OneAttention = FullConfig | WindowConfig | LocalConfig | BigBirdConfig | LinformerConfig | MemoryCompressedConfig
+
+
+class AlternatingConfig(LongConfig):
+    """Kinds that take turns layer by layer: as it stands, local and memory-compressed attention (Liu 2018, T-DMCA)."""
+
+    kind: Literal["alternating"] = "alternating"
+    kinds: tuple[Annotated[OneAttention, BY_KIND, BARE_KIND], ...] = Field(
+        (LocalConfig(), MemoryCompressedConfig(stride=3, block=3)), min_length=2
+    )
+    """The kind of the first layer, of the second and so on, then again from the first; how heads are shaped is set
+    beside the list, for all of them."""
+
+    @model_validator(mode="after")
+    def _stand_together(self) -> "AlternatingConfig":
+        for place, kind in enumerate(self.kinds):
+            if kind.settings() != AttentionBase().settings():
+                raise refuse(f"kinds.{place}", "how heads are shaped is set beside the list, for all layers alike")
+            if kind.added_tokens or kind.shared_params(1):
+                raise refuse(f"kinds.{place}", f"{kind.kind} here adds or shares what all layers would need")
+        return self
+
+    @property
+    @override
+    def turns(self) -> tuple[AttentionBase, ...]:
+        return tuple(kind.but(**self.settings()) for kind in self.kinds)
+
+    @override
+    def refuse_causal(self, setting: str) -> None:
+        for place, kind in enumerate(self.kinds):
+            kind.refuse_causal(f"{setting}.kinds.{place}")
+
+    @override
+    def refuse_position(self, kind: str) -> None:
+        for each in self.kinds:
+            each.refuse_position(kind)
+
+
+AttentionConfig = Annotated[OneAttention | AlternatingConfig, BY_KIND, BARE_KIND]
 
 
 def four_panels(length: int, config: BigBirdConfig, causal: bool = False) -> dict[str, Bool[Tensor, "query key"]]:

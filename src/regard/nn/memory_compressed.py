@@ -102,8 +102,9 @@ class MemoryCompressed(Attention):
         query = self.position.rotate(query, places)
         if cache is not None and clock is not None:
             key, value = cache.append(key, value, clock)
+        if clock is not None and clock.filled:
             y = self._to_past(query, key, value, self._slots(key, value), places, 0)
-        else:
+        else:  # all at once, such as a prompt that may be long
             y = self._in_turn(query, key, value, places) if self.causal else self._to_all(query, key, value, rows)
         return rows.collect(self.output(join_heads(y)))
 

@@ -1,6 +1,7 @@
 """What the queries of one forward pass may see: the pattern, and where both sides stand. Made once for all layers."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxtyping import Int
@@ -25,3 +26,14 @@ class Sight:
     """All places are smaller than this; when left out, than the number of keys."""
     shared: dict[Any, Any] = field(default_factory=dict)
     """What layers that share a position kind compute once a pass."""
+    turns: "tuple[Sight, ...]" = ()
+    """Where kinds of attention take turns, what the first layer sees, what the second, and so on."""
+
+    @classmethod
+    def in_turn(cls, turns: "Sequence[Sight]") -> "Sight":
+        """One sight for all layers, whose kinds of attention see each what is theirs."""
+        return replace(turns[0], turns=tuple(turns)) if len(turns) > 1 else turns[0]
+
+    def of(self, layer: int) -> "Sight":
+        """What a layer sees."""
+        return self.turns[layer % len(self.turns)] if self.turns else self

@@ -1,0 +1,196 @@
+"""The systems of Liu 2018 on documents: trained, tested, and what they need for long ones.
+
+    python benchmarks/documents.py train aeslc scitldr qmsum --data ../data
+    python benchmarks/documents.py memory --lengths 500,4000,11000
+    python benchmarks/documents_report.py
+
+`train` takes the variants of `recipes/documents/NAME-systems.toml` one after another and keeps perplexity, ROUGE,
+FLOPs, seconds and the most memory that training took in `docs/measurements/documents-NAME.json`. `memory` makes single
+training steps of the QMSum recipe's model over one document, with full attention, with full attention that keeps its
+weights (as all did in 2018), and with local and memory-compressed layers, into `documents-memory.json` beside it.
+"""
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from results import machine
+from torch import nn
+
+from regard import api
+from regard.compare.sweep import Variant, read_sweep
+from regard.data.collate import Ragged, pad
+from regard.data.special import BOS, EOS
+from regard.models import DecoderConfig
+from regard.nn.attention import Attention
+from regard.run.recipe import read_recipe
+from regard.tasks.summarisation import loss_at_answers
+from regard.tasks.summarisation_sequence import joined_inputs
+from regard.train.log import read_metrics
+from regard.train.precision import choose_precision
+
+RECIPES = Path("recipes/documents")
+FOLDERS = {"aeslc": "aeslc", "scitldr": "scitldr-a", "qmsum": "qmsum"}
+FIVE = "seq2seq-attention,T-ED,T-D,T-DMCA,T-DMCA-MoE"
+GIB = 2**30
+
+
+def main() -> None:
+    arguments = parse()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.what == "memory":
+        store(arguments.out / "documents-memory.json", {"name": "memory", "rows": memory_rows(arguments)})
+        return
+    for name in arguments.names or FOLDERS:
+        measure_systems(name, arguments)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["train", "memory"])
+    parser.add_argument("names", nargs="*", help=f"data sets of {', '.join(FOLDERS)}; all when left out")
+    parser.add_argument("--systems", default=FIVE, help="names of variants, by commas; 'all' for all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings on top of every system")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with one folder a data set")
+    parser.add_argument("--runs", type=Path, default=Path("runs/documents"))
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements"))
+    parser.add_argument("--lengths", default="500,4000,11000", help="tokens of the input, for memory")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(FOLDERS):
+        parser.error(f"unknown data set {min(unknown)}")
+    return arguments
+
+
+def measure_systems(name: str, arguments: argparse.Namespace) -> None:
+    """Every system on one data set; what is done is kept after each, and not done twice."""
+    folder = f"data.folder={(arguments.data / FOLDERS[name]).resolve()}"
+    sweep = read_sweep([RECIPES / f"{name}-systems.toml"], [folder, f"seed={arguments.seed}", *arguments.set])
+    wanted = None if arguments.systems == "all" else arguments.systems.split(",")
+    rows = []
+    for variant in sweep.variants:
+        if wanted is not None and variant.name not in wanted:
+            continue
+        rows.append(measured(variant, arguments.runs / f"{name}-{variant.folder}-seed{arguments.seed}", arguments))
+        print(json.dumps(rows[-1]), flush=True)
+        settings = {"seed": arguments.seed, "settings": arguments.set}
+        store(arguments.out / f"documents-{name}.json", {"name": name, **settings, "rows": rows})
+
+
+def measured(variant: Variant, folder: Path, arguments: argparse.Namespace) -> dict:
+    """One system, trained (or opened, where it is trained already) and tested."""
+    recipe = variant.recipe.but(train=variant.recipe.train.but(device=arguments.device))
+    peak = folder / "peak.json"
+    if not peak.exists():
+        start_of_memory(arguments.device)
+        api.train(recipe, out=folder, resume=(folder / "recipe.toml").exists())
+        peak.write_text(json.dumps(peak_of_memory(arguments.device)), encoding="utf-8")
+    run = api.load(folder, arguments.device)
+    split = "test" if recipe.data.test is not None else "valid"
+    report = api.evaluate(run, split)
+    spent = [line for line in read_metrics(folder / "metrics.jsonl") if line.get("split") == "train"][-1]
+    return {
+        "system": variant.name,
+        "input_tokens": recipe.task.input_tokens,  # type: ignore[union-attr]
+        "parameters": run.task.num_params(recipe.model),
+        "split": split,
+        "examples": report.examples,
+        "metrics": report.metrics,
+        "signatures": report.signatures,
+        **{key: spent[key] for key in ("step", "tokens", "flops", "seconds")},
+        "gib": json.loads(peak.read_text(encoding="utf-8")),
+    }
+
+
+def memory_rows(arguments: argparse.Namespace) -> list[dict]:
+    """Single training steps of each kind of attention over documents of each length."""
+    recipe = read_recipe(RECIPES / "qmsum.toml", arguments.set)
+    compressed = recipe.model
+    assert isinstance(compressed, DecoderConfig)
+    full = compressed.but(attention="full")
+    kinds = {
+        "full": (full, False),
+        "full, weights kept": (full, True),
+        "local and compressed": (compressed, False),
+    }
+    rows = []
+    for length in map(int, arguments.lengths.split(",")):
+        for name, (config, keeps) in kinds.items():
+            row = {"attention": name, "input_tokens": length}
+            try:
+                rows.append({**row, **training_step(config, length, keeps, recipe.tokenizer.size, arguments.device)})
+            except torch.OutOfMemoryError as error:
+                rows.append({**row, "error": str(error).splitlines()[0][:200]})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def training_step(config: DecoderConfig, length: int, keeps: bool, vocab: int, device: str, output: int = 200) -> dict:
+    """Milliseconds, the most memory beside the weights, and the FLOPs of one document's forward and backward pass."""
+    torch.manual_seed(1)
+    model = config.build(vocab).to(device).train()
+    if keeps:
+        keep_weights(model)
+    ids = np.random.default_rng(1).integers(7, vocab, length + output).tolist()
+    source, target = (pad(Ragged.of([row])) for row in ([*ids[: length - 1], EOS], [BOS, *ids[length:], EOS]))
+    inputs = joined_inputs(source, target, config, vocab, torch.device(device), lambda *_: 0.0)
+    precision = choose_precision("bfloat16" if device == "cuda" else "float32", device)
+
+    def step() -> None:
+        with precision.autocast():
+            loss = loss_at_answers(model, inputs.arguments, inputs.targets) / inputs.count
+        loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    step()
+    base = start_of_memory(device)
+    seconds = min(timed(step, device) for _ in range(3))
+    peak = peak_of_memory(device)
+    gib = None if peak is None else round(peak - base, 3)
+    return {"ms": round(1e3 * seconds, 2), "gib": gib, "flops": inputs.flops, "precision": precision.name}
+
+
+def keep_weights(model: nn.Module) -> None:
+    """Has every attention compute by the reference, which holds a weight for each pair."""
+    for part in model.modules():
+        if isinstance(part, Attention):
+            part.recorder = lambda _: None
+
+
+def timed(call: Callable[[], None], device: str) -> float:
+    began = time.perf_counter()
+    call()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def start_of_memory(device: str) -> float:
+    """Forgets the peak so far; what is held now, in GiB."""
+    gc.collect()
+    if device != "cuda":
+        return 0.0
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.memory_allocated() / GIB
+
+
+def peak_of_memory(device: str) -> float | None:
+    """The most GiB that the device's allocator handed out; None where there is no device to ask."""
+    return round(torch.cuda.max_memory_allocated() / GIB, 3) if device == "cuda" else None
+
+
+def store(file: Path, result: dict) -> None:
+    text = json.dumps({**result, "machine": machine()}, indent=1, ensure_ascii=False)
+    file.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

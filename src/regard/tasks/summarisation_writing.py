@@ -1,0 +1,60 @@
+"""Summaries of texts that may be longer than what the model reads: what is cut off is told with each summary."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.data.special import BOS, EOS
+from regard.decode import in_batches, score
+from regard.engine.texts import TOKENS_AT_ONCE, Output, Passage, joined
+from regard.nn.layout import Sequences
+from regard.tasks.writing import AnySearch, Writer
+
+
+@dataclass(frozen=True)
+class Summary(Output):
+    """A summary, and how much of its text the model did not read."""
+
+    unread: int = 0
+    """Tokens of the text beyond `task.input_tokens`."""
+
+
+@dataclass(frozen=True)
+class SummaryWriter(Writer):
+    """A trained model that reads the beginning of each text."""
+
+    input_tokens: int = 500
+    """Most tokens of a text, its end token counted."""
+
+    def translate(
+        self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
+    ) -> list[list[Output]]:
+        """The summaries of each text, best first; a blank text stays blank."""
+        starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
+        read = [self._passage(text, start) for text, start in zip(texts, starts, strict=True)]
+        jobs = [passage for text, (passage, _) in zip(texts, read, strict=True) if text.strip()]
+        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), tokens_per_batch=TOKENS_AT_ONCE))
+        return [
+            _summaries(next(found), unread) if text.strip() else joined([])
+            for text, (_, unread) in zip(texts, read, strict=True)
+        ]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
+        """The log-probability of each token of given summaries, the end token last."""
+        pairs = [self._passage(one, self.target.encode(other))[0] for one, other in zip(sources, targets, strict=True)]
+
+        def work(batch: list[Passage]) -> list[list[float]]:
+            grid = Sequences.padded([pair.source for pair in batch], device=self.device)
+            return score(self.stepper, grid, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
+
+        return in_batches(pairs, work, tokens_per_batch=TOKENS_AT_ONCE)
+
+    def _passage(self, text: str, prefix: list[int]) -> tuple[Passage, int]:
+        """The tokens of a text that are read, and how many are not."""
+        assert self.source is not None
+        ids = self.source.encode(text)
+        kept = ids[: self.input_tokens - 1]
+        return Passage([*kept, EOS], prefix, text), len(ids) - len(kept)
+
+
+def _summaries(outputs: Sequence[Output], unread: int) -> list[Output]:
+    return [Summary(**vars(output), unread=unread) for output in outputs]
