@@ -1,74 +1,140 @@
-"""Where a model's weights begin when they do not begin at random: with those of a trained run.
+"""Where a run's weights begin when they do not begin at random: with those of a trained run.
 
-Names and sizes decide what is taken over. What does not fit stays as it was drawn, and both are said.
+Names and sizes decide what is taken over. What does not fit stays as it was drawn, and both are said. What would fit
+by accident only (heads cut in another way) or could not be meant (another width) is refused.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from torch import Tensor, nn
 
-from regard.config import Config
-from regard.data.tokenizer import Tokenizer
+from regard.config import Config, FileName
+from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.data.vocabularies import load_tokenizers
 from regard.errors import ConfigError
 
 LAYER = re.compile(r"\.(\d+)\.")
+SHOWN = 4
+"""Names of a kind that a report spells out."""
 
 
 class StartConfig(Config):
     """Begins with the weights and the vocabulary of a trained run."""
 
-    run: str
+    run: FileName
     """Folder of the run; `model.from` in a recipe takes over the run's model and tokenizer settings as well."""
     which: str = "best"
     """Its checkpoint: best, last, or step-N."""
     freeze: tuple[str, ...] = ()
-    """Parameters that do not learn, by name with * for any text, such as "embedding.*" or "stack.blocks.0.*"."""
+    """Parts that do not learn: names such as "embedding" or "stack.blocks.0", with * for any text."""
+    freeze_layers: NonNegativeInt = 0
+    """So many of the lowest layers do not learn, nor the embeddings below them."""
     layer_rate: float = Field(1.0, gt=0, le=1)
     """Each layer below the last learns at this share of the rate of the one above it; embeddings as the lowest."""
 
     def load(self, model: nn.Module, trained: nn.Module) -> str:
         """Puts a trained model's weights into another; says what was taken over and what was not."""
-        taken = take_over(model, dict(trained.named_parameters()))
+        weights = dict(trained.named_parameters())
+        own = dict(model.named_parameters())
+        if own.keys() & weights.keys():
+            self._require_fit(model.config, trained.config)
+            self._require_vocabulary(own, weights)
+        taken = take_over(model, weights)
         if not taken.loaded:
             raise ConfigError(
                 "start.run",
                 f"{self.run}: none of its weights has the name and size of one of this model's; is its model.kind or "
                 "model.width another? With model.from in place of model the settings are the run's",
             )
+        frozen = [name for name in taken.missing if self.is_frozen(name)]
+        if frozen:
+            raise ConfigError(
+                "start.freeze", f"{frozen[0]} is not in {self.run}, so it would stay random; let it learn"
+            )
         return taken.sentence(self.run)
+
+    def _require_fit(self, own: Any, other: Any) -> None:  # noqa: ANN401
+        """Refuses a model whose weights have another size throughout, or the same size and another meaning."""
+        for name in ("width", "heads"):
+            mine, theirs = getattr(own, name, None), getattr(other, name, None)
+            if mine is not None and theirs is not None and mine != theirs:
+                raise ConfigError(
+                    f"model.{name}",
+                    f"{self.run} has {theirs}, so its weights do not fit; expected {theirs}, got {mine}; leave it out "
+                    "beside model.from",
+                )
+
+    def _require_vocabulary(self, own: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+        for name in own.keys() & weights.keys():
+            if name.endswith("embedding.table.weight") and len(own[name]) != len(weights[name]):
+                raise ConfigError(
+                    "tokenizer",
+                    f"{self.run} has a vocabulary of {len(weights[name]):,} tokens, this model one of "
+                    f"{len(own[name]):,}; a model started from it keeps its vocabulary",
+                )
+
+    def require_tokenizer(self, own: AnyTokenizerConfig, other: AnyTokenizerConfig) -> None:
+        """Refuses settings of a vocabulary that would be ignored, since the run's is taken over."""
+        if own != other:
+            raise ConfigError(
+                "tokenizer",
+                f"a model started from {self.run} keeps its vocabulary, of kind '{other.kind}'; give its settings, or "
+                "model.from in place of start.run, which takes them over",
+            )
 
     def hold(self, model: nn.Module) -> list[str]:
         """Freezes what is to be frozen, and says so."""
         names = [name for name, _ in model.named_parameters()]
         for pattern in self.freeze:
-            if not any(fnmatchcase(name, pattern) for name in names):
+            if not any(_fits(name, pattern) for name in names):
                 raise ConfigError("start.freeze", f"'{pattern}' fits no parameter; names are such as {names[0]}")
-        frozen = [weight for name, weight in model.named_parameters() if self.is_frozen(name)]
-        for weight in frozen:
+        layers = _last(names) + 1
+        if self.freeze_layers > layers:
+            raise ConfigError("start.freeze_layers", f"the model has {layers} layers, got {self.freeze_layers}")
+        frozen = {name: weight for name, weight in model.named_parameters() if self.is_frozen(name)}
+        for weight in frozen.values():
             weight.requires_grad_(False)
-        return [f"frozen: {sum(weight.numel() for weight in frozen):,} parameters"] if frozen else []
+        return [*self._held(frozen, names), *self._paces(names)]
+
+    def _held(self, frozen: Mapping[str, Tensor], names: Sequence[str]) -> list[str]:
+        if not frozen:
+            return []
+        numbers = sum(weight.numel() for weight in frozen.values())
+        return [f"frozen: {numbers:,} parameters ({_listed(list(frozen), names)})"]
+
+    def _paces(self, names: Sequence[str]) -> list[str]:
+        if self.layer_rate == 1:
+            return []
+        rates = [self._rate(name, _last(names)) for name in names if not self.is_frozen(name)]
+        return [f"learning rates: from ×{min(rates):.3g} at the bottom to ×{max(rates):.3g} at the top"]
 
     def is_frozen(self, name: str) -> bool:
         """Whether a parameter does not learn."""
-        return any(fnmatchcase(name, pattern) for pattern in self.freeze)
+        layer = _layer(name)
+        low = "embedding" in name if layer is None else layer < self.freeze_layers
+        return (self.freeze_layers > 0 and low) or any(_fits(name, pattern) for pattern in self.freeze)
 
     def rates(self, model: nn.Module) -> Callable[[str], float]:
         """The share of the learning rate of each parameter, by its name."""
-        layers = [_layer(name) for name, _ in model.named_parameters()]
-        last = max((layer for layer in layers if layer is not None), default=0)
+        last = _last(name for name, _ in model.named_parameters())
+        return lambda name: self._rate(name, last)
 
-        def rate(name: str) -> float:
-            layer = _layer(name)
-            if layer is None:
-                layer = -1 if "embedding" in name else last + 1
-            return self.layer_rate ** (last + 1 - layer)
+    def _rate(self, name: str, last: int) -> float:
+        layer = _layer(name)
+        if layer is None:
+            layer = -1 if "embedding" in name else last + 1
+        return self.layer_rate ** (last + 1 - layer)
 
-        return rate
+    def known(self, texts: Sequence[str]) -> dict[str, Tokenizer]:
+        """The vocabularies that a task will take over, read from the run's folder."""
+        return load_tokenizers(texts, Path(self.run))
 
     def tokenizers(self, known: Mapping[str, Tokenizer], texts: Sequence[str]) -> dict[str, Tokenizer]:
         """The run's vocabularies for the texts of a task."""
@@ -89,15 +155,21 @@ class Taken:
     missing: list[str]
     """Parameters of the model that the other has not, or in another size."""
     unused: list[str]
-    """What only the other has."""
+    """What only the other has, or has in another size."""
+    resized: list[str]
+    """What both have, each in its own size."""
+    everything: tuple[list[str], list[str]]
+    """All parameters of the model, and all of the other."""
 
     def sentence(self, run: str) -> str:
         """For people."""
-        parts = [f"started from {run}: {len(self.loaded)} weights taken over"]
-        for names, what in ((self.missing, "new"), (self.unused, "unused")):
+        own, other = self.everything
+        parts = [f"started from {run}: {len(self.loaded)} of {len(own)} weights taken over"]
+        for names, what, every in ((self.missing, "new", own), (self.unused, "unused", other)):
             if names:
-                shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-                parts.append(f"{what}: {shown}")
+                parts.append(f"{what}: {_listed(names, every)}")
+        if self.resized:
+            parts.append(f"of another size there: {_listed(self.resized, own)}")
         return "; ".join(parts)
 
 
@@ -105,13 +177,42 @@ class Taken:
 def take_over(model: nn.Module, weights: Mapping[str, Tensor]) -> Taken:
     """Copies the weights whose names and sizes a model shares."""
     own = dict(model.named_parameters())
-    loaded = [name for name, weight in own.items() if name in weights and weights[name].shape == weight.shape]
+    shared = [name for name in own if name in weights]
+    loaded = [name for name in shared if weights[name].shape == own[name].shape]
     for name in loaded:
         own[name].copy_(weights[name])
-    missing = [name for name in own if name not in loaded]
-    return Taken(loaded, missing, [name for name in weights if name not in loaded])
+    known = set(loaded)
+    return Taken(
+        loaded,
+        [name for name in own if name not in known],
+        [name for name in weights if name not in known],
+        [name for name in shared if name not in known],
+        (list(own), list(weights)),
+    )
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a pattern names a parameter or a part that it belongs to."""
+    return fnmatchcase(name, pattern) or name.startswith(f"{pattern}.")
 
 
 def _layer(name: str) -> int | None:
     found = LAYER.search(name)
     return int(found.group(1)) if found else None
+
+
+def _last(names: Iterable[str]) -> int:
+    """The number of the topmost layer."""
+    return max((layer for name in names if (layer := _layer(name)) is not None), default=0)
+
+
+def _listed(names: Sequence[str], every: Sequence[str]) -> str:
+    """Names for people: a layer of which all are meant is one name, and of many the first are told."""
+    meant, told = set(names), []
+    for name in names:
+        found = LAYER.search(name)
+        layer = name[: found.end()] if found else ""
+        whole = layer and all(other in meant for other in every if other.startswith(layer))
+        told.append(f"{layer}*" if whole else name)
+    told = list(dict.fromkeys(told))
+    return ", ".join(told[:SHOWN]) + (f" and {len(told) - SHOWN} more" if len(told) > SHOWN else "")
