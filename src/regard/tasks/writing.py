@@ -1,6 +1,5 @@
 """Texts in, texts out: how a trained model translates, writes on and classifies, batch by batch, in input order."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,25 +10,14 @@ from torch import nn
 from regard.data.special import BOS, EOS, PAD, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.decode import BeamConfig, GreedyConfig, Hypothesis, SampleConfig, in_batches, score, search, stream
+from regard.engine.texts import SENTENCE_END as SENTENCE_END
+from regard.engine.texts import TOKENS_AT_ONCE, Passage, joined, passages, prompt_tokens
+from regard.engine.texts import Output as Output
 from regard.errors import RegardError
 from regard.nn.layout import Sequences
 from regard.tasks.unknown import UnknownWords
 
 AnySearch = GreedyConfig | BeamConfig | SampleConfig
-TOKENS_AT_ONCE = 4096
-SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
-
-
-@dataclass(frozen=True)
-class Output:
-    """One text that a model wrote."""
-
-    text: str
-    score: float
-    tokens: list[str]
-    token_logprobs: list[float]
-    finished: bool
-    """Whether the model ended the text itself; otherwise the length limit did."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +41,14 @@ class Writer:
         assert self.source is not None
         starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
         pieces = [
-            self._jobs(text, start, place) for place, (text, start) in enumerate(zip(texts, starts, strict=True), 1)
+            passages(text, self.source, self.longest, place, start)
+            for place, (text, start) in enumerate(zip(texts, starts, strict=True), 1)
         ]
         jobs = [job for own in pieces for job in own]
         found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), tokens_per_batch=TOKENS_AT_ONCE))
-        return [_joined([next(found) for _ in own]) for own in pieces]
+        return [joined([next(found) for _ in own]) for own in pieces]
 
-    def _translate(self, batch: list["_Job"], config: AnySearch) -> list[list[Output]]:
+    def _translate(self, batch: list[Passage], config: AnySearch) -> list[list[Output]]:
         grid = Sequences.padded([job.source for job in batch], device=self.device)
         prompts = [job.prefix for job in batch]
         rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
@@ -70,7 +59,7 @@ class Writer:
             for job, row in zip(batch, rows, strict=True)
         ]
 
-    def _known_words(self, written: list[tuple["_Job", Hypothesis]]) -> list[dict[int, str]]:
+    def _known_words(self, written: list[tuple[Passage, Hypothesis]]) -> list[dict[int, str]]:
         """What to write in place of unknown words, where that is wanted."""
         if self.unknown is None:
             return [{}] * len(written)
@@ -82,26 +71,9 @@ class Writer:
         assert self.source is not None
         return [text[piece.start : piece.end] for piece in self.source.pieces(text)]
 
-    def _jobs(self, text: str, prefix: list[int], place: int) -> list["_Job"]:
-        """A text as token rows that fit: whole, or sentence by sentence; none where it is blank."""
-        assert self.source is not None
-        if not text.strip():
-            return []
-        whole = _Job([*self.source.encode(text), EOS], prefix, text)
-        if self.longest is None or len(whole) <= self.longest:
-            return [whole]
-        jobs = [_Job([*self.source.encode(part), EOS], prefix, part) for part in SENTENCE_END.split(text)]
-        for job in jobs:
-            if len(job) > self.longest:
-                raise RegardError(
-                    f"input {place}: a sentence of {len(job)} tokens, the model takes at most {self.longest}; "
-                    "shorten it, or train with a larger data.max_length"
-                )
-        return jobs
-
     def generate(self, prompts: Sequence[str], config: AnySearch, documents: bool) -> list[list[Output]]:
         """What the model writes after each prompt; `documents`: it knows where texts begin and end."""
-        rows = [self._prompt(prompt, documents) for prompt in prompts]
+        rows = [prompt_tokens(prompt, self.target, documents) for prompt in prompts]
 
         def work(batch: list[list[int]]) -> list[list[Output]]:
             ends = EOS if documents else None
@@ -112,7 +84,7 @@ class Writer:
 
     def stream(self, prompt: str, config: AnySearch, documents: bool) -> Iterator[str]:
         """What the model writes after a prompt, piece by piece as it comes."""
-        row, ids, shown = self._prompt(prompt, documents), [], ""
+        row, ids, shown = prompt_tokens(prompt, self.target, documents), [], ""
         ends = EOS if documents else None
         for written in stream(self.stepper, None, [row], config, eos=ends, bos=None, pad=PAD, device=self.device):
             if not written.ended:
@@ -127,20 +99,14 @@ class Writer:
         assert self.source is not None
         encode = self.source.encode
         pairs = [
-            _Job([*encode(one), EOS], self.target.encode(other)) for one, other in zip(sources, targets, strict=True)
+            Passage([*encode(one), EOS], self.target.encode(other)) for one, other in zip(sources, targets, strict=True)
         ]
 
-        def work(batch: list["_Job"]) -> list[list[float]]:
+        def work(batch: list[Passage]) -> list[list[float]]:
             grid = Sequences.padded([pair.source for pair in batch], device=self.device)
             return score(self.stepper, grid, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
 
         return in_batches(pairs, work, tokens_per_batch=TOKENS_AT_ONCE)
-
-    def _prompt(self, prompt: str, documents: bool) -> list[int]:
-        ids = self.target.encode(prompt)
-        if documents:
-            return [BOS, *ids]
-        return ids or self.target.encode("\n") or [UNK]
 
     def _output(self, hypothesis: Hypothesis, prefix: list[int], words: dict[int, str] | None = None) -> Output:
         ids = [*prefix, *hypothesis.tokens]
@@ -152,34 +118,6 @@ class Writer:
             hypothesis.token_logprobs,
             hypothesis.finished,
         )
-
-
-@dataclass(frozen=True)
-class _Job:
-    source: list[int]
-    prefix: list[int]
-    text: str = ""
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-
-def _joined(parts: list[list[Output]]) -> list[Output]:
-    """The translations of a text from those of its pieces: the best of each piece, and so on down the list."""
-    if not parts:
-        return [Output("", 0.0, [], [], True)]
-    if len(parts) == 1:
-        return parts[0]
-    return [
-        Output(
-            " ".join(piece.text for piece in ranked),
-            sum(piece.score for piece in ranked),
-            [token for piece in ranked for token in piece.tokens],
-            [logprob for piece in ranked for logprob in piece.token_logprobs],
-            all(piece.finished for piece in ranked),
-        )
-        for ranked in zip(*parts, strict=False)
-    ]
 
 
 @torch.no_grad()

@@ -1,0 +1,37 @@
+"""Converts a random model of a work's size for CTranslate2: `convert.py WORK_AS_JSON FOLDER`, into FOLDER/PRECISION."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from of_regard import model_config, vocabulary
+
+from regard.decode import BeamConfig, GreedyConfig
+from regard.engine.converted import Converted, Precision
+from regard.export.ctranslate2 import write_ctranslate2
+from regard.export.subject import Subject
+
+PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
+
+
+def main(work: dict[str, object], folder: Path) -> None:
+    """A folder for each precision, each complete for our engine and for the library itself."""
+    torch.manual_seed(0)
+    words, config, pairs = vocabulary(work), model_config(work), work["kind"] == "translate"
+    sizes = (words.vocab_size, words.vocab_size) if pairs else (words.vocab_size,)
+    tokenizers = {"source": words, "target": words} if pairs else {"text": words}
+    task = "translation" if pairs else "language_model"
+    model = config.build(*sizes).eval()
+    subject = Subject(model, config, task, tokenizers, documents=pairs, length=1024)
+    for precision in PRECISIONS:
+        own = folder / precision
+        own.mkdir(parents=True)
+        write_ctranslate2(subject, own, int8=precision == "int8")
+        searches = {kind.kind: kind.tree() for kind in (GreedyConfig(), BeamConfig())}
+        texts = [words.decode(range(7 + row, 32 + row)) for row in range(32)]
+        Converted(own, task, precision, 1024, subject.room, pairs, searches["greedy"], searches, texts).write()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), Path(sys.argv[2]))

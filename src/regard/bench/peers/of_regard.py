@@ -1,0 +1,143 @@
+"""regard with torch: its own training step, its own searches, its own choices.
+
+`packed` lays all sequences one after another, without padding.
+"""
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import protocol
+import torch
+from numpy.typing import NDArray
+
+from regard import __version__
+from regard.data.batches import Batch, Batches
+from regard.data.collate import Ragged, pack, pad
+from regard.data.special import BOS
+from regard.data.tokenizer import Tokenizer, WordConfig
+from regard.decode import BeamConfig, GreedyConfig
+from regard.models import DecoderConfig, EncoderDecoderConfig
+from regard.tasks import LanguageModelConfig, Lexicon, TranslationConfig
+from regard.tasks.writing import Writer
+from regard.train.distributed import Team
+from regard.train.loop import Trainer
+from regard.train.optimiser import AdamWConfig
+from regard.train.precision import choose_precision
+from regard.train.schedule import ConstantConfig
+from regard.train.settings import TrainConfig
+
+
+def vocabulary(work: protocol.Asked) -> Tokenizer:
+    """A vocabulary of words of the wanted size."""
+    return Tokenizer.train(
+        [" ".join(f"w{number}" for number in range(work["vocabulary"]))], WordConfig(size=work["vocabulary"])
+    )
+
+
+def model_config(work: protocol.Asked) -> Any:  # noqa: ANN401
+    """The model that all programs build."""
+    size = {"width": work["width"], "depth": work["depth"], "heads": work["heads"], "dropout": work["dropout"]}
+    if work["kind"] in ("train-pair", "translate"):
+        return EncoderDecoderConfig(**size)
+    position = {"kind": "learned", "length": work["longest"] + work["write"]}
+    bend = {"kind": "plain", "activation": "gelu-tanh"}
+    return DecoderConfig.from_tree({**size, "position": position, "feedforward": bend, "embedding": {"scale": False}})
+
+
+class OneBatch(Batches):
+    """The same batch for ever."""
+
+    def __init__(self, fields: dict[str, Any], rows: int) -> None:
+        places: NDArray[np.int64] = np.arange(rows)
+        self.only = Batch(fields, {}, places)
+
+    def num_batches(self, epoch: int) -> int:
+        """An epoch has one."""
+        return 1
+
+    def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """The batch."""
+        return self.only
+
+
+class Nobody:
+    """Hears nothing and writes nothing."""
+
+    def step(self, line: Mapping[str, Any], progress: float) -> None:
+        """A step was made."""
+
+    def measured(self, line: Mapping[str, Any]) -> None:
+        """A measurement was made."""
+
+    def say(self, sentence: str) -> None:
+        """Something a person should know."""
+
+    def write(self, **line: Any) -> None:  # noqa: ANN401
+        """A line of the log."""
+
+    def sync(self) -> None:
+        """Nothing is kept."""
+
+
+def make(asked: protocol.Asked) -> protocol.Step:
+    """A step of training, or a batch written."""
+    torch.manual_seed(0)
+    torch.set_num_threads(asked["threads"])
+    return train(asked) if asked["work"]["kind"].startswith("train") else write(asked)
+
+
+def train(asked: protocol.Asked) -> protocol.Step:
+    """The trainer's own step."""
+    work, words = asked["work"], vocabulary(asked["work"])
+    lay = pack if "packed" in sys.argv[1:] else pad
+    device = torch.device(work["device"])
+    if work["kind"] == "train-pair":
+        task: Any = TranslationConfig(smoothing=0.0).task(Lexicon({"source": words, "target": words}))
+        source, target = (protocol.rows(work, asked["lengths"], seed) for seed in (1, 2))
+        fields = {"source": lay(Ragged.of(source)), "target": lay(Ragged.of([[BOS, *row] for row in target]))}
+    else:
+        task = LanguageModelConfig().task(Lexicon({"text": words}))
+        longer = [length + 1 for length in asked["lengths"]]
+        fields = {"text": lay(Ragged.of(protocol.rows(work, longer, 1)))}
+    compiled = "on" if work["device"] == "cuda" and work["kind"] == "train-text" else "auto"
+    config = TrainConfig(
+        steps=10**9, clip=0.0, compile=compiled, schedule=ConstantConfig(lr=1e-4), optimiser=AdamWConfig()
+    )
+    trainer = Trainer(
+        config,
+        task,
+        task.build(model_config(work)).to(device).train(),
+        OneBatch(fields, len(asked["lengths"])),
+        lambda model: {},
+        Path(tempfile.gettempdir()),
+        seed=1,
+        team=Team(0, 1, device),
+        precision=choose_precision(asked["precision"], device),
+        watcher=Nobody(),
+        log=Nobody(),
+    )
+    return trainer.step
+
+
+def write(asked: protocol.Asked) -> protocol.Step:
+    """The writer that `regard translate` and `regard generate` use."""
+    work, words = asked["work"], vocabulary(asked["work"])
+    pairs = work["kind"] == "translate"
+    sizes = (words.vocab_size, words.vocab_size) if pairs else (words.vocab_size,)
+    dtype = torch.bfloat16 if asked["precision"] == "bfloat16" else torch.float32
+    model = model_config(work).build(*sizes).to(work["device"], dtype).eval()
+    texts = [words.decode(row) for row in protocol.rows(work, asked["lengths"])]
+    count = {"max_length": work["write"], "min_length": work["write"] - 1}
+    search = GreedyConfig(**count) if work["beam"] == 1 else BeamConfig(size=work["beam"], **count)
+    writer = Writer(model, words if pairs else None, words, torch.device(work["device"]))
+    if pairs:
+        return lambda: writer.translate(texts, search)
+    return lambda: writer.generate(texts, search, documents=False)
+
+
+if __name__ == "__main__":
+    protocol.speak(make, lambda: f"regard {__version__}, torch {torch.__version__}")

@@ -1,0 +1,30 @@
+"""regard with CTranslate2: its own engine on a converted folder, with the threads that it measured; no torch."""
+
+from pathlib import Path
+
+import protocol
+
+from regard import __version__
+from regard.engine.converted import Converted
+from regard.engine.threads import open_engine
+
+workers: list[str] = []
+
+
+def make(asked: protocol.Asked) -> protocol.Step:
+    """A batch written."""
+    work = asked["work"]
+    converted = Converted.read(Path(asked["folder"]))
+    engine = open_engine(converted, many=work["rows"] > 1)
+    workers.append("{} x {} threads".format(*engine.workers))
+    texts = [engine.target.decode(row) for row in protocol.rows(work, asked["lengths"])]
+    count = {"max_length": work["write"], "min_length": work["write"] - 1}
+    search = {**converted.searches["greedy" if work["beam"] == 1 else "beam"], **count}
+    if work["beam"] > 1:
+        search["size"] = work["beam"]
+    write = engine.translate if work["kind"] == "translate" else engine.generate
+    return lambda: write(texts, search)
+
+
+if __name__ == "__main__":
+    protocol.speak(make, lambda: f"regard {__version__}, {workers[0]}")

@@ -1,0 +1,90 @@
+"""What a benchmark found, for people: a table a work, and a picture of all."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Tree = Mapping[str, Any]
+
+
+def tables(found: Tree) -> str:
+    """Everything as Markdown, the fastest of each work first."""
+    works = {work["name"]: work for work in found["works"]}
+    parts = [heading(found)]
+    for name, work in works.items():
+        rows = [row for row in found["rows"] if row["work"] == name]
+        parts.append(f"**{work['title']}**\n\n{table(rows)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def heading(found: Tree) -> str:
+    """The machine and what it can do at most."""
+    machine, limits = found["machine"], found["ceilings"]
+    said = [f"{what} products {_rate(limits[what], 'FLOP/s')}" for what in ("float32", "bfloat16")]
+    said.append(f"copying {_rate(limits['bandwidth'], 'B/s')}")
+    quick = " Tried out in miniature: these figures say nothing." if found["quick"] else ""
+    load = "" if found["load"] is None else f" Load of the machine afterwards: {found['load']:.1f}."
+    return f"### {machine['name']}, {machine['cores']} cores\n\nCeilings: {'; '.join(said)}.{load}{quick}"
+
+
+def table(rows: Sequence[Tree]) -> str:
+    """One work: tokens a second with the spread of the rounds, share of the ceiling, memory."""
+    lines = ["| | format | threads | tokens/s | spread | GFLOP/s | of ceiling | memory MiB |", "|---" * 8 + "|"]
+    for row in sorted(rows, key=lambda row: -row.get("tokens_per_second", 0.0)):
+        name = f"**{row['peer']}**" if row["peer"].startswith("regard") else row["peer"]
+        front = f"| {name} | {row.get('precision', '')} | {row.get('threads', '')} |"
+        if "error" in row:
+            lines.append(f"{front} {row['error']} | | | | |")
+            continue
+        share = "" if row["of_ceiling"] is None else f"{row['of_ceiling']:.0%}"
+        memory = "" if row["memory_mib"] is None else f"{row['memory_mib']:,.0f}"
+        rate = f"{row['flops_per_second'] / 1e9:,.1f}"
+        speed = f"{row['tokens_per_second']:,.0f}"
+        lines.append(f"{front} {speed} | ± {spread(row):.0%} | {rate} | {share} | {memory} |")
+    return "\n".join(lines)
+
+
+def spread(row: Tree) -> float:
+    """Half the distance between the fastest and the slowest round, beside the median."""
+    seconds = row["seconds"]
+    return (seconds["most"] - seconds["least"]) / 2 / seconds["median"]
+
+
+def ratios(found: Tree) -> dict[str, float]:
+    """For each work, our best speed beside the best of the others'."""
+    made: dict[str, float] = {}
+    for work in found["works"]:
+        rows = [row for row in found["rows"] if row["work"] == work["name"] and "tokens_per_second" in row]
+        ours = [row["tokens_per_second"] for row in rows if row["peer"].startswith("regard")]
+        theirs = [row["tokens_per_second"] for row in rows if not row["peer"].startswith("regard")]
+        if ours and theirs:
+            made[work["name"]] = max(ours) / max(theirs)
+    return made
+
+
+def plot(found: Tree, file: Path) -> None:
+    """Tokens a second of every program at every work, ours in colour."""
+    from matplotlib.figure import Figure
+
+    works = [work for work in found["works"] if any(row["work"] == work["name"] for row in _measured(found))]
+    figure = Figure(figsize=(8, 1.2 + 1.9 * len(works)), layout="constrained")
+    for axes, work in zip(figure.subplots(len(works), 1, squeeze=False).flat, works, strict=True):
+        rows = [row for row in _measured(found) if row["work"] == work["name"]]
+        rows.sort(key=lambda row: row["tokens_per_second"])
+        names = [f"{row['peer']}, {row['precision']}, {row['threads']}" for row in rows]
+        colours = ["tab:blue" if row["peer"].startswith("regard") else "lightgrey" for row in rows]
+        axes.barh(names, [row["tokens_per_second"] for row in rows], color=colours)
+        axes.set_title(work["title"], fontsize=9, loc="left")
+        axes.tick_params(labelsize=7)
+    figure.savefig(file, dpi=120)
+
+
+def _measured(found: Tree) -> list[Tree]:
+    return [row for row in found["rows"] if "tokens_per_second" in row]
+
+
+def _rate(value: float | str, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    size, prefix = (1e12, "T") if value >= 1e12 else (1e9, "G")
+    return f"{value / size:,.1f} {prefix}{unit}"

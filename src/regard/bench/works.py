@@ -1,0 +1,153 @@
+"""The work that is measured: described once, in plain values, for every program that does it.
+
+FLOPs follow from the description by one formula for all: what the numbers need that count, no padding. A program that
+pads computes more, which is its own affair.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+Kind = Literal["train-pair", "train-text", "translate", "generate"]
+Device = Literal["cpu", "cuda"]
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One task of one size: the same tokens for everyone, drawn by the same small generator."""
+
+    name: str
+    kind: Kind
+    title: str
+    width: int
+    depth: int
+    """Layers; of an encoder-decoder, on each side."""
+    heads: int
+    vocabulary: int
+    rows: int
+    shortest: int
+    longest: int
+    """Tokens of a row (of either side, for pairs) lie between these, evenly …"""
+    spread: tuple[int, ...] = ()
+    """… or are these, each as often as the others."""
+    write: int = 0
+    """Tokens to write for each row."""
+    beam: int = 1
+    dropout: float = 0.0
+    device: Device = "cpu"
+    precisions: tuple[str, ...] = ("float32", "bfloat16")
+    peers: tuple[str, ...] = ()
+    """Programs that can do it; all that know the kind, when left out."""
+
+    @property
+    def feedforward(self) -> int:
+        """Width of the inner layer."""
+        return 4 * self.width
+
+    def tree(self) -> dict[str, Any]:
+        """What a program is told."""
+        return {**asdict(self), "feedforward": self.feedforward}
+
+    def tiny(self) -> "Work":
+        """The same work in miniature: to try everything out, not to measure."""
+        longest = min(self.longest, 10)
+        return replace(
+            self, width=32, depth=1, heads=2, vocabulary=min(self.vocabulary, 120), rows=min(self.rows, 4),
+            shortest=min(self.shortest, longest), longest=longest, write=min(self.write, 5), spread=(),
+        )  # fmt: skip
+
+
+def lengths(work: Work) -> list[int]:
+    """Tokens of each row, spread evenly from the shortest to the longest (or as `spread` says), and mixed."""
+    if work.spread:
+        return [work.spread[(place * 7) % len(work.spread)] for place in range(work.rows)]
+    span = work.longest - work.shortest + 1
+    spread = [work.longest - (place * span) // work.rows for place in range(work.rows)]
+    return [spread[(place * 7) % work.rows] if work.rows % 7 else spread[place] for place in range(work.rows)]
+
+
+def tokens(work: Work) -> int:
+    """What is counted: target tokens learnt from, or tokens written."""
+    return sum(lengths(work)) if work.kind.startswith("train") else work.rows * work.write
+
+
+def flops(work: Work) -> float:
+    """2 FLOPs for each weight and token forward, twice that backward; and what attention adds for pairs of tokens."""
+    each = lengths(work)
+    if work.kind == "train-pair":
+        return 3 * sum(_read(work, n) + _written(work, n, n) for n in each)
+    if work.kind == "train-text":
+        return 3 * sum(_alone(work, n) for n in each)
+    if work.kind == "translate":
+        return sum(_read(work, n) + work.beam * _written(work, work.write, n) for n in each)
+    return sum(_alone(work, n + work.write) for n in each)
+
+
+def _read(work: Work, n: int) -> float:
+    """An encoder reads n tokens: four maps and the feed-forward of each layer, and all pairs."""
+    weights = 4 * work.width**2 + 2 * work.width * work.feedforward
+    return work.depth * (2 * n * weights + 4 * n * n * work.width)
+
+
+def _written(work: Work, n: int, source: int) -> float:
+    """A decoder writes n tokens: twice the maps, half the pairs of its own, all with the source; the output layer."""
+    weights = 8 * work.width**2 + 2 * work.width * work.feedforward
+    layers = work.depth * (2 * n * weights + 2 * n * n * work.width + 4 * n * source * work.width)
+    return layers + 2 * n * work.width * work.vocabulary
+
+
+def _alone(work: Work, n: int) -> float:
+    """A decoder without a source."""
+    weights = 4 * work.width**2 + 2 * work.width * work.feedforward
+    return work.depth * (2 * n * weights + 2 * n * n * work.width) + 2 * n * work.width * work.vocabulary
+
+
+SMALL: Settings = {"width": 256, "depth": 3, "heads": 4, "vocabulary": 8000}
+BASE: Settings = {"width": 512, "depth": 6, "heads": 8, "vocabulary": 32000}
+BIG: Settings = {"width": 1024, "depth": 6, "heads": 16, "vocabulary": 32000}
+GPT2: Settings = {"width": 768, "depth": 12, "heads": 12, "vocabulary": 50257}
+READ: Settings = {"shortest": 25, "longest": 25, "write": 30, "precisions": ("float32",)}
+ON_GPU: Settings = {"device": "cuda", "precisions": ("bfloat16",)}
+MULTI30K = (
+    6, 7, 8, 8, 8, 9, 9, 9, 10, 10, 10, 11, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 15, 15, 16, 16, 17, 18, 19, 21,
+    24,
+)  # fmt: skip
+"""Words and signs of its German training sentences: thirty-two quantiles; the very longest has 45."""
+
+WORKS: tuple[Work, ...] = (
+    Work("train-pair", "train-pair", "training, encoder-decoder 256 × (3 + 3), 64 pairs of 15 to 25 tokens",
+         **SMALL, rows=64, shortest=15, longest=25, dropout=0.1),
+    Work("train-text", "train-text", "training, character model 384 × 6, 12 × 256 tokens",
+         width=384, depth=6, heads=6, vocabulary=65, rows=12, shortest=256, longest=256),
+    Work("translate-1", "translate", "translation, 256 × (3 + 3), greedy, one sentence", **SMALL, rows=1, **READ),
+    Work("translate-32", "translate", "translation, 256 × (3 + 3), greedy, 32 sentences", **SMALL, rows=32, **READ),
+    Work("base-beam-1", "translate", "translation, 512 × (6 + 6), beam of 5, one sentence",
+         **BASE, rows=1, beam=5, **READ),
+    Work("base-32", "translate", "translation, 512 × (6 + 6), greedy, 32 sentences", **BASE, rows=32, **READ),
+    Work("gpu-train-text", "train-text", "training, GPT-2 124M, 64 × 1,024 tokens",
+         **GPT2, rows=64, shortest=1024, longest=1024, **ON_GPU),
+    Work("gpu-train-pair", "train-pair", "training, 1,024 × (6 + 6), sentences as long as those of Multi30k",
+         **BIG, rows=2048, shortest=min(MULTI30K), longest=max(MULTI30K), spread=MULTI30K, dropout=0.1, **ON_GPU),
+    Work("gpu-generate-1", "generate", "generation, GPT-2 124M, one text", **GPT2, rows=1, shortest=128, longest=128,
+         write=256, **ON_GPU),
+    Work("gpu-generate-64", "generate", "generation, GPT-2 124M, 64 texts", **GPT2, rows=64, shortest=128, longest=128,
+         write=256, **ON_GPU),
+)  # fmt: skip
+
+
+def sizes(device: Device) -> list[Work]:
+    """Cost against size: as many tokens in each, at growing widths, then at growing lengths."""
+    budget, precision = (4096, "float32") if device == "cpu" else (65536, "bfloat16")
+    common: dict[str, Any] = {"depth": 4, "vocabulary": 8000, "device": device, "precisions": (precision,)}
+    common |= {"kind": "train-text", "peers": ("regard", "plain torch")}
+    wide = [
+        Work(f"width-{width}", title=f"width {width:,}, length 256", width=width, heads=width // 64,
+             rows=budget // 256, shortest=256, longest=256, **common)
+        for width in (128, 256, 512, 1024)
+    ]  # fmt: skip
+    long = [
+        Work(f"length-{length}", title=f"length {length:,}, width 256", width=256, heads=4,
+             rows=budget // length, shortest=length, longest=length, **common)
+        for length in (64, 256, 1024, 4096)
+    ]  # fmt: skip
+    return [*wide, *long]

@@ -1,0 +1,36 @@
+"""`regard bench`: this machine beside the peers."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.engines import say
+
+
+def bench(
+    works: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORK]…", help="By name; works (when left out) are all, or sizes.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    rounds: Annotated[int, typer.Option(help="Turns of each program.", min=1)] = 5,
+    peers: Annotated[
+        Path | None, typer.Option(help="The environment with the peers; .venv-peers here, where there is one.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Measure these programs only.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="In miniature: tries everything out, says nothing.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write all numbers into this JSON file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All numbers as JSON, in place of tables.")] = False,
+) -> None:
+    """Measure regard beside whichever peers are installed, and what this machine can do at most."""
+    from regard.bench.bench import ENVIRONMENT, measured
+    from regard.bench.report import tables
+
+    environment = peers or (ENVIRONMENT if ENVIRONMENT.is_dir() else None)
+    names, programs = works or [], only or []
+    found = measured(names, device, rounds=rounds, environment=environment, programs=programs, quick=quick, say=say)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(found) if as_json else tables(found))

@@ -1,0 +1,78 @@
+"""The engine behind `translate`, `generate` and `serve`: chosen, said in one line, and opened."""
+
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.engine.choice import Choice
+    from regard.engine.converted import Converted
+    from regard.engine.searches import Search
+
+Engine = Annotated[str, typer.Option(help="auto, torch or ctranslate2.", envvar="REGARD_ENGINE")]
+Int8 = Annotated[bool, typer.Option("--int8", help="Whole numbers of eight bits (ctranslate2): text may differ.")]
+
+
+def chosen(
+    run: Path,
+    engine: str,
+    task: str,
+    asked: Mapping[str, Any],
+    *,
+    int8: bool,
+    device: str,
+    only_torch: Mapping[str, object],
+) -> "Choice":
+    """The engine for a run, which standard error is told; `asked` are settings on top of the run's usual search."""
+    from regard.engine.choice import choose
+    from regard.engine.searches import RANDOM
+
+    obstacles = [f"{option} is torch's" for option, given in only_torch.items() if given]
+    if task == "language_model" and engine == "auto" and not int8 and _draws(run, asked):
+        obstacles.append(RANDOM)
+    ask = lambda converted: asked_search(converted, asked)  # noqa: E731
+    choice = choose(run, engine, task, ask, int8=int8, device=device, obstacles=obstacles, say=say)
+    if choice.why:
+        say(str(choice))
+    return choice
+
+
+def _draws(run: Path, asked: Mapping[str, Any]) -> bool:
+    """Whether `generate` draws at random, as it does unless the temperature is zero: then nothing need be converted."""
+    file = run / "recipe.toml"
+    usual = tomllib.loads(file.read_text(encoding="utf-8")).get("search", {}) if file.is_file() else {}
+    return asked.get("temperature", usual.get("temperature", 1.0)) > 0
+
+
+def asked_search(converted: "Converted", asked: Mapping[str, Any]) -> "Search":
+    """The run's usual search, or the kind whose settings are asked for."""
+    if converted.task == "translation":
+        return {**converted.searches["beam"], **asked} if asked else converted.usual
+    base = converted.usual if converted.usual["kind"] == "sample" else converted.searches["sample"]
+    return {**base, **asked}
+
+
+def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str]], list[list[Any]]]:
+    """What writes with CTranslate2: with the workers that suit one line, or many lines."""
+    from regard.engine.threads import open_engine
+
+    converted, search = choice.converted, choice.search
+    assert converted is not None
+    assert search is not None
+    opened = cache(lambda many: open_engine(converted, many))
+
+    def write(lines: list[str]) -> list[list[Any]]:
+        engine = opened(len(lines) > 1)
+        return (engine.translate if converted.task == "translation" else engine.generate)(lines, search, scored)
+
+    return write
+
+
+def say(sentence: str) -> None:
+    """A line about the work, not of it."""
+    print(f"regard: {sentence}", file=sys.stderr, flush=True)

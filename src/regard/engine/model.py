@@ -1,0 +1,156 @@
+"""A converted model, run by CTranslate2: texts in, texts out, no torch.
+
+engine = FastEngine(Converted.read(folder), Workers(1, 2))
+engine.translate(["The street was too wide."], engine.converted.usual)[0][0].text
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import ctranslate2
+
+from regard.data.special import EOS, SPECIAL_TOKENS
+from regard.data.vocabulary import Vocabulary
+from regard.engine.converted import Converted
+from regard.engine.searches import Search, random, ranking, words
+from regard.engine.texts import Output, Passage, joined, passages, prompt_tokens
+from regard.errors import RegardError
+
+END = SPECIAL_TOKENS[EOS]
+TOKENS_IN_A_BATCH = 1024
+"""Few enough that several workers have batches to share, enough to fill one."""
+
+
+class Workers(NamedTuple):
+    """How a machine's cores share the work."""
+
+    batches: int
+    """Batches that are computed side by side."""
+    threads: int
+    """Threads that compute each of them."""
+
+
+class Found(NamedTuple):
+    """What CTranslate2 wrote, without the end token."""
+
+    tokens: list[str]
+    score: float
+    ended: bool
+
+
+class FastEngine:
+    """A converted model with its vocabularies."""
+
+    def __init__(self, converted: Converted, workers: Workers) -> None:
+        self.converted, self.workers = converted, workers
+        self.source, self.target = converted.vocabularies()
+        kind = ctranslate2.Translator if converted.task == "translation" else ctranslate2.Generator
+        self.model: Any = kind(
+            str(converted.folder),
+            device="cpu",
+            compute_type=converted.precision,
+            inter_threads=workers.batches,
+            intra_threads=workers.threads,
+        )
+
+    def translate(self, texts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
+        """The translations of each text, best first; a blank text stays blank, a long one is split at sentences.
+
+        `scored` adds the log-probability of each token, which costs another reading.
+        """
+        longest = self.converted.longest
+        pieces = [passages(text, self.source, longest, place) for place, text in enumerate(texts, 1)]
+        flat = [piece for own in pieces for piece in own]
+        found = iter(self._translate(flat, search, scored))
+        return [joined([next(found) for _ in own]) for own in pieces]
+
+    def _translate(self, batch: list[Passage], search: Search, scored: bool) -> list[list[Output]]:
+        if not batch:
+            return []
+        sources = [_spelt(self.source, piece.source[:-1]) for piece in batch]
+        asked = words(search, "translation")
+        found = self.model.translate_batch(
+            sources, max_input_length=0, max_batch_size=TOKENS_IN_A_BATCH, batch_type="tokens", **asked
+        )
+        rows = [_ranked(zip(one.hypotheses, one.scores, strict=True), search) for one in found]
+        logprobs = iter(self._translation_logprobs(sources, rows) if scored else [])
+        return [[self._output(one, search, next(logprobs, None)) for one in row] for row in rows]
+
+    def _translation_logprobs(self, sources: list[list[str]], rows: list[list[Found]]) -> list[list[float]]:
+        """The model's own log-probability of each written token, and of the end where there is one."""
+        pairs = [(source, found) for source, row in zip(sources, rows, strict=True) for found in row]
+        read = self.model.score_batch(
+            [source for source, _ in pairs],
+            [found.tokens for _, found in pairs],
+            max_input_length=0,
+            max_batch_size=TOKENS_IN_A_BATCH,
+            batch_type="tokens",
+        )
+        counts = [len(found.tokens) + found.ended for _, found in pairs]
+        return [one.log_probs[:count] for one, count in zip(read, counts, strict=True)]
+
+    def generate(self, prompts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
+        """What the model writes after each prompt."""
+        documents = self.converted.documents
+        rows = [prompt_tokens(prompt, self.target, documents) for prompt in prompts]
+        for place, row in enumerate(rows, 1):
+            if len(row) + search["max_length"] > self.converted.room:
+                raise RegardError(
+                    f"input {place}: {len(row)} tokens and {search['max_length']} to write, the converted model has "
+                    f"room for {self.converted.room}; write less with --length, or use --engine torch"
+                )
+        spelt = [_spelt(self.target, row) for row in rows]
+        if random(search):
+            ctranslate2.set_random_seed(search["seed"] % 2**32)
+        found = self._continued(spelt, {**words(search, "language_model"), **({} if documents else {"end_token": []})})
+        ranked = [_ranked(zip(one.sequences, one.scores, strict=True), search)[0] for one in found]
+        logprobs = iter(self._continuation_logprobs(spelt, ranked) if scored else [])
+        return [[self._output(one, search, next(logprobs, None))] for one in ranked]
+
+    def _continued(self, prompts: list[list[str]], asked: dict[str, Any]) -> list[Any]:
+        """Prompts of one length share a batch: of longer ones, the library would write the rest as if it were new."""
+        places: dict[int, list[int]] = {}
+        for place, prompt in enumerate(prompts):
+            places.setdefault(len(prompt), []).append(place)
+        started = {}
+        for own in places.values():
+            found = self.model.generate_batch(
+                [prompts[place] for place in own],
+                include_prompt_in_result=False,
+                max_batch_size=TOKENS_IN_A_BATCH,
+                batch_type="tokens",
+                asynchronous=True,
+                **asked,
+            )
+            started.update(zip(own, found, strict=True))
+        return [started[place].result() for place in range(len(prompts))]
+
+    def _continuation_logprobs(self, prompts: list[list[str]], found: list[Found]) -> list[list[float]]:
+        whole = [prompt + one.tokens + [END] * one.ended for prompt, one in zip(prompts, found, strict=True)]
+        read = self.model.score_batch(whole, max_batch_size=TOKENS_IN_A_BATCH, batch_type="tokens")
+        return [one.log_probs[len(prompt) - 1 :] for one, prompt in zip(read, prompts, strict=True)]
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return self.target.core.get_vocab()
+
+    def _output(self, found: Found, search: Search, logprobs: list[float] | None) -> Output:
+        """What was found as text; where log-probabilities are wanted, the score is made of them, as torch's is."""
+        ids = [self._number[token] for token in found.tokens]
+        if logprobs is None:
+            return Output(self.target.decode(ids), found.score, [], [], found.ended)
+        score = ranking(sum(logprobs), len(logprobs), search)
+        return Output(self.target.decode(ids), score, self.target.tokens(ids), logprobs, found.ended)
+
+
+def _ranked(found: Any, search: Search) -> list[Found]:  # noqa: ANN401
+    """Our order: what ended before what was cut, then by score."""
+    ends = [(tokens, score, bool(tokens) and tokens[-1] == END) for tokens, score in found]
+    all_found = [Found(tokens[: len(tokens) - ended], score, ended) for tokens, score, ended in ends]
+    ordered = sorted(all_found, key=lambda one: (not one.ended, -one.score))
+    return ordered[: search.get("n_best", 1)]
+
+
+def _spelt(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
+    return [str(vocabulary.core.id_to_token(i)) for i in ids]

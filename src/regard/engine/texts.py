@@ -1,0 +1,83 @@
+"""What every engine does alike with a text before and after its model, so that all of them write the same."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.data.special import BOS, EOS, UNK
+from regard.data.vocabulary import Vocabulary
+from regard.errors import RegardError
+
+TOKENS_AT_ONCE = 4096
+SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
+
+
+@dataclass(frozen=True)
+class Output:
+    """One text that a model wrote."""
+
+    text: str
+    score: float
+    tokens: list[str]
+    token_logprobs: list[float]
+    finished: bool
+    """Whether the model ended the text itself; otherwise the length limit did."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text that fits into a model, or a sentence of one that does not."""
+
+    source: list[int]
+    """Its tokens, the end token last."""
+    prefix: list[int]
+    """What its translation must begin with."""
+    text: str = ""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def passages(
+    text: str, source: Vocabulary, longest: int | None, place: int, prefix: Sequence[int] = ()
+) -> list[Passage]:
+    """A text as token rows that fit: whole, or sentence by sentence; none where it is blank. `place` is for errors."""
+    if not text.strip():
+        return []
+    whole = Passage([*source.encode(text), EOS], list(prefix), text)
+    if longest is None or len(whole) <= longest:
+        return [whole]
+    parts = [Passage([*source.encode(part), EOS], list(prefix), part) for part in SENTENCE_END.split(text)]
+    for part in parts:
+        if len(part) > longest:
+            raise RegardError(
+                f"input {place}: a sentence of {len(part)} tokens, the model takes at most {longest}; "
+                "shorten it, or train with a larger data.max_length"
+            )
+    return parts
+
+
+def joined(parts: Sequence[Sequence[Output]]) -> list[Output]:
+    """The translations of a text from those of its pieces: the best of each piece, and so on down the list."""
+    if not parts:
+        return [Output("", 0.0, [], [], True)]
+    if len(parts) == 1:
+        return list(parts[0])
+    return [
+        Output(
+            " ".join(piece.text for piece in ranked),
+            sum(piece.score for piece in ranked),
+            [token for piece in ranked for token in piece.tokens],
+            [logprob for piece in ranked for logprob in piece.token_logprobs],
+            all(piece.finished for piece in ranked),
+        )
+        for ranked in zip(*parts, strict=False)
+    ]
+
+
+def prompt_tokens(prompt: str, vocabulary: Vocabulary, documents: bool) -> list[int]:
+    """What a language model writes on from; `documents`: it knows where texts begin."""
+    ids = vocabulary.encode(prompt)
+    if documents:
+        return [BOS, *ids]
+    return ids or vocabulary.encode("\n") or [UNK]

@@ -1,0 +1,154 @@
+"""Makes a run's model ready for CTranslate2, and tries whether both engines write the same.
+
+    python -m regard.run.converted RUN float32|int8 [SEARCH as JSON]
+
+The engine (`regard/engine`) loads no torch and starts this as a process where something is missing.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from pydantic import TypeAdapter
+
+from regard.data.readers import read_examples
+from regard.data.special import SPECIAL_TOKENS
+from regard.data.vocabulary import Vocabulary
+from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
+from regard.engine.converted import REFUSED, Converted, Precision, folder_for, is_ready
+from regard.engine.process import Remote
+from regard.engine.searches import Search, unable
+from regard.errors import ConfigError, DataError, Failure, RegardError
+from regard.export.subject import HeldOut, Subject
+from regard.export.writing import export_model
+from regard.run.opened import Run
+from regard.tasks.writing import AnySearch
+
+CHECKED = 64
+"""Held-out examples of the parity check."""
+COMPARED = 256
+"""Held-out inputs that both engines write with a search."""
+TIMED = 32
+"""Inputs that speed is measured on."""
+ROOM = 4096
+"""Places of a table of positions that is computed, not learnt."""
+
+
+def make(folder: Path, precision: Precision, search: Search | None = None) -> Path:
+    """Converts the best checkpoint of a run where that is not done, and compares the engines where a beam needs it."""
+    made = folder_for(folder, precision)
+    wanted = search if search is None else dict(search)
+    if is_ready(made, wanted):
+        return made
+    run = Run.open(folder, "cpu")
+    texts, held_out = _held_out(run)
+    if not is_ready(made):
+        _convert(run, made, precision, texts, held_out)
+    if (made / REFUSED).exists():
+        return made
+    converted = Converted.read(made)
+    wanted = wanted or converted.usual
+    if precision == "float32" and wanted["kind"] == "beam" and not unable(wanted, converted.task):
+        _compare(run, converted, wanted, texts)
+    return made
+
+
+def _convert(run: Run, made: Path, precision: Precision, texts: Sequence[str], held_out: HeldOut) -> None:
+    """Writes the converted model aside, checked; what cannot be converted is noted, so that nobody tries again."""
+    aside = made.with_name(f".{made.name}.{os.getpid()}.making")
+    try:
+        try:
+            subject = _subject(run)
+            export_model(subject, held_out, "ctranslate2", aside, int8=precision == "int8")
+        except (ConfigError, Failure) as error:
+            aside.mkdir(parents=True)
+            (aside / REFUSED).write_text(f"{error}\n", encoding="utf-8")
+        else:
+            _settings(run, subject, aside, precision, texts).write()
+        if not made.exists():
+            aside.rename(made)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _subject(run: Run) -> Subject:
+    length = max(run.longest or 0, run.recipe.usual_search.max_length, ROOM)
+    lexicon = run.task.lexicon
+    kind, model = run.recipe.task.kind, run.recipe.model
+    if kind not in ("translation", "language_model"):
+        raise ConfigError("task", f"CTranslate2 takes over translation and language models, got a run of {kind}")
+    return Subject(run.model, model, kind, lexicon.tokenizers, lexicon.labels, run.documents, length, run.name)
+
+
+def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, texts: Sequence[str]) -> Converted:
+    kinds = (GreedyConfig(), BeamConfig(), SampleConfig())
+    return Converted(
+        folder=folder,
+        task=subject.kind,
+        precision=precision,
+        longest=run.longest,
+        room=subject.room,
+        documents=run.documents,
+        usual=run.recipe.usual_search.tree(),
+        searches={kind.kind: kind.tree() for kind in kinds},
+        texts=list(texts[:TIMED]),
+    )
+
+
+def _compare(run: Run, converted: Converted, search: Search, texts: Sequence[str]) -> None:
+    """Lets both engines write and counts the inputs whose outputs are the same, all of the n best."""
+    config: AnySearch = TypeAdapter(SearchConfig).validate_python(dict(search))
+    ours = run.translate(texts, config)
+    remote = Remote(converted)
+    try:
+        theirs = remote.translate(texts, search)
+    finally:
+        remote.close()
+    pairs = zip(ours, theirs, strict=True)
+    same = sum([one.text for one in mine] == [one.text for one in other] for mine, other in pairs)
+    converted.note_agreement(search, same, len(texts))
+
+
+def _held_out(run: Run) -> tuple[list[str], HeldOut]:
+    """Inputs that fit, and the examples they are from; where the data is gone, texts of random tokens will do."""
+    data = run.recipe.data
+    try:
+        found = HeldOut.of(islice(read_examples(data.split("valid"), Path(data.folder or "")), COMPARED))
+    except (ConfigError, DataError):
+        found = _random_texts(run)
+    source = next(iter(run.task.lexicon.tokenizers.values()))
+    texts = [text for text in found.texts if 0 < len(source.encode(text)) < (run.longest or COMPARED)]
+    checked = HeldOut(found.texts[:CHECKED], found.references[:CHECKED])
+    return (texts, checked) if texts else (list(_random_texts(run).texts), _random_texts(run))
+
+
+def _random_texts(run: Run) -> HeldOut:
+    tokenizers = run.task.lexicon.tokenizers
+    texts = {name: _babble(tokenizer) for name, tokenizer in tokenizers.items()}
+    return HeldOut(texts.get("source", texts.get("text", [])), texts.get("target", []))
+
+
+def _babble(vocabulary: Vocabulary) -> list[str]:
+    draw, first = Random(1), len(SPECIAL_TOKENS)
+    size = range(COMPARED // 4)
+    return [vocabulary.decode([draw.randrange(first, vocabulary.vocab_size) for _ in range(12)]) for _ in size]
+
+
+def main(words: Sequence[str]) -> int:
+    """The process; a refusal is one sentence on standard error."""
+    folder, precision = Path(words[0]), words[1]
+    try:
+        make(folder, "int8" if precision == "int8" else "float32", json.loads(words[2]) if len(words) > 2 else None)
+    except RegardError as error:
+        print(f"regard: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
