@@ -1,0 +1,74 @@
+"""`--out FOLDER` of `translate` and `evaluate`: results in parts, by one process or by many under torchrun."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.data.sources import SourceConfig
+    from regard.run.opened import Run
+    from regard.run.scoring import Report
+
+Out = Annotated[
+    Path | None, typer.Option(help="Write parts into this folder; many processes share them, and a stop costs nothing.")
+]
+PartFormat = Annotated[str, typer.Option("--format", help="With --out: text, json or parquet.")]
+PerPart = Annotated[int, typer.Option(help="With --out: lines of a part.", min=1)]
+
+
+def refuse_many() -> None:
+    """Several processes without a folder in common would all do the same work."""
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if started > 1:
+        raise ConfigError(
+            "--out", f"torchrun has started {started} processes; name a folder in which they share the work"
+        )
+
+
+def leads() -> bool:
+    """Whether this process speaks for all that torchrun has started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def translate_parts(
+    run: Path,
+    file: Path | None,
+    out: Path,
+    to: str,
+    lines_per_part: int,
+    settings: Mapping[str, Any],
+    device: str,
+    ensemble: list[Path],
+    unknown: str,
+    dictionary: Path | None,
+) -> None:
+    """Translates a file into a folder, together with whoever else does."""
+    from regard.cli.parse import parse_search, with_unknown
+    from regard.run.opened import Run
+    from regard.run.sharded import SUFFIXES, translate_file
+    from regard.train.distributed import take_gpu
+
+    if file is None:
+        raise ConfigError("--out", "parts are made of a file, not of standard input; name the file")
+    if to not in SUFFIXES:
+        raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
+    take_gpu()
+    opened = with_unknown(Run.open(run, device), unknown, dictionary)
+    others = [Run.open(other, device) for other in ensemble]
+    search = parse_search("", **settings) if settings else None
+    made, total = translate_file(opened, file, out, search, others, to, lines_per_part)
+    print(f"regard: {total:,} parts in {out}, {made:,} of them made by this process", file=sys.stderr)
+
+
+def evaluate_parts(run: "Run", data: "SourceConfig | str", out: Path, search: Any, others: "list[Run]") -> "Report":  # noqa: ANN401
+    """Tests a run on translations that are written into a folder, together with whoever else does."""
+    from regard.run.sharded import score_in_parts
+
+    source = run.recipe.data.split(data) if isinstance(data, str) else data
+    return score_in_parts(run, source, out, search, others)
