@@ -4,7 +4,7 @@ TORCH ?= torch>=2.11,<2.14
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-gpu check format lock page clean help
+.PHONY: demo test test-slow test-gpu check format lock page peers bench audit clean help
 
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -48,5 +48,23 @@ lock: $(READY)   ## choose versions anew and write requirements.lock
 	  --no-emit-index-url --no-emit-find-links --unsafe-package torch --output-file requirements.lock pyproject.toml
 	sed -i '/^# The following packages are considered/,$$d' requirements.lock
 
+# Each peer by itself, with torch in the same command so that none replaces it: one that fails costs no other.
+peers:           ## the programs that regard is measured beside, in an environment of their own
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	@grep -v '^#' benchmarks/peers/requirements.txt | while read -r line; do \
+	  case "$$line" in --no-deps*) torch= ;; *) torch="$(TORCH)" ;; esac; \
+	  .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $${torch:+"$$torch"} $$line \
+	    || echo "not installed: $$line"; done
+
+bench: $(READY)  ## this machine beside the peers, into docs/measurements and docs/performance.md
+	$(BIN)/regard bench works sizes --out docs/measurements/bench-cpu.json
+	$(BIN)/python benchmarks/performance.py
+
+# The tools have an environment of their own, so that what is audited is what is used.
+audit: $(READY)  ## known weaknesses of what is installed, and a bill of materials, into build/
+	test -x build/audit/bin/python || $(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.9" "cyclonedx-bom>=7"
+	$(BIN)/python benchmarks/audit.py build/audit/bin
+
 clean:           ## remove what was set up
-	rm -rf .venv build dist src/*.egg-info
+	rm -rf .venv .venv-peers build dist src/*.egg-info

@@ -29,9 +29,9 @@ from regard.run.scoring import Report, score_run
 from regard.tasks.writing import AnySearch
 from regard.train.links import checkpoints
 from regard.train.log import read_metrics
-from regard.train.loop import Watcher
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
+from regard.train.watching import Watcher
 
 
 def train(

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from PIL import Image
 from tiny import ENGLISH, pair, tokenizer
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 
 from regard import api
 from regard.data.special import BOS, EOS
-from regard.errors import ConfigError, DataError, RunError
+from regard.errors import DataError, RunError
 from regard.export.reading import Imported, read_folder
 from regard.export.tokenizer_files import write_tokenizer
 from regard.export.vocabulary import NEVER
@@ -219,8 +220,13 @@ def test_an_imported_run_translates_is_evaluated_looked_at_exported_and_fine_tun
         api.import_run(tmp_path / "theirs", tmp_path / "run")
 
 
-def test_images_have_no_run_yet(tmp_path: Path) -> None:
-    saved("ViTForImageClassification", tmp_path / "theirs")
-    with pytest.raises(ConfigError, match="no task of regard reads images yet"):
-        api.import_run(tmp_path / "theirs", tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+def test_an_imported_reader_of_images_classifies(tmp_path: Path) -> None:
+    theirs = saved("ViTForImageClassification", tmp_path / "theirs")
+    run = api.import_run(tmp_path / "theirs", tmp_path / "run")
+    pixels = torch.randint(0, 256, (8, 8, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    Image.fromarray(pixels.numpy()).save(tmp_path / "image.png")
+    with torch.no_grad():
+        expected = theirs(pixel_values=pixels.permute(2, 0, 1)[None] / 127.5 - 1).logits.softmax(-1)[0]
+    found = api.load(run.folder, "cpu").classify([str(tmp_path / "image.png")])[0]
+    assert found is not None
+    assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-4)

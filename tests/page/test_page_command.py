@@ -1,5 +1,9 @@
 """`regard look` as a user meets it: a page, a pattern, and mistakes in one sentence."""
 
+import base64
+import json
+import re
+import zlib
 from pathlib import Path
 
 import pytest
@@ -27,17 +31,21 @@ def test_it_writes_one_page(run: api.Run, tmp_path: Path):
         str(run.folder), TEXT, "--target", "Der Hund schlief.", "--against", str(run.folder), "--out", str(out)
     )
     assert told.startswith(f"{out}: ")
-    page = out.read_text(encoding="utf-8")
-    assert '"against":{' in page
-    assert page.count('"step":8') >= 1
+    found = re.search(r'id="regard-data">(.*?)</script>', out.read_text(encoding="utf-8"))
+    assert found
+    tree = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    assert tree["against"]["output"] == "Der Hund schlief."
+    assert 8 in [shot["step"] for shot in tree["snapshots"]]
 
 
 def test_it_prints_the_pattern(run: api.Run, tmp_path: Path):
-    told = called(str(run.folder), TEXT, "--target", "Der Hund", "--pattern", "--out", str(tmp_path / "none.html"))
+    png = tmp_path / "pattern.png"
+    told = called(str(run.folder), TEXT, "--target", "Der Hund", "--pattern", "--out", str(png))
     lines = told.splitlines()
     decoder = lines.index(next(line for line in lines if line.startswith("decoder: ")))
     assert lines[decoder + 1].split() == ["<bos>", "■" + "·" * (int(lines[decoder].split()[-1]) - 1)]
-    assert not (tmp_path / "none.html").exists()
+    assert lines[-1] == f"{png}: encoder: full, decoder: full, cross: full"
+    assert png.read_bytes().startswith(b"\x89PNG")
 
 
 def test_mistakes_are_one_sentence(run: api.Run, tmp_path: Path):

@@ -99,13 +99,13 @@ from regard.train.lock import RunLock
 with RunLock(Path(sys.argv[1])):
     child = os.fork()
     if child == 0 and sys.argv[2] == "outlive":
-        print(0, flush=True)  # it runs, so it has let go of what it inherited
+        os.write(1, b"0\\n")  # it runs, so it has let go of what it inherited; in one go, as the parent writes too
         time.sleep(60)
     if child == 0:
         sys.exit()           # leaves the block in the child, which must not free the parent's lock
     if sys.argv[2] == "leave":
         os.waitpid(child, 0)
-    print(child, flush=True)
+    os.write(1, f"{child}\\n".encode())
     time.sleep(60)
 """
 

@@ -26,10 +26,11 @@ def document(server: str) -> schemathesis.BaseSchema:
 
 ROUTES = [
     "POST /translate", "GET /languages", "POST /v1/completions", "GET /v1/models", "GET /v1/models/{name}",
-    "POST /classify", "POST /attention", "GET /runs/{name}/metrics", "GET /", "GET /health", "GET /metrics",
+    "POST /classify", "POST /attention", "POST /images", "GET /runs/{name}/metrics", "GET /", "GET /health",
+    "GET /metrics",
 ]  # fmt: skip
 
-GIVEN = ("POST /translate", "POST /v1/completions", "POST /classify", "POST /attention", "GET /")
+GIVEN = ("POST /translate", "POST /v1/completions", "POST /classify", "POST /attention", "POST /images", "GET /")
 """Routes that can be given what their schema does not allow."""
 TRIALS = [(route, mode) for route in ROUTES for mode in GenerationMode if mode.is_positive or route in GIVEN]
 

@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from regard.cli.bench import bench
 from regard.cli.claims import claims
 from regard.cli.compare import compare
 from regard.cli.config import config
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (train, evaluate, translate, generate, classify, look, compare, claims, serve, export, config, demo):
+for verb in (train, evaluate, translate, generate, classify, look, compare, claims, serve, export, bench, config, demo):
     app.command()(verb)
 app.command("import")(import_)
 app.add_typer(data, name="data")
@@ -50,3 +51,13 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has left, as `| head` does
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # a file that the machine refuses to read or write
+        print(f"regard: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        from regard.train.memory import is_want_of_memory
+
+        if not is_want_of_memory(error):
+            raise
+        print(f"regard: memory does not suffice ({str(error).splitlines()[0]}); ask for less at once", file=sys.stderr)
+        sys.exit(1)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.parts import Out, evaluate_parts, leads, refuse_many
+
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
@@ -19,15 +21,24 @@ def evaluate(
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with all that was written.")] = False,
+    out: Out = None,
 ) -> None:
     """Test a run: BLEU, perplexity or accuracy, each with how it was computed."""
     from regard import api
     from regard.cli.parse import parse_data, parse_search, with_unknown
+    from regard.train.distributed import take_gpu
 
+    take_gpu()
     opened = with_unknown(api.load(run, device, which), unknown, dictionary)
     others = [api.load(other, device) for other in ensemble or []]
     split = data or ("test" if opened.recipe.data.test is not None else "valid")
-    report = api.evaluate(opened, parse_data(split), parse_search(search), others)
+    if out is None:
+        refuse_many()
+        report = api.evaluate(opened, parse_data(split), parse_search(search), others)
+    else:
+        report = evaluate_parts(opened, parse_data(split), out, parse_search(search), others)
+        if not leads():
+            return
     if as_json:
         tree = {"run": str(run), "checkpoint": opened.step, "data": split, **report.tree()}
         print(json.dumps(tree, ensure_ascii=False, indent=2))

@@ -47,9 +47,7 @@ def look(
     print(f"{file}: {len(page.encode()) / 1e6:.1f} MB; open it in a browser, no network is needed")
 
 
-def _show_patterns(
-    run: Path | None, text: str | None, target: str | None, file: Path, which: str, device: str
-) -> None:
+def _show_patterns(run: Path | None, text: str | None, target: str | None, file: Path, which: str, device: str) -> None:
     from regard import api
     from regard.errors import RunError
     from regard.look.pattern_picture import draw_lecture, draw_patterns

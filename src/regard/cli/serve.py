@@ -2,9 +2,12 @@
 
 import logging
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
+
+from regard.cli.engines import Engine, Int8, say
 
 
 def serve(
@@ -20,10 +23,13 @@ def serve(
     queue: Annotated[int, typer.Option(help="Requests that may wait for each run; beyond them, 503.")] = 256,
     batch_tokens: Annotated[int, typer.Option(help="Most tokens answered together.")] = 4096,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    engine: Engine = "auto",
+    int8: Int8 = False,
 ) -> None:
     """Serve runs: the page at /, translation as LibreTranslate has it, completions as OpenAI has them."""
     from regard.web import ServeConfig, make_app
     from regard.web import serve as serve_app
+    from regard.web.fast import engine_for
     from regard.web.languages import parse_pair
     from regard.web.served import names_of
 
@@ -34,6 +40,7 @@ def serve(
         name, equals, codes = text.partition("=")
         pairs[name if equals else next(iter(folders))] = parse_pair(codes if equals else text)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    app = make_app(folders, config, device=device, languages=pairs)
+    engines = partial(engine_for, wanted=engine, int8=int8, device=device, say=say)
+    app = make_app(folders, config, device=device, languages=pairs, engine=engines)
     served = ", ".join(folders)
     serve_app(app, config, lambda address: print(f"{served} at {address}  (Ctrl-C stops)", flush=True))

@@ -2,17 +2,23 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from regard.cli.engines import Engine, Int8, chosen, fast_writer, say
+from regard.cli.parts import Out, PartFormat, PerPart, refuse_many, translate_parts
 
 LINES_AT_ONCE = 256
 
 RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
 FileArgument = Annotated[Path | None, typer.Argument(help="Input, a text a line; standard input when left out.")]
+FilesArgument = Annotated[
+    list[Path] | None, typer.Argument(help="Inputs, a text a line, or images; standard input when left out.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, with scores and tokens.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
@@ -29,23 +35,62 @@ def translate(
     ] = None,
     as_json: Json = False,
     device: Device = "auto",
+    engine: Engine = "auto",
+    int8: Int8 = False,
+    out: Out = None,
+    part_format: PartFormat = "text",
+    lines_per_part: PerPart = 1024,
 ) -> None:
     """Translate line for line; a blank line stays blank."""
-    from regard import api
-    from regard.cli.parse import parse_search, with_unknown
-
-    opened = with_unknown(api.load(run, device), unknown, dictionary)
-    others = [api.load(other, device) for other in ensemble or []]
-    asked = None
+    asked = {}
     if beam is not None or nbest is not None:
-        asked = parse_search("", size=max(beam or 5, nbest or 1), n_best=nbest)
-    for lines in _batches(file):
-        for line, outputs in zip(lines, opened.translate(lines, asked, others), strict=True):
+        asked = {"size": max(beam or 5, nbest or 1)} | ({} if nbest is None else {"n_best": nbest})
+    only_torch = {"--ensemble": ensemble, "--unknown": unknown, "--dictionary": dictionary, "--out": out}
+    if out is None:
+        refuse_many()
+    choice = chosen(run, engine, "translation", asked, int8=int8, device=device, only_torch=only_torch)
+    if out is not None:
+        kind = "json" if as_json else part_format
+        translate_parts(run, file, out, kind, lines_per_part, asked, device, ensemble or [], unknown, dictionary)
+        return
+    if choice.converted is not None:
+        write = fast_writer(choice, scored=as_json)
+    else:
+        write = _torch_translator(run, asked, device, ensemble or [], unknown, dictionary)
+    for lines in [[str(file)]] if file and _describes(run) else _batches(file):
+        for line, outputs in zip(lines, write(lines), strict=True):
             if as_json:
                 print(json.dumps({"source": line, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False))
             else:
                 print("\t".join(_one_line(output.text) for output in outputs))
         sys.stdout.flush()
+
+
+def _describes(run: Path) -> bool:
+    """Whether a run writes about images, so that a file is one and not a text."""
+    from regard.config import read_toml
+
+    task = read_toml(run / "recipe.toml").get("task")
+    return (task.get("kind") if isinstance(task, dict) else task) == "image_description"
+
+
+def _torch_translator(
+    run: Path, asked: dict[str, Any], device: str, ensemble: list[Path], unknown: str, dictionary: Path | None
+) -> Callable[[list[str]], list[list[Any]]]:
+    from regard.cli.parse import parse_search, with_unknown
+    from regard.run.opened import Run
+
+    opened = with_unknown(Run.open(run, device), unknown, dictionary)
+    others = [Run.open(other, device) for other in ensemble]
+    search = parse_search("", **asked) if asked else None
+
+    def write(lines: list[str]) -> list[list[Any]]:
+        found = opened.translate(lines, search, others)
+        if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in found):
+            say(f"{cut:,} of {len(lines):,} texts cut at task.input_tokens; --json tells what was not read of each")
+        return found
+
+    return write
 
 
 def generate(
@@ -62,22 +107,24 @@ def generate(
     stream: Annotated[bool, typer.Option("--stream", help="Show the text as it is written.")] = False,
     as_json: Json = False,
     device: Device = "auto",
+    engine: Engine = "auto",
+    int8: Int8 = False,
 ) -> None:
     """Write on from each line; with --json, an object a line."""
-    from regard import api
-    from regard.cli.parse import parse_search
-
-    opened = api.load(run, device)
     given = {"max_length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     given |= {"min_p": min_p, "seed": seed}
-    kept = {name: value for name, value in given.items() if value is not None}
-    base = opened.recipe.usual_search
-    asked = base.but(**kept) if base.kind == "sample" else parse_search("sample", **kept)
-    for lines in _batches(file):
+    asked = {name: value for name, value in given.items() if value is not None}
+    choice = chosen(run, engine, "language_model", asked, int8=int8, device=device, only_torch={"--stream": stream})
+    if choice.converted is not None:
+        write = fast_writer(choice, scored=as_json)
+    else:
+        opened, search = _torch_generator(run, asked, device)
         if stream:
-            _stream(opened, lines, asked)
-            continue
-        for line, outputs in zip(lines, opened.generate(lines, asked), strict=True):
+            _stream(opened, search, file)
+            return
+        write = lambda lines: opened.generate(lines, search)  # noqa: E731
+    for lines in _batches(file):
+        for line, outputs in zip(lines, write(lines), strict=True):
             if as_json:
                 print(json.dumps({"prompt": line, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False))
             else:
@@ -85,36 +132,72 @@ def generate(
         sys.stdout.flush()
 
 
-def _stream(opened: object, lines: list[str], search: object) -> None:
-    for line in lines:
-        print(line, end="", flush=True)
-        for piece in opened.stream(line, search):  # type: ignore[attr-defined]
-            print(piece, end="", flush=True)
-        print()
+def _torch_generator(run: Path, asked: dict[str, Any], device: str) -> tuple[Any, Any]:
+    from regard.cli.parse import parse_search
+    from regard.run.opened import Run
+
+    opened = Run.open(run, device)
+    base = opened.recipe.usual_search
+    return opened, base.but(**asked) if base.kind == "sample" else parse_search("sample", **asked)
 
 
-def classify(run: RunArgument, file: FileArgument = None, as_json: Json = False, device: Device = "auto") -> None:
-    """Give each line its label; a blank line stays blank."""
+def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN401
+    for lines in _batches(file):
+        for line in lines:
+            print(line, end="", flush=True)
+            for piece in opened.stream(line, search):
+                print(piece, end="", flush=True)
+            print()
+
+
+def classify(run: RunArgument, files: FilesArgument = None, as_json: Json = False, device: Device = "auto") -> None:
+    """Give each line its label, or its words their tags; a blank line stays blank. A tagger reads CoNLL-U files too."""
     from regard import api
 
     opened = api.load(run, device)
-    for lines in _batches(file):
+    for lines in _to_classify(opened.recipe.task.content, files or []):
         for line, row in zip(lines, opened.classify(lines), strict=True):
             label = max(row, key=row.__getitem__) if row else ""
             if as_json:
-                print(json.dumps({"text": line, "label": label or None, "probabilities": row}, ensure_ascii=False))
+                text = line if isinstance(line, str) else line.text
+                print(json.dumps({"text": text, "label": label or None, "probabilities": row}, ensure_ascii=False))
             else:
                 print(label)
         sys.stdout.flush()
 
 
+def _to_classify(content: str, files: list[Path]) -> Iterator[list[Any]]:
+    """Lines, sentences with their trees, or images: files that are given, or whose names are the lines."""
+    if content == "images" and files:
+        for start in range(0, len(files), LINES_AT_ONCE):
+            yield [str(file) for file in files[start : start + LINES_AT_ONCE]]
+        return
+    for file in files or [None]:
+        yield from _treebank(file) if file and content == "tagged" else _batches(file)
+
+
+def _treebank(file: Path) -> Iterator[list[Any]]:
+    """The sentences of a CoNLL-U file with their trees, a few hundred at a time; the lines of any other file."""
+    from regard.data.conllu import tagged_sentences
+    from regard.data.findings import Findings
+    from regard.data.formats import uncompressed_name
+
+    if uncompressed_name(file).suffix != ".conllu":
+        yield from _batches(file)
+        return
+    sentences = tagged_sentences(file, None, Findings())
+    while batch := list(islice(sentences, LINES_AT_ONCE)):
+        yield batch
+
+
 def _batches(file: Path | None) -> Iterator[list[str]]:
     """The input a few hundred lines at a time; lines end at \\n only."""
-    from regard.data.findings import Findings
-    from regard.data.text import lines
     from regard.errors import DataError
 
     if file is not None:
+        from regard.data.findings import Findings
+        from regard.data.text import lines
+
         texts = (text for _, text, _ in lines(file, Findings()))
         while batch := list(islice(texts, LINES_AT_ONCE)):
             yield batch

@@ -14,7 +14,7 @@ from regard.run.recipe import Recipe
 from regard.tasks import Task
 from regard.tasks.prepare import Preparation
 from regard.train.budget import BudgetConfig, Spent
-from regard.train.loop import TrainConfig
+from regard.train.settings import TrainConfig
 
 COUNTED_BATCHES = 500  # enough to know what a batch costs on average
 PARAMS_TOLERANCE = 0.02
@@ -29,13 +29,14 @@ class Planner:
 
     def preparation(self, recipe: Recipe) -> Preparation:
         """The data of a recipe."""
-        return Preparation(recipe.task, recipe.data, recipe.tokenizer, self.folder / "cache")
+        return Preparation(recipe.task, recipe.data, recipe.tokenizer, self.folder / "cache", model=recipe.model)
 
     def task(self, recipe: Recipe) -> Task:
         """The task of a recipe with its vocabularies."""
-        key = repr((recipe.task, recipe.data, recipe.tokenizer))
+        key = repr((recipe.task, recipe.data, recipe.tokenizer, recipe.start))
         if key not in self._tasks:
-            self._tasks[key] = recipe.task.task(self.preparation(recipe).learn())
+            known = recipe.start.known(recipe.task.texts) if recipe.start else None
+            self._tasks[key] = recipe.task.task(self.preparation(recipe).learn(known))
         return self._tasks[key]
 
     def epoch(self, recipe: Recipe) -> Spent:

@@ -17,7 +17,7 @@ from regard.errors import Failure, RegardError, RunError
 from regard.run import Recipe, train_run
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
 from regard.train.lock import RunLock
-from regard.train.loop import Watcher
+from regard.train.watching import Watcher
 
 Watch = Callable[[], AbstractContextManager[Watcher]]
 SECONDS_BETWEEN_LOOKS = 1.0

@@ -54,6 +54,8 @@ def _tested(
 ) -> tuple[float, str] | None:
     """The p of the test that fits the evidence, and how it was computed."""
     kinds = [set(outcome.evidence) for outcome in (*first, *other)]
+    if metric in set.intersection(*kinds):
+        return _flipped(first, other, metric, "examples")
     if {"written"} <= set.intersection(*kinds):
         if metric not in ("bleu", "chrf", "ter") or _all(first, "references") != _all(other, "references"):
             return None
@@ -67,10 +69,15 @@ def _tested(
             return None
         found = accuracy_test(before, after)
         return found.p_value, found.signature
-    before, after = _all(first, "losses"), _all(other, "losses")
-    if metric != "loss" or len(before) != len(after) or not before:
+    return _flipped(first, other, "losses", "batches") if metric == "loss" else None
+
+
+def _flipped(first: Sequence[Outcome], other: Sequence[Outcome], name: str, what: str) -> tuple[float, str] | None:
+    """A paired test over numbers, one for each example or batch."""
+    before, after = _all(first, name), _all(other, name)
+    if len(before) != len(after) or not before:
         return None
-    return sign_flips(np.asarray(after) - np.asarray(before)), f"test:sign-flips|batches:{len(before)}|n:{SIGN_FLIPS}"
+    return sign_flips(np.asarray(after) - np.asarray(before)), f"test:sign-flips|{what}:{len(before)}|n:{SIGN_FLIPS}"
 
 
 def _all(outcomes: Sequence[Outcome], name: str) -> list:

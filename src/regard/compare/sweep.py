@@ -24,7 +24,16 @@ from regard.run.recipe import Recipe, read_recipe
 
 BudgetKind = Literal["flops", "params", "tokens", "steps", "minutes"]
 BUDGET_KINDS = ("flops", "params", "tokens", "steps", "minutes")
-USUAL_METRICS = {"translation": "bleu", "classification": "accuracy", "language_model": "loss"}
+USUAL_METRICS = {
+    "translation": "bleu",
+    "summarisation": "rouge_l",
+    "classification": "accuracy",
+    "tagging": "accuracy",
+    "image_classification": "accuracy",
+    "image_description": "bleu",
+    "language_model": "loss",
+    "masked_language_model": "loss",
+}
 
 
 class EqualConfig(Config):

@@ -11,4 +11,5 @@ from regard.config.toml import read_toml as read_toml
 from regard.config.tree import BARE_KIND as BARE_KIND
 from regard.config.tree import BY_KIND as BY_KIND
 from regard.config.tree import Config as Config
+from regard.config.tree import FileName as FileName
 from regard.config.tree import refuse as refuse

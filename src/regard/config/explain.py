@@ -75,6 +75,8 @@ def _default(field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(default, Config):
         return getattr(default, "kind", "…")
+    if isinstance(default, tuple) and default and all(isinstance(part, Config) for part in default):
+        return ", ".join(getattr(part, "kind", "…") for part in default)
     return "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 

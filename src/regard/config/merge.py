@@ -50,7 +50,7 @@ def parse_override(override: str) -> tuple[list[str], Any]:
         raise ConfigError("", f"expected key=value such as model.width=512, got '{override}'")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         value = text.strip()
     return [part.strip() for part in key.split(".")], value
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import Annotated, Any, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
@@ -23,6 +23,19 @@ from regard.errors import ConfigError, nearest
 BY_KIND = Field(discriminator="kind")
 BARE_KIND = BeforeValidator(lambda value: {"kind": value} if isinstance(value, str) else value)
 """Lets a recipe say `position = "rotary"` for `position = { kind = "rotary" }`."""
+LONGEST_NAME = 255  # bytes between two slashes, on all common file systems
+LONGEST_VALUE = 200  # characters of a value that an error repeats
+
+
+def _file_name(value: str) -> str:
+    """What no system takes for a file's name is refused here, before anything asks a system for it."""
+    if "\0" in value or any(len(part.encode(errors="replace")) > LONGEST_NAME for part in value.split("/")):
+        raise ValueError(f"the name of a file or folder (no NUL, at most {LONGEST_NAME} bytes between slashes)")
+    return value
+
+
+FileName = Annotated[str, AfterValidator(_file_name)]
+"""The type of settings that name a file or a folder."""
 
 
 class _Sentences(ModelMetaclass):
@@ -114,7 +127,16 @@ def _unknown(name: str, owner: type[Config]) -> str:
 
 def _complaint(details: ErrorDetails) -> str:
     message = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"expected {message}, got {details['input']!r}"
+    return f"expected {message}, got {_shown(details['input'])}"
+
+
+def _shown(value: object) -> str:
+    """A value as a person gave it; of one that is long or deep, the beginning is enough."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deeply"
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
 def _walk(root: type[Config], location: tuple[int | str, ...]) -> tuple[str, type[Config], Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path, PurePath
 
 from regard.data.columns import ColumnError, as_text
+from regard.data.conllu import tagged_sentences
 from regard.data.examples import Example, Place, Row
 from regard.data.findings import Findings
 from regard.data.formats import Format, format_of, uncompressed_name
@@ -73,6 +74,8 @@ def _examples(files: list[Path], findings: Findings) -> Iterator[Example | Row]:
             return _rows(json_records(file, findings))
         case "parquet":
             return _rows(parquet_records(file, None, findings))
+        case "conllu":
+            return tagged_sentences(file, None, findings)
         case None:
             return _refuse(file, findings)
 

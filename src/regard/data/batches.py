@@ -8,11 +8,11 @@ for step in range(batches.num_batches(epoch)):
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int64, UInt8
 from pydantic import Field
 
 from regard.config import BARE_KIND, BY_KIND, Config
@@ -30,6 +30,11 @@ class Batch:
     labels: dict[str, Int64[np.ndarray, " rows"]]
     examples: Int64[np.ndarray, " rows"]
     """Numbers of the examples in the store; in a stream, where each row begins."""
+    seed: int = 0
+    """Beside the epoch, what a task's own random choices about an example follow from."""
+    epoch: int = 0
+    images: dict[str, UInt8[np.ndarray, "rows height width channels"]] = field(default_factory=dict)
+    """Pixels by field, where examples have images."""
 
 
 class Batches(ABC):
@@ -93,7 +98,9 @@ class ExampleBatches(Batches):
         examples = examples[shard(self._tokens[examples], rank, world)]
         ragged = {name: self.store.gather(name, examples, seed=self.seed, epoch=epoch) for name in self.store.fields}
         labels = {name: values[examples] for name, values in self.store.labels.items()}
-        return Batch({name: self.lay(rows) for name, rows in ragged.items()}, labels, examples)
+        images = self.store.images(examples, seed=self.seed, epoch=epoch)
+        fields = {name: self.lay(rows) for name, rows in ragged.items()}
+        return Batch(fields, labels, examples, self.seed, epoch, images)
 
 
 class StreamConfig(Config):
@@ -133,7 +140,7 @@ class StreamBatches(Batches):
         starts = self.plan.starts(epoch, step)
         starts = starts[shard(self.plan.lengths(starts) - 1, rank, world)]
         rows = take(self._stream, starts, self.plan.lengths(starts))
-        return Batch({self.field: pad(rows)}, {}, starts)
+        return Batch({self.field: pad(rows)}, {}, starts, self.plan.seed, epoch)
 
 
 BatchingConfig = Annotated[BucketedConfig | PackedConfig | StreamConfig, BY_KIND, BARE_KIND]

@@ -1,7 +1,12 @@
 """What a data file holds, one at a time: pairs, labelled texts, plain texts; each remembers where it stood."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,99 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image where it lies: nothing is read before it is asked for."""
+
+    file: Path
+    """The file that holds it, alone or with others."""
+    load: Callable[[], bytes | UInt8[np.ndarray, "height width"]]
+    """Gives what the file holds of it: an encoded image (PNG, JPEG, …), or grey pixels as they are."""
+    member: str = ""
+    """Which image of the file it is, where the file holds several."""
+
+    @classmethod
+    def held(cls, file: Path, data: bytes | UInt8[np.ndarray, "height width"], member: str) -> "Picture":
+        """One that is read already."""
+        return cls(file, lambda: data, member)
+
+    @property
+    def name(self) -> str:
+        """`cats/17.png`, `train.zip: cats/17.png` or `train.parquet: row 17`, as messages say it."""
+        return f"{self.file}: {self.member}" if self.member else str(self.file)
+
+    @property
+    def key(self) -> str:
+        """Stands for what the image holds."""
+        data = self.load()
+        return blake2b(data if isinstance(data, bytes) else data.tobytes(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPicture:
+    """An image and the class it belongs to."""
+
+    picture: Picture
+    label: str
+    place: Place
+
+    @property
+    def key(self) -> str:
+        """What a model is given; the same key in two splits is a leak."""
+        return self.picture.key
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The texts one by one: none."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedPicture:
+    """An image and a sentence about it."""
+
+    picture: Picture
+    target: str
+    place: Place
+
+    @property
+    def key(self) -> str:
+        """What a model is given; the same key in two splits is a leak."""
+        return self.picture.key
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The texts one by one."""
+        return (("target", self.target, self.place),)
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A sentence in words, each with its tag, and the dependency tree that they hang in."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    """One a word; none at all in a sentence that is still to be tagged."""
+    heads: tuple[int, ...] | None
+    """The number of the word that each hangs on, from one, 0 for the root; None where there is no tree."""
+    place: Place
+
+    @property
+    def text(self) -> str:
+        """The words, one space apart."""
+        return " ".join(self.words)
+
+    @property
+    def key(self) -> str:
+        """What a model is given; the same key in two splits is a leak."""
+        return self.text
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The texts one by one."""
+        return (("text", self.text, self.place),)
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A whole row of a table whose columns nobody has named; only checks read these."""
 
@@ -98,7 +196,7 @@ class Row:
         return tuple((name, text, self.place) for name, text in self.columns.items())
 
 
-Example = Pair | Labelled | Text
+Example = Pair | Labelled | Text | LabelledPicture | DescribedPicture | Tagged
 
 
 def fingerprint(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The text fields of an example: which tokenizer reads each, what stands around it, how long it may be."""
+"""The fields of an example: texts, what reads each, what stands around it, how long it may be; or plain numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,3 +84,41 @@ class TextField:
 
     def _surround(self, ids: list[int]) -> list[int]:
         return [BOS] * self.begin + ids + [EOS] * self.end
+
+    @property
+    def different(self) -> int:
+        """How many different numbers can stand here."""
+        return self.tokenizer.vocab_size
+
+
+@dataclass(frozen=True)
+class NumbersField:
+    """Whole numbers of each example that are made before it is stored: tokens of words, their tags, their heads."""
+
+    different: int
+    """How many different numbers can stand here, from 0 on."""
+    made_with: str = ""
+    """What the numbers follow from beside the files, such as the identity of a tokenizer."""
+    max_length: int | None = None
+    """Numbers an example may have here; one with more is left out, and counted. None: any number."""
+    overlong: Literal["skip"] = "skip"
+    sampler: None = None
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides what is stored, as plain values."""
+        return {"different": self.different, "made_with": self.made_with, "max_length": self.max_length}
+
+    def encode(self, rows: Sequence[list[int]]) -> list[list[int]]:
+        """The numbers as they are."""
+        return list(rows)
+
+    def is_overlong(self, numbers: Sequence[int]) -> bool:
+        """Whether there are more numbers than there may be."""
+        return self.max_length is not None and len(numbers) > self.max_length
+
+    def shorten(self, numbers: list[int]) -> list[int]:
+        """The numbers as they are: what belongs together cannot be cut."""
+        return numbers
+
+
+AnyField = TextField | NumbersField

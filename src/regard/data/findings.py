@@ -8,8 +8,8 @@ from regard.errors import DataError
 
 Severity = Literal["error", "warning"]
 KindName = Literal[
-    "unreadable", "encoding", "nul", "alignment", "column", "columns", "json", "value", "label", "nothing",
-    "bom", "crlf", "empty", "separator", "odd", "long", "duplicate", "leak", "header",
+    "unreadable", "encoding", "nul", "alignment", "column", "columns", "json", "conllu", "tree", "value", "label",
+    "nothing", "bom", "crlf", "empty", "separator", "odd", "long", "duplicate", "leak", "header",
 ]  # fmt: skip
 
 
@@ -29,6 +29,8 @@ KINDS: dict[KindName, Kind] = {
     "column": Kind("error", "missing column", "missing columns"),
     "columns": Kind("error", "row that does not fit its table", "rows that do not fit their table"),
     "json": Kind("error", "line that is not JSON", "lines that are not JSON"),
+    "conllu": Kind("error", "line that is not CoNLL-U", "lines that are not CoNLL-U"),
+    "tree": Kind("error", "sentence whose heads are no tree", "sentences whose heads are no tree"),
     "value": Kind("error", "row without a usable value", "rows without a usable value"),
     "label": Kind("error", "label unknown in the training data", "labels unknown in the training data"),
     "nothing": Kind("error", "source without examples", "sources without examples"),

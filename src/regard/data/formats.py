@@ -3,16 +3,17 @@
 from pathlib import PurePath
 from typing import Literal
 
-Format = Literal["text", "tsv", "csv", "jsonl", "parquet"]
+Format = Literal["text", "tsv", "csv", "jsonl", "parquet", "conllu"]
 Compression = Literal["gzip", "zstd"]
 
 COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet",
+    ".conllu": "conllu",
 }  # fmt: skip
 NOT_READ = {
-    ".7z", ".arrow", ".bz2", ".docx", ".feather", ".json", ".npy", ".npz", ".pdf", ".pickle", ".pkl", ".rar", ".tar",
-    ".tgz", ".xls", ".xlsx", ".xz", ".zip",
+    ".7z", ".arrow", ".bin", ".bz2", ".ckpt", ".docx", ".feather", ".joblib", ".json", ".npy", ".npz", ".pdf",
+    ".pickle", ".pkl", ".pt", ".pth", ".rar", ".safetensors", ".tar", ".tgz", ".xls", ".xlsx", ".xz", ".zip",
 }  # fmt: skip
 
 

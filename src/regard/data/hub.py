@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterator, Sequence
+from os.path import expanduser
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,7 +37,7 @@ def _library() -> ModuleType:
 
 
 def _load(datasets: ModuleType, name: str, config: str | None, split: str, base: Path) -> Any:  # noqa: ANN401
-    folder = base / Path(name).expanduser()
+    folder = base / expanduser(name)
     if not folder.is_dir():
         return datasets.load_dataset(name, config, split=split, streaming=True)
     if any((folder / mark).exists() for mark in SAVED):

@@ -15,9 +15,21 @@ from pathlib import Path
 from typing import cast
 
 from regard.data.columns import ColumnError, as_label, as_text, pick
-from regard.data.examples import Example, Labelled, Pair, Place, Text, fingerprint
+from regard.data.conllu import rendered_sentences, tagged_sentences
+from regard.data.examples import (
+    DescribedPicture,
+    Example,
+    Labelled,
+    LabelledPicture,
+    Pair,
+    Place,
+    Tagged,
+    Text,
+    fingerprint,
+)
 from regard.data.findings import Findings
 from regard.data.hub import hub_records
+from regard.data.images.readers import picture_in, read_pictures
 from regard.data.oddities import inspected
 from regard.data.records import json_records, parquet_records
 from regard.data.sources import Content, SourceConfig, parse_part
@@ -43,6 +55,12 @@ def read_texts(source: SourceConfig, base: Path = HERE, findings: Findings | Non
     """The documents of a source, or the lines of its running text; ConfigError where it holds something else."""
     source.require("text")
     return cast(Iterator[Text], read_examples(source, base, findings))
+
+
+def read_tagged(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Tagged]:
+    """The tagged sentences of a source; ConfigError where it holds something else."""
+    source.require("tagged")
+    return cast(Iterator[Tagged], read_examples(source, base, findings))
 
 
 def read_examples(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Example]:
@@ -91,6 +109,8 @@ def _whole(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Exa
     match source.origin:
         case "files":
             return aligned_pairs(files[0], files[1], findings)
+        case "file" if source.is_treebank:
+            return _treebank(source, files[0], findings)
         case "file":
             return running_text(files[0], findings) if source.is_running_text else _rows(source, files[0], findings)
         case "hub":
@@ -98,6 +118,8 @@ def _whole(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Exa
             return _examples(_picked(records, source.columns, findings), source.content, source.columns, findings)
         case "street":
             return _street(source)
+        case "images":
+            return read_pictures(files[0], files[1] if source.labels else None, findings)
 
 
 def aligned_pairs(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
@@ -135,6 +157,12 @@ def _street(source: SourceConfig) -> Iterator[Pair]:
     seed = 1 if source.seed is None else source.seed
     for number, (english, german) in enumerate(street.pairs(split, size=size, seed=seed), start=1):
         yield Pair(english, german, Place(f"street/{split}", number))
+
+
+def _treebank(source: SourceConfig, file: Path, findings: Findings) -> Iterator[Example]:
+    if source.columns:
+        return rendered_sentences(file, source.columns, findings)
+    return tagged_sentences(file, source.tags or "upos", findings)
 
 
 def _rows(source: SourceConfig, file: Path, findings: Findings) -> Iterator[Example]:
@@ -177,11 +205,16 @@ def _examples(
 
 
 def _example(content: Content, columns: list[str | int], values: Sequence[object], place: Place) -> Example:
+    if content in ("images", "captions"):
+        picture = picture_in(values[0], columns[0], place)
+        if content == "images":
+            return LabelledPicture(picture, as_label(values[1], columns[1]), place)
+        return DescribedPicture(picture, as_text(values[1], columns[1]), place)
     text = as_text(values[0], columns[0])
     match content:
         case "pairs":
             return Pair(text, as_text(values[1], columns[1]), place)
         case "labelled":
             return Labelled(text, as_label(values[1], columns[1]), place)
-        case "text":
+        case _:
             return Text(text, place)

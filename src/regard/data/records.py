@@ -1,7 +1,7 @@
 """Records with named values: a JSON value a line, and the rows of Parquet files."""
 
+import errno
 import json
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -20,6 +20,7 @@ from regard.errors import nearest
 
 ROWS_AT_ONCE = 128
 READ_AHEAD = 1 << 16  # bytes of a column; without it a whole row group is read at once
+LEAST_ROOM, MOST_TIMES = 1 << 26, 100  # bytes that a packed Parquet file may unpack to, and times its own size
 NOT_TEXT = b"\xff"  # no UTF-8 text: stands for a text that Parquet holds and that cannot be decoded
 
 Record = tuple[object, Place]
@@ -55,7 +56,11 @@ def _seekable(file: Path, stack: ExitStack) -> IO[bytes]:
     if not compression_of(file):
         return stream
     unpacked = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-    shutil.copyfileobj(stream, unpacked)
+    limit = max(LEAST_ROOM, MOST_TIMES * file.stat().st_size)
+    while block := stream.read(READ_AHEAD):
+        if unpacked.tell() + len(block) > limit:
+            raise OSError(errno.EFBIG, f"it unpacks to more than {limit:,} bytes, as no Parquet file would")
+        unpacked.write(block)
     return unpacked
 
 

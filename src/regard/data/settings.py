@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import PositiveInt
 
-from regard.config import Config
+from regard.config import Config, FileName
 from regard.data.batches import BatchingConfig
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError
@@ -16,7 +16,7 @@ REST = "0%-95%"
 class DataConfig(Config):
     """What is learnt from, what choices are made on, and what is only ever tested on."""
 
-    folder: str | None = None
+    folder: FileName | None = None
     """Where the names of files start; the recipe's own folder when left out."""
     train: SourceConfig | None = None
     """What the model learns from."""

@@ -4,29 +4,42 @@ train = { source = "train.en.gz", target = "train.de.gz" }         two files, al
 train = { file = "pairs.tsv", source = "en", target = "de" }       columns by name, number or path
 train = { file = "reviews.csv", text = "review", label = "stars" }
 train = { file = "input.txt", part = "0%-90%" }                    a running text, or any part of a file
+train = { file = "train.conllu", tags = "upos" }                   sentences with their trees, a tag a word
+train = { file = "train.conllu", source = "words", target = "brackets" }
 train = { hub = "owner/name", split = "train", source = "translation.en", target = "translation.de" }
+train = { images = "train.zip" }                                   a folder or .zip with a folder for each class
+train = { images = "train-images.gz", labels = "train-labels.gz" } IDX files, as MNIST has them
+train = { file = "captions.tsv", image = "file", target = "text" } images and what is said about them, or a label
 train = { street = "train" }                                       the embedded corpus
 """
 
 import re
 from fractions import Fraction
+from os.path import expanduser  # pathlib's raises where there is no such user
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from regard.config import Config, refuse
+from regard.config import Config, FileName, refuse
 from regard.data.columns import Column
 from regard.data.formats import Format, format_of
-from regard.errors import ConfigError
+from regard.errors import ConfigError, nearest
 
-Content = Literal["pairs", "labelled", "text"]
-Origin = Literal["files", "file", "hub", "street"]
+Content = Literal["pairs", "labelled", "text", "images", "captions", "tagged"]
+Origin = Literal["files", "file", "hub", "street", "images"]
+
+Tags = Literal["upos", "xpos"]
+RENDERINGS = ("words", "lemmas", "upos", "xpos", "relations", "brackets")
+"""What a sentence of a CoNLL-U file can be given as: its words or what is known of each, or its tree in brackets."""
 
 HOW_TO_SAY: dict[Content, str] = {
     "pairs": "pairs: source = … and target = …",
     "labelled": "labelled texts: text = … and label = …",
     "text": "plain text: file = … alone, or with text = …",
+    "tagged": "tagged sentences: a .conllu file as file = …",
+    "images": "labelled images: images = …, or file = … with image = … and label = …",
+    "captions": "described images: file = … with image = … and target = …",
 }
 
 
@@ -53,8 +66,9 @@ def parse_part(text: str) -> Part:
 class SourceConfig(Config):
     """Where examples lie: two aligned text files, one file, a Hugging Face dataset, or the embedded corpus."""
 
-    file: str | None = None
-    """One file for all: .tsv, .csv, .jsonl, .parquet, or text under any other name; each also as .gz or .zst."""
+    file: FileName | None = None
+    """One file for all: .tsv, .csv, .jsonl, .parquet, .conllu, or text under any other name; each also as .gz
+    or .zst."""
     source: Column | None = None
     """Beside `file` or `hub`: the column to translate from, by name, number from 0 or path. Alone: a text file."""
     target: Column | None = None
@@ -63,11 +77,20 @@ class SourceConfig(Config):
     """The column that holds the text, by name, number from 0 or path such as `review.body` or `answers.0`."""
     label: Column | None = None
     """The column that holds the label."""
+    images: str | None = None
+    """Images by class: a folder, or a .zip, that has a folder for each; or an IDX file (.gz too) beside `labels`."""
+    labels: str | None = None
+    """The IDX file with the labels of `images`."""
+    image: Column | None = None
+    """The column that holds the image: its bytes, or the name of its file, which starts at the table's own folder."""
+    tags: Tags | None = None
+    """Which tags of a .conllu file to learn: `upos`, the same for all languages, when left out, or its own `xpos`. As
+    `source`, `target` or `text` such a file has words, lemmas, upos, xpos, relations and brackets (the tree)."""
     format: Format | None = None
     """The format of `file`, where its name does not tell it."""
     header: bool | None = None
     """Whether the first row of a .tsv or .csv file names the columns; yes where a column is given by its name."""
-    hub: str | None = None
+    hub: FileName | None = None
     """A Hugging Face dataset `owner/name`, or a folder that holds one; needs the extra `hub`."""
     config: str | None = None
     """Which configuration of the Hugging Face dataset."""
@@ -91,13 +114,19 @@ class SourceConfig(Config):
             return "file"
         if self.hub is not None:
             return "hub"
+        if self.images is not None:
+            return "images"
         return "files" if self.street is None else "street"
 
     @property
     def content(self) -> Content:
         """What kind of examples the data holds."""
+        if self.images is not None or self.image is not None:
+            return "images" if self.target is None else "captions"
         if self.source is not None or self.street:
             return "pairs"
+        if self.is_treebank and self.text is None:
+            return "tagged"
         return "text" if self.label is None else "labelled"
 
     @property
@@ -111,6 +140,11 @@ class SourceConfig(Config):
         return self.origin == "file" and self.file_format == "text"
 
     @property
+    def is_treebank(self) -> bool:
+        """Whether the examples are sentences with their dependency trees."""
+        return self.origin == "file" and self.file_format == "conllu"
+
+    @property
     def has_header(self) -> bool:
         """Whether the first row of a table names its columns."""
         return any(isinstance(column, str) for column in self.columns) if self.header is None else self.header
@@ -118,13 +152,14 @@ class SourceConfig(Config):
     @property
     def columns(self) -> list[str | int]:
         """The columns to read, in the order of an example's fields."""
-        given = (self.source, self.target, self.text, self.label)
+        given = (self.image, self.source, self.target, self.text, self.label)
         return [] if self.origin == "files" else [column for column in given if column is not None]
 
     def files(self, base: Path = Path()) -> list[Path]:
         """The files that are read, relative ones below `base`; none for the hub and the embedded corpus."""
-        names = {"files": [self.source, self.target], "file": [self.file]}.get(self.origin, [])
-        return [base / Path(str(name)).expanduser() for name in names]
+        pictures = [self.images, *([] if self.labels is None else [self.labels])]
+        names = {"files": [self.source, self.target], "file": [self.file], "images": pictures}.get(self.origin, [])
+        return [base / expanduser(str(name)) for name in names]
 
     def require(self, content: Content, path: str = "") -> None:
         """Raises ConfigError unless the data holds this kind of examples; `path` is where it stands in the recipe."""
@@ -140,12 +175,13 @@ class SourceConfig(Config):
 
     @model_validator(mode="after")
     def _one_origin(self) -> "SourceConfig":
-        given = [name for name in ("file", "hub", "street") if getattr(self, name) is not None]
+        given = [name for name in ("file", "hub", "street", "images") if getattr(self, name) is not None]
         if len(given) > 1:
             raise refuse(given[1], f"cannot stand beside '{given[0]}'; give one of the two")
         if not given and self.source is None and self.target is None:
             raise refuse("file", "say where the data lies: file = …, source = … and target = …, hub = … or street = …")
-        for name, owner in (("config", "hub"), ("split", "hub"), ("format", "file"), ("seed", "street")):
+        owners = {"config": "hub", "split": "hub", "format": "file", "seed": "street", "labels": "images"}
+        for name, owner in owners.items():
             if getattr(self, name) is not None and self.origin != owner:
                 raise refuse(name, f"only data given by '{owner}' has this setting")
         if self.hub is not None and self.split is None:
@@ -156,11 +192,23 @@ class SourceConfig(Config):
 
     @model_validator(mode="after")
     def _pair_or_text(self) -> "SourceConfig":
+        if self.image is not None or self.images is not None:
+            return self._with_images()
         for one, other in (("source", "target"), ("target", "source"), ("label", "text")):
             if getattr(self, one) is not None and getattr(self, other) is None:
                 raise refuse(other, f"needed beside '{one}'")
         if self.source is not None and self.text is not None:
             raise refuse("text", "cannot stand beside 'source'; give source and target, or text and label")
+        return self
+
+    def _with_images(self) -> "SourceConfig":
+        given = {name for name in ("image", "source", "target", "text", "label") if getattr(self, name) is not None}
+        if self.images is not None and given:
+            raise refuse(min(given), "cannot stand beside 'images', where folders or an IDX file give the label")
+        if self.image is not None and self.origin not in ("file", "hub"):
+            raise refuse("file", "needed beside 'image', which is a column; for files of images give images = …")
+        if self.image is not None and given not in ({"image", "label"}, {"image", "target"}):
+            raise refuse("image", "needs a label = … or a target = … (what is said about the image), and nothing else")
         return self
 
     @model_validator(mode="after")
@@ -172,6 +220,8 @@ class SourceConfig(Config):
         if (self.origin == "street" or self.is_running_text) and self.columns:
             hint = "; for a table, say format = 'tsv'" if self.file else ""
             raise refuse(first, f"{'plain text' if self.file else 'the embedded corpus'} has no columns to name{hint}")
+        if self.is_treebank:
+            return self._with_known_renderings()
         if self.origin in ("file", "hub") and not self.is_running_text and not self.columns:
             raise refuse("text", "say which columns to read: source = … and target = …, or text = … and label = …")
         return self
@@ -183,6 +233,22 @@ class SourceConfig(Config):
         named = [column for column in self.columns if isinstance(column, str)]
         if self.header is False and named:
             raise refuse("header", f"without a header no column is called '{named[0]}'; give its number from 0")
+        return self
+
+    def _with_known_renderings(self) -> "SourceConfig":
+        for name in ("label", "image"):
+            if getattr(self, name) is not None:
+                raise refuse(name, "a .conllu file has words and their tags, no labels and no images; leave it out")
+        for name in ("source", "target", "text"):
+            value = getattr(self, name)
+            if value is not None and value not in RENDERINGS:
+                raise refuse(name, f"a .conllu file has no '{value}'; {nearest(str(value), RENDERINGS)}")
+        return self
+
+    @model_validator(mode="after")
+    def _tags_fit(self) -> "SourceConfig":
+        if self.tags is not None and self.content != "tagged":
+            raise refuse("tags", "only sentences of a .conllu file have tags, where nothing else of it is asked for")
         return self
 
     def _check_file_name(self, name: str) -> None:

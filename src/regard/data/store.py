@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Int64, Integer
+from jaxtyping import Int, Int64, Integer, UInt8
 
 from regard.data.collate import Ragged, take
-from regard.data.fields import TextField
+from regard.data.fields import AnyField, TextField
 from regard.data.store_writing import DESCRIPTION, FORMAT, Row, description_sha256, write_store
 from regard.errors import ConfigError, DataError
 
 
 def open_store(
     rows: Callable[[], Iterable[Row]],
-    fields: Mapping[str, TextField],
+    fields: Mapping[str, AnyField],
     labels: Sequence[str] = (),
     *,
     cache: Path,
@@ -49,7 +49,7 @@ def open_store(
 
 
 def content_key(
-    fields: Mapping[str, TextField], labels: Sequence[str], files: Sequence[Path], settings: Mapping[str, Any]
+    fields: Mapping[str, AnyField], labels: Sequence[str], files: Sequence[Path], settings: Mapping[str, Any]
 ) -> str:
     """SHA-256 of everything that decides what a store holds."""
     parts = {
@@ -74,7 +74,7 @@ def file_sha256(file: Path) -> str:
 class Store:
     """Encoded examples: `lengths` to plan batches with, `gather` for their tokens, `labels`, and what was left out."""
 
-    def __init__(self, folder: Path, fields: Mapping[str, TextField], key: str) -> None:
+    def __init__(self, folder: Path, fields: Mapping[str, AnyField], key: str) -> None:
         self.folder = folder
         self.fields = dict(fields)
         description = _read_description(folder, key)
@@ -108,6 +108,12 @@ class Store:
         data = take(self._arrays[f"{field}.text"], starts, lengths)
         return self._draw(field, examples, data, f"{seed} {epoch} {field}")
 
+    def images(
+        self, examples: Int[np.ndarray, " examples"], *, seed: int = 0, epoch: int = 0
+    ) -> dict[str, UInt8[np.ndarray, "examples height width channels"]]:
+        """The pixels of some examples by field: none here; `regard.data.images` has a store with images."""
+        return {}
+
     def stream(self, field: str) -> Integer[np.ndarray, " tokens"]:
         """All tokens of a field, example after example."""
         if self.fields[field].sampler is not None:
@@ -121,8 +127,9 @@ class Store:
         text = data.tokens.tobytes()
         rooms = self._arrays[f"{field}.rooms"][examples].tolist()
         spans = zip(examples.tolist(), [0, *ends[:-1]], ends, rooms, strict=True) if ends else ()
-        draw = self.fields[field].draw
-        return Ragged.of([draw(text[start:end].decode(), f"{key} {i}", room) for i, start, end, room in spans])
+        drawn = self.fields[field]
+        assert isinstance(drawn, TextField)
+        return Ragged.of([drawn.draw(text[start:end].decode(), f"{key} {i}", room) for i, start, end, room in spans])
 
     def _lengths(self, field: str) -> Int64[np.ndarray, " examples"]:
         rooms = self._arrays.get(f"{field}.rooms")

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -18,7 +19,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from regard.data.collate import Ragged
-from regard.data.fields import TextField
+from regard.data.fields import AnyField, TextField
 from regard.errors import DataError, Failure
 
 FORMAT = 1
@@ -26,25 +27,40 @@ DESCRIPTION = "store.json"
 ROWS_AT_ONCE = 1024
 CHARACTERS_AT_ONCE = 1_000_000
 
-Row = Mapping[str, str | int]
-"""An example: its texts and labels by the names of their fields."""
+Row = Mapping[str, Any]
+"""An example by the names of its fields: texts, lists of numbers, and labels, each one number."""
 
 
 def write_store(
-    folder: Path, rows: Iterable[Row], fields: Mapping[str, TextField], labels: Sequence[str], key: str
+    folder: Path, rows: Iterable[Row], fields: Mapping[str, AnyField], labels: Sequence[str], key: str
 ) -> None:
     """Encodes all rows into a new folder; one that another process wrote meanwhile is left as it is."""
+    with written_aside(folder) as aside:
+        _write_files(aside, rows, fields, labels, key)
+
+
+@contextmanager
+def written_aside(folder: Path) -> Iterator[Path]:
+    """A folder to write into that gets its name when all is written; one that stands there already stays."""
     aside = folder.with_name(f".{folder.name}.{token_hex(4)}")
     try:
         _make(aside)
-        _write_files(aside, rows, fields, labels, key)
+        yield aside
         _put_in_place(aside, folder)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise Failure(f"{folder.parent}: the disk is full; the store of encoded examples needs more room") from None
+        raise Failure(_refusal(error, aside)) from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _refusal(error: OSError, aside: Path) -> str:
+    """What a disk that refuses to be written to leaves to be said."""
+    why = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or str(error)
+    written = sum(file.stat().st_size for file in aside.glob("*"))
+    return (
+        f"{aside.parent}: {why}; the store of encoded examples needs more than the {written:,} bytes that were "
+        f"written, and {shutil.disk_usage(aside.parent).free:,} are free"
+    )
 
 
 def _make(folder: Path) -> None:
@@ -63,22 +79,26 @@ def _put_in_place(aside: Path, folder: Path) -> None:
 
 
 def _write_files(
-    folder: Path, rows: Iterable[Row], fields: Mapping[str, TextField], labels: Sequence[str], key: str
+    folder: Path, rows: Iterable[Row], fields: Mapping[str, AnyField], labels: Sequence[str], key: str
 ) -> None:
     writers = {name: _FieldWriter(folder, name, field) for name, field in fields.items()}
     label_files = {name: ArrayFile(folder / f"{name}.labels", np.int64) for name in labels}
     examples, skipped, cut = 0, Counter[str](), Counter[str]()
     for chunk in chunks(rows, tuple(fields)):
-        encoded = {name: field.encode([str(row[name]) for row in chunk]) for name, field in fields.items()}
-        kept = _count_overlong(encoded, fields, skipped, cut)
+        encoded = {name: field.encode([row[name] for row in chunk]) for name, field in fields.items()}
+        kept = _count_overlong(len(chunk), encoded, fields, skipped, cut)
         for name, writer in writers.items():
-            writer.write([str(chunk[i][name]) for i in kept], [encoded[name][i] for i in kept])
+            writer.write([chunk[i][name] for i in kept], [encoded[name][i] for i in kept])
         for name, file in label_files.items():
             file.write(np.array([chunk[i][name] for i in kept], np.int64))
         examples += len(kept)
     files = [*label_files.values(), *(file for writer in writers.values() for file in writer.files)]
+    write_description(folder, key, {"examples": examples, "skipped": skipped, "cut": cut}, files)
+
+
+def write_description(folder: Path, key: str, counts: Mapping[str, Any], files: Sequence["ArrayFile"]) -> None:
+    """Ends a store: says what its files hold, and signs that."""
     described = {file.path.name: file.finish() for file in files}
-    counts = {"examples": examples, "skipped": skipped, "cut": cut}
     description = {"format": FORMAT, "key": key, **counts, "files": described}
     signed = {**description, "sha256": description_sha256(description)}
     (folder / DESCRIPTION).write_text(json.dumps(signed, indent=1), encoding="utf-8")
@@ -96,7 +116,7 @@ def chunks(rows: Iterable[Row], texts: Sequence[str]) -> Iterator[list[Row]]:
     characters = 0
     for row in rows:
         chunk.append(row)
-        characters += sum(len(str(row[name])) for name in texts)
+        characters += sum(len(row[name]) for name in texts)
         if len(chunk) == ROWS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
             yield chunk
             chunk, characters = [], 0
@@ -105,12 +125,16 @@ def chunks(rows: Iterable[Row], texts: Sequence[str]) -> Iterator[list[Row]]:
 
 
 def _count_overlong(
-    encoded: Mapping[str, list[list[int]]], fields: Mapping[str, TextField], skipped: Counter[str], cut: Counter[str]
+    rows: int,
+    encoded: Mapping[str, list[list[int]]],
+    fields: Mapping[str, AnyField],
+    skipped: Counter[str],
+    cut: Counter[str],
 ) -> list[int]:
     """The rows to keep; one that is left out is counted under the first field that is too long."""
     kept: list[int] = []
-    for i, row in enumerate(zip(*encoded.values(), strict=True)):
-        overlong = [name for name, tokens in zip(encoded, row, strict=True) if fields[name].is_overlong(tokens)]
+    for i in range(rows):
+        overlong = [name for name, tokens in encoded.items() if fields[name].is_overlong(tokens[i])]
         to_skip = [name for name in overlong if fields[name].overlong == "skip"]
         if to_skip:
             skipped[_reason(to_skip[0], fields)] += 1
@@ -120,7 +144,7 @@ def _count_overlong(
     return kept
 
 
-def _reason(name: str, fields: Mapping[str, TextField]) -> str:
+def _reason(name: str, fields: Mapping[str, AnyField]) -> str:
     return f"{name} longer than {fields[name].max_length} tokens"
 
 
@@ -156,23 +180,23 @@ def _flush_to_disk(file: Path) -> None:
 class _FieldWriter:
     """The files of one field: where each example begins, and its tokens, or its text and the room to plan for it."""
 
-    def __init__(self, folder: Path, name: str, field: TextField) -> None:
+    def __init__(self, folder: Path, name: str, field: AnyField) -> None:
         self._field = field
         self._end = 0
         self._offsets = ArrayFile(folder / f"{name}.offsets", np.int64)
         self._offsets.write(np.zeros(1, np.int64))
-        token_type = np.uint16 if field.tokenizer.vocab_size <= 2**16 else np.uint32
+        token_type = np.uint16 if field.different <= 2**16 else np.uint32
         self._tokens = None if field.sampler else ArrayFile(folder / f"{name}.tokens", token_type)
         self._text = ArrayFile(folder / f"{name}.text", np.uint8) if field.sampler else None
         self._rooms = ArrayFile(folder / f"{name}.rooms", np.int64) if field.sampler else None
         self.files = [file for file in (self._offsets, self._tokens, self._text, self._rooms) if file]
 
-    def write(self, texts: Sequence[str], encoded: Sequence[list[int]]) -> None:
+    def write(self, texts: Sequence[Any], encoded: Sequence[list[int]]) -> None:
         """Appends examples."""
         shortened = [self._field.shorten(tokens) for tokens in encoded]
         if self._tokens:
             self._append(self._tokens, Ragged.of(shortened))
-        if self._text and self._rooms:
+        if self._text and self._rooms and isinstance(self._field, TextField):
             rooms = [self._field.room(text, tokens) for text, tokens in zip(texts, shortened, strict=True)]
             self._rooms.write(np.array(rooms, np.int64))
             self._append(self._text, Ragged.of([text.encode() for text in texts]))

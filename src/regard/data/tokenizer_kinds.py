@@ -20,6 +20,7 @@ from regard.data.special import SPECIAL_TOKENS, UNK
 from regard.data.subword_sampling import BpeDropout, Sampler, UnigramSampling
 
 SMALLEST = len(SPECIAL_TOKENS) + 256  # with these, every text can be written byte by byte
+LARGEST = 2**21  # eight times the largest in use; the library takes memory for all of them before it counts a word
 
 
 class _Shared(Config):
@@ -41,7 +42,7 @@ class BpeConfig(_Shared):
     """Byte-pair encoding on bytes: the most frequent pairs grow together; nothing is unknown, decoding is exact."""
 
     kind: Literal["bpe"] = "bpe"
-    size: int = Field(8000, ge=SMALLEST)
+    size: int = Field(8000, ge=SMALLEST, le=LARGEST)
     """Tokens in the vocabulary at most, with the 7 special ones and the 256 bytes."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """BPE-dropout: chance that a merge is left out while training, so that words are cut in many ways; 0.1 is usual."""
@@ -86,7 +87,7 @@ class UnigramConfig(_Shared):
     """Unigram language model on bytes: the cut with the likeliest pieces; nothing is unknown, decoding is exact."""
 
     kind: Literal["unigram"] = "unigram"
-    size: int = Field(8000, ge=SMALLEST)
+    size: int = Field(8000, ge=SMALLEST, le=LARGEST)
     """Tokens in the vocabulary at most, with the 7 special ones and the 256 bytes."""
     alpha: float | None = Field(None, gt=0)
     """Subword regularisation: training draws cuts with probability^alpha; 0.2 is usual. None: always the best cut."""
@@ -201,7 +202,7 @@ class CharConfig(_Shared):
     """Single characters; one outside the vocabulary is written as its bytes, so decoding is exact."""
 
     kind: Literal["char"] = "char"
-    size: int | None = Field(None, ge=SMALLEST)
+    size: int | None = Field(None, ge=SMALLEST, le=LARGEST)
     """Tokens in the vocabulary at most, with the 7 special ones and the 256 bytes; frequent ones are kept."""
     min_count: int = Field(1, ge=1)
     """Characters that occur less often than this in the training text are written as bytes."""

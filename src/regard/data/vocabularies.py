@@ -14,6 +14,8 @@ Texts = Callable[[], Iterable[str]]
 
 def train_tokenizers(fields: Mapping[str, Texts], config: AnyTokenizerConfig) -> dict[str, Tokenizer]:
     """Learns the vocabulary of each field; with a joint one, all fields share a tokenizer."""
+    if not fields:
+        return {}
     if config.joint or len(fields) == 1:
         shared = Tokenizer.train(chain.from_iterable(texts() for texts in fields.values()), config)
         return dict.fromkeys(fields, shared)
@@ -33,6 +35,8 @@ def save_tokenizers(tokenizers: Mapping[str, Tokenizer], folder: Path) -> list[P
 
 def load_tokenizers(fields: Sequence[str], folder: Path) -> dict[str, Tokenizer]:
     """The tokenizers that `save_tokenizers` wrote."""
+    if not fields:
+        return {}
     if (folder / JOINT_FILE).exists() or not any((folder / _own_file(name)).exists() for name in fields):
         return dict.fromkeys(fields, Tokenizer.load(folder / JOINT_FILE))
     return {name: Tokenizer.load(folder / _own_file(name)) for name in fields}

@@ -3,7 +3,6 @@
 Safetensors only. Weights that are pickled are refused: a pickle may run any program while it is read.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from regard.errors import ConfigError, DataError
 from regard.export.huggingface import LAYOUTS
 from regard.export.layouts import Layout, wave_table
 from regard.export.mappings import Place
-from regard.export.vocabulary import Renumbering, read_vocabulary
+from regard.export.vocabulary import Renumbering, read_table, read_vocabulary
 from regard.models import ModelConfig
 
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin", "model.pt", "pytorch_model.pt")
@@ -51,17 +50,40 @@ class Imported:
 
 
 def read_folder(folder: Path) -> Imported:
-    """The model of a Hugging Face folder; DataError or ConfigError where it cannot be ours."""
+    """The model of a Hugging Face folder; DataError or ConfigError where it cannot be ours.
+
+    Anyone may have written its files, so whatever in them does not fit is refused with a sentence.
+    """
+    try:
+        return _read(folder)
+    except (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise DataError(folder, f"not a model that can be imported ({type(error).__name__}: {error})") from None
+
+
+def _read(folder: Path) -> Imported:
     settings = _settings(folder)
     layout = _layout(folder, settings)
     config = _Holder.from_tree({"model": _tree(folder, layout, settings)}).model
     tensors = _tensors(folder, layout)
+    _refuse_phantoms(folder, config, tensors)
     config = _positions(layout, config, tensors)
     labels = tuple(str(label) for _, label in sorted(_labels(settings), key=lambda item: int(item[0])))
     weights = _weights(folder, layout, config, tensors)
     if config.kind == "vision":
         return Imported(layout, config, weights, "image_classification", (), labels)
     return _with_vocabulary(folder, layout, config, weights, settings, labels)
+
+
+def _refuse_phantoms(folder: Path, config: Any, tensors: dict[str, Tensor]) -> None:  # noqa: ANN401
+    """Settings may promise a billion layers; each needs a tensor at least, so nothing is made for those without."""
+    deepest = max(value for name, value in config if name.endswith("depth") and isinstance(value, int))
+    widest = max((max(tensor.shape) for tensor in tensors.values() if tensor.ndim), default=0)
+    if deepest > len(tensors) or config.width > widest:
+        raise DataError(
+            folder,
+            f"its settings speak of {deepest:,} layers of width {config.width:,}; its weights have {len(tensors):,} "
+            f"tensors, none wider than {widest:,}",
+        )
 
 
 def _with_vocabulary(
@@ -120,13 +142,7 @@ def _settings(folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
         raise DataError(folder, "not a Hugging Face folder: it has no config.json")
-    try:
-        tree = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(file, f"not JSON: {error}") from None
-    if not isinstance(tree, dict):
-        raise DataError(file, "expected a table of settings")
-    return tree
+    return read_table(file)
 
 
 def _layout(folder: Path, settings: dict[str, Any]) -> Layout:
@@ -159,7 +175,7 @@ def _tensors(folder: Path, layout: Layout) -> dict[str, Tensor]:
     index, single = folder / "model.safetensors.index.json", folder / "model.safetensors"
     files = [single]
     if index.is_file():
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names = set(read_table(index)["weight_map"].values())
         files = [folder / Path(name).name for name in sorted(names)]
     elif not single.is_file():
         raise _without_weights(folder)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.data.examples import Example, Pair
+from regard.data.examples import Example, Labelled, Pair, Tagged, Text
 from regard.data.special import BOS, EOS
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -25,7 +25,7 @@ class Subject:
     model: nn.Module
     config: Any
     """The model's settings."""
-    kind: Kind
+    kind: str
     """Its task."""
     tokenizers: Mapping[str, Tokenizer]
     labels: Sequence[str] = ()
@@ -95,7 +95,8 @@ class HeldOut:
         if found and isinstance(found[0], Pair):
             pairs = [example for example in found if isinstance(example, Pair)]
             return cls([pair.source for pair in pairs], [pair.target for pair in pairs])
-        return cls([example.text + getattr(example, "end", "") for example in found if not isinstance(example, Pair)])
+        texts = [example for example in found if isinstance(example, Labelled | Tagged | Text)]
+        return cls([example.text + getattr(example, "end", "") for example in texts])
 
     def rows(self, subject: Subject) -> list[Row]:
         """The examples that fit into the model, as tokens."""

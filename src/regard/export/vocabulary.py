@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.data.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_file import LARGEST_FILE
 from regard.errors import DataError
 
 NEVER = -1e4
@@ -53,12 +54,25 @@ def read_vocabulary(folder: Path, settings: dict[str, Any], size: int) -> tuple[
             folder,
             f"has no {TOKENIZER}; write one with transformers: AutoTokenizer.from_pretrained(…).save_pretrained(…)",
         )
-    tree = json.loads(file.read_text(encoding="utf-8"))
+    tree = read_table(file)
     own = _as_ours(tree)
     if own is not None:
         tokenizer = _load(folder, own)
         return tokenizer, Renumbering(_padded(range(tokenizer.vocab_size), size, file))
     return _byte_level(folder, tree, settings, size)
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """The table in a JSON file that anyone may have written."""
+    if file.stat().st_size > LARGEST_FILE:
+        raise DataError(file, f"more than {LARGEST_FILE:,} bytes; is this the right file?")
+    try:
+        tree = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(file, f"not JSON: {error}") from None
+    if not isinstance(tree, dict):
+        raise DataError(file, "expected a table")
+    return tree
 
 
 def _padded(numbers: range, size: int, file: Path) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from regard.errors import ConfigError, RunError
 from regard.export import ctranslate2, huggingface, onnx
 from regard.export.parity import Engine, Parity, check
-from regard.export.subject import HeldOut, Subject
+from regard.export.subject import HeldOut, Kind, Subject
 
 Target = Literal["huggingface", "ctranslate2", "onnx"]
 
@@ -36,6 +36,8 @@ def export_model(
 ) -> Parity:
     """Writes a model for other programs into a folder that does not exist yet; Failure where it fails its check."""
     target_of(to)
+    if subject.kind not in get_args(Kind):
+        raise ConfigError("task", f"models of {', '.join(get_args(Kind))} are exported, got one of {subject.kind}")
     if int8 and to != "ctranslate2":
         raise ConfigError("--int8", f"only ctranslate2 folders hold int8 weights, got --to {to}")
     if folder.exists():

@@ -1,5 +1,6 @@
 """How a text was written: at each step the likely tokens, enough to re-weigh them, and the tree that a beam grew."""
 
+import math
 from typing import Any
 
 import torch
@@ -9,7 +10,9 @@ from regard.data.special import BOS, EOS, PAD, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, Trace, search
 from regard.decode.top import top
+from regard.look.masked import MaskedReader
 from regard.look.reading import Reader, Reading
+from regard.look.sentence import Sentence, spaced_words
 
 TAIL_GROUPS = 24
 """The unlikely rest of a distribution, in so many groups of alike tokens, so that a temperature can act on it."""
@@ -46,7 +49,7 @@ def beam_tree(reader: Reader, source: list[int], size: int, length: int) -> dict
 def _search(reader: Reader, source: list[int], config: Any, trace: Trace | None) -> list[list[Any]]:  # noqa: ANN401
     model: Any = reader.model
     if reader.shape == "pair":
-        grid = reader.sequences(source)
+        grid = reader.grid(source)
         return search(model, grid, None, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK, trace=trace)
     ends = EOS if reader.documents else None
     return search(model, None, [source], config, eos=ends, bos=None, pad=PAD, device=reader.device, trace=trace)
@@ -97,6 +100,19 @@ def classes_tree(scores: Tensor, labels: list[str]) -> list[list[Any]]:
     probabilities = scores[0].float().softmax(-1).tolist()
     pairs = zip(labels or [str(number) for number in range(len(probabilities))], probabilities, strict=True)
     return [[label, round(p, 6)] for label, p in sorted(pairs, key=lambda pair: -pair[1])]
+
+
+def answer_tree(reader: Reader, scores: Tensor, sentence: Sentence) -> list[list[Any]]:
+    """The probability of each label; of a model that tags words, that of all its tags together, then of each."""
+    if isinstance(reader, MaskedReader):
+        return reader.answers(scores, sentence)
+    if scores.dim() == 2:
+        return classes_tree(scores, reader.labels)
+    sure, chosen = (part.tolist() for part in scores[0].float().softmax(-1).max(-1))
+    words = spaced_words(reader.source, sentence)
+    tags = [reader.labels[chosen[place]] for place, _ in words]
+    whole = [" ".join(tags), round(math.prod(sure[place] for place, _ in words), 6)]
+    return [whole, *([f"{text}: {tag}", round(sure[at], 6)] for (at, text), tag in zip(words, tags, strict=True))]
 
 
 def writes(model: nn.Module) -> bool:

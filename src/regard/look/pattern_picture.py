@@ -48,7 +48,7 @@ def _draw(panels: Mapping[str, Tensor], png: Path) -> list[str]:
     figure = Figure(figsize=(2.8 * columns, 3.1 * rows), layout="constrained")
     places = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, (name, panel) in zip(places, panels.items(), strict=False):
-        axes.imshow(panel, cmap="Blues", vmin=0, vmax=1.4, interpolation="nearest")
+        axes.imshow(panel.numpy(), cmap="Blues", vmin=0, vmax=1.4, interpolation="nearest")
         axes.set(title=name, xticks=[], yticks=[], xlabel="keys", ylabel="queries")
     for spare in places[len(panels) :]:
         spare.set_axis_off()

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.special import BOS, EOS, UNK
+from regard.data.special import BOS, EOS, SEP, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.look.sentence import Sentence
 from regard.nn.layout import Sequences
-from regard.tasks import Task
+from regard.tasks import Summarisation, Task
 
 Shape = Literal["pair", "text", "label"]
 LONGEST = 1024
@@ -38,8 +38,14 @@ class Reading:
 class Reader:
     """Makes readings of texts for one task."""
 
+    reads_text: ClassVar[bool] = True
+    """Whether what is read has words, which can be moved."""
+
     def __init__(self, model: nn.Module, task: Task, documents: bool = False) -> None:
-        self.model, self.task, self.documents = model, task, documents
+        self.model, self.task = model, task
+        self.joins = isinstance(task, Summarisation) and model.config.shape == "decoder"  # type: ignore[union-attr]
+        """Whether one stack reads the source and writes on from it, a separator between them."""
+        self.documents = documents or self.joins
         self.device = next(model.parameters()).device
         self.labels = list(task.lexicon.labels)
 
@@ -47,7 +53,7 @@ class Reader:
     def shape(self) -> Shape:
         """What the task's models do with a text."""
         if "target" in self.task.lexicon.tokenizers:
-            return "pair"
+            return "text" if self.joins else "pair"
         return "label" if self.labels else "text"
 
     @property
@@ -66,6 +72,8 @@ class Reader:
         if not text.strip():
             raise RegardError("text: expected something to look at, got a blank text")
         ids = self.source.encode(text)
+        if self.joins:
+            return checked([*ids, SEP])
         if self.shape == "text":
             return checked([BOS, *ids] if self.documents else ids or [UNK])
         return checked([*ids, EOS])
@@ -84,6 +92,14 @@ class Reader:
     def label(self, ids: Sequence[int]) -> Reading:
         """A text to classify."""
         return Reading("label", (self.sequences(ids),), Sentence.of(self.source, ids), None)
+
+    def grid(self, ids: Sequence[int]) -> Sequences:
+        """What a model that writes takes as its source."""
+        return self.sequences(ids)
+
+    def extras(self) -> dict[str, Any]:
+        """What the page shows beside the text."""
+        return {}
 
     def sequences(self, ids: Sequence[int]) -> Sequences:
         """One row of tokens, where the model is."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from regard.data.special import SPECIAL_TOKENS
+from regard.data.special import SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
 
 SPACE = "▁"
@@ -43,6 +43,16 @@ class Sentence:
     def tree(self) -> dict[str, Any]:
         """For JSON."""
         return {"tokens": self.tokens, "words": self.words, "texts": self.texts}
+
+
+def spaced_words(tokenizer: Tokenizer, sentence: Sentence) -> list[tuple[int, str]]:
+    """The words that stand one space apart: where each begins, and its text. Without spaces each token is one."""
+    spaced = _spaced(tokenizer)
+    kept = [place for place, token in enumerate(sentence.ids) if token >= len(SPECIAL_TOKENS) or token == UNK]
+    starts = [place for place in kept if not spaced or not place or sentence.tokens[place].startswith(SPACE)]
+    ends = [*starts[1:], kept[-1] + 1] if kept else []
+    spans = zip(starts, ends, strict=True)
+    return [(start, "".join(sentence.tokens[start:end]).strip(SPACE)) for start, end in spans]
 
 
 def places_of(words: Sequence[int]) -> list[list[int]]:

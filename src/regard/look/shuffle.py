@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from regard.decode import BeamConfig
-from regard.look.generation import classes_tree, write, writes
+from regard.look.generation import answer_tree, write, writes
 from regard.look.reading import Reader, Reading, encoded
+from regard.look.sentence import Sentence
 
 
 @torch.no_grad()
@@ -69,7 +70,8 @@ def _similarity(before: Tensor | None, after: Tensor | None, places: list[int]) 
 
 def _output(reader: Reader, ids: list[int], beam: int, length: int) -> str:
     if reader.shape == "label":
-        label, p = classes_tree(reader.model(reader.sequences(ids)), reader.labels)[0]
+        scores = reader.model(reader.sequences(ids))
+        label, p = answer_tree(reader, scores, Sentence.of(reader.source, ids))[0]
         return f"{label} ({p:.1%})"
     if not writes(reader.model):
         return ""

@@ -13,9 +13,10 @@ from regard.decode import BeamConfig, GreedyConfig
 from regard.errors import ConfigError
 from regard.look.coreference import coreference_tree
 from regard.look.encoding import pack_weights
-from regard.look.generation import beam_tree, classes_tree, steps_tree, write, writes
+from regard.look.generation import answer_tree, beam_tree, steps_tree, write, writes
 from regard.look.groups import by_group, evenly, group_trees
 from regard.look.paths import paths_tree
+from regard.look.picture import reader_for
 from regard.look.positions import positions_tree
 from regard.look.reading import Reader, Reading
 from regard.look.replay import Part, attentions, replay, without_heads
@@ -72,14 +73,14 @@ def trace(
     where texts begin. Further options are those of `TraceConfig`.
     """
     asked = TraceConfig.from_tree(options)
-    reader = Reader(model, task, documents)
+    reader = reader_for(model, task, text, documents)
     with without_heads(model, asked.off):
         reading = read(reader, text, target, asked)
         scores, parts = replay(model, reading.arguments)
         tree = {
             "version": VERSION,
             "about": about(model, task, name, step),
-            "text": text,
+            "text": text if isinstance(text, str) else "",
             "target": target,
             "output": output_of(reader, reading),
             "shape": reading.shape,
@@ -92,12 +93,15 @@ def trace(
             "options": asked.model_dump(),
             "generation": generation_tree(reader, reading, scores, asked),
             "positions": positions_tree(model, parts),
-            "shuffles": shuffles_tree(reader, reading, asked.shuffles, asked.beam, asked.length),
-            "paths": paths_tree(model, reading, parts) if asked.paths else None,
+            "shuffles": shuffles_tree(reader, reading, asked.shuffles, asked.beam, asked.length)
+            if reader.reads_text
+            else [],
+            "paths": paths_tree(model, reading, parts) if asked.paths and reader.reads_text else None,
             "coreference": coreference_tree(reader, asked.beam)
-            if asked.coreference and reader.shape == "pair"
+            if asked.coreference and reader.shape == "pair" and reader.reads_text
             else None,
             "snapshots": snapshots_tree(snapshots, reading, parts),
+            **reader.extras(),
         }
     return tree
 
@@ -145,7 +149,8 @@ def about(model: nn.Module, task: Task, name: str, step: int | None) -> dict[str
 def generation_tree(reader: Reader, reading: Reading, scores: torch.Tensor, asked: TraceConfig) -> dict[str, Any]:
     """Steps and beam of a model that writes, labels of one that classifies."""
     if reading.shape == "label":
-        return {"classes": classes_tree(scores, reader.labels)}
+        assert reading.source is not None
+        return {"classes": answer_tree(reader, scores, reading.source)}
     tree: dict[str, Any] = {"steps": steps_tree(scores, reading, reader.target, asked.top)}
     if writes(reader.model):
         first = reading.source.ids if reading.source is not None else reading.target.ids[: reading.given]  # type: ignore[union-attr]
@@ -170,7 +175,7 @@ def patterns(
     model: nn.Module, task: Task, text: str, target: str | None = None, documents: bool = False
 ) -> list[tuple[str, list[str], list[str], list[list[bool]]]]:
     """For each group its name, the tokens on both sides, and who may attend to whom in any head of the first layer."""
-    reader = Reader(model, task, documents)
+    reader = reader_for(model, task, text, documents)
     reading = read(reader, text, target, TraceConfig())
     found = []
     for name, layers in by_group(replay(model, reading.arguments)[1], reading).items():

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
@@ -28,7 +29,7 @@ Cut = Float[Tensor, "_ _ _"]
 """Blocks, tokens of a block (or of all blocks it sees), and numbers for each."""
 
 
-@torch.compiler.disable
+@_disable_dynamo  # as torch.compiler.disable, which would load the compiler at once: a second of every start
 def blocked(
     query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
 ) -> Query:

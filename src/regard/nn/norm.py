@@ -48,7 +48,7 @@ class LayerNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """The normalised vectors."""
         if self.epsilon_inside:
-            return F.layer_norm(x, (self.width,), self.gain, self.shift, self.epsilon)
+            return F.layer_norm(x, (self.width,), _fit(self.gain, x), _fit(self.shift, x), self.epsilon)
         centred = x - x.mean(-1, keepdim=True)
         # torch's norm has the slope zero at zero, where a square root's is infinite
         deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) / math.sqrt(self.width)
@@ -85,7 +85,12 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """The normalised vectors."""
-        return F.rms_norm(x, (self.width,), self.gain, self.epsilon)
+        return F.rms_norm(x, (self.width,), _fit(self.gain, x), self.epsilon)
+
+
+def _fit(weight: nn.Parameter | None, x: Tensor) -> Tensor | None:
+    """A weight at least as exact as x: FSDP hands over those of a block in the format of its products."""
+    return None if weight is None else weight.to(torch.promote_types(weight.dtype, x.dtype))
 
 
 class NoNormConfig(Config):

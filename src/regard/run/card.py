@@ -5,13 +5,19 @@ from pathlib import Path
 from regard import __version__
 from regard.run.recipe import Recipe
 from regard.tasks import Task
+from regard.train.durable import replacing, reported
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 
 USES = {
     "translation": "echo 'Your text' | regard translate {folder}",
+    "summarisation": "echo 'Your text' | regard translate {folder}",
     "language_model": "echo 'Once upon' | regard generate {folder}",
+    "masked_language_model": "regard train RECIPE model.from={folder}",
+    "tagging": "echo 'Your words , one space apart' | regard classify {folder}",
     "classification": "echo 'Your text' | regard classify {folder}",
+    "image_classification": "regard classify {folder} image.png",
+    "image_description": "regard translate {folder} image.png",
 }
 
 
@@ -43,4 +49,6 @@ def write_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> No
         "`recipe.toml` has every setting; `metrics.jsonl` and `curves.png` show how training went.",
         "",
     ]
-    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
+    text = "\n".join(lines).encode()
+    with reported("README.md", folder, len(text)), replacing(folder / "README.md") as stream:
+        stream.write(text)

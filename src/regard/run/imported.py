@@ -7,7 +7,7 @@ import torch
 
 from regard.config import dump_toml
 from regard.data.tokenizer import Tokenizer
-from regard.errors import ConfigError, RunError
+from regard.errors import RunError
 from regard.export.reading import Imported
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE
 from regard.run.recipe import Recipe
@@ -17,8 +17,6 @@ from regard.train import checkpoint
 
 def write_imported(model: Imported, out: Path, origin: str) -> None:
     """Writes recipe, vocabulary, weights and a card into a folder that is no run yet."""
-    if model.task == "image_classification":
-        raise ConfigError("task", f"no task of regard reads images yet, so a {model.layout.name} has no run folder")
     if out.exists() and any(out.iterdir()):
         raise RunError(f"{out}: is not empty; name another folder with --out")
     recipe = _recipe(model)
@@ -38,9 +36,12 @@ def _recipe(model: Imported) -> Recipe:
     tree: dict[str, Any] = {
         "task": {"kind": model.task},
         "data": {"max_length": model.length},
-        "tokenizer": {"kind": _tokenizer_kind(model.tokenizers[0])},
         "model": model.config.tree(),
     }
+    if model.tokenizers:
+        tree["tokenizer"] = {"kind": _tokenizer_kind(model.tokenizers[0])}
+    else:
+        tree["task"]["resize"] = "stretch"  # as those who made it do with images of any size
     torch.manual_seed(1)  # a fresh output layer is the same each time
     return Recipe.from_tree(tree)
 

@@ -13,11 +13,13 @@ from regard.config import read_toml
 from regard.decode import Ensemble
 from regard.errors import ConfigError, RunError
 from regard.run.recipe import Recipe
-from regard.tasks import Lexicon, Task
+from regard.run.room import BYTES_TO_USE, demand_memory
+from regard.tasks import Lexicon, Summarisation, Task
 from regard.tasks.base import Verb
 from regard.tasks.writing import AnySearch, Output, Writer
 from regard.train import checkpoint
-from regard.train.loop import put_weights
+from regard.train.links import BEST, LAST, STEP
+from regard.train.parallel_state import put_weights
 
 RECIPE_FILE = "recipe.toml"
 CHECKPOINTS = "checkpoints"
@@ -47,11 +49,12 @@ class Run:
     def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
         """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
         recipe = read_run_recipe(folder)
+        recipe.check()
         task = recipe.task.task(Lexicon.load(recipe.task.texts, folder))
+        demand_memory(task.num_params(recipe.model), torch.device("cpu"), BYTES_TO_USE)
         saved = checkpoint.load(_chosen(folder, which))
         model = task.build(recipe.model)
-        serve = saved.state.get("serve", "model")
-        put_weights(model, saved.model if serve == "model" else saved.extra[serve])
+        put_weights(model, _served(saved, folder))
         where = torch.device(
             "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
         )
@@ -64,7 +67,9 @@ class Run:
 
     @cached_property
     def longest(self) -> int | None:
-        """Most tokens of an input that the model was made for."""
+        """Most tokens of an input that the model was made for; None where the task cuts longer ones itself."""
+        if isinstance(self.task, Summarisation):
+            return None
         limits = [limit for limit in (self.recipe.model.longest, self.recipe.data.max_length) if limit is not None]
         return min(limits)
 
@@ -122,6 +127,8 @@ class Run:
 
 def _chosen(folder: Path, which: str) -> Path:
     """The checkpoint of that name; where no best one was marked, the newest that is whole."""
+    if which not in (BEST, LAST) and not STEP.fullmatch(which):
+        raise RunError(f"{folder}: expected the checkpoint {BEST}, {LAST} or step-N, got '{which}'")
     path = folder / CHECKPOINTS / which
     if which == "best" and not path.exists():
         newest, _ = checkpoint.newest(folder / CHECKPOINTS)
@@ -129,6 +136,15 @@ def _chosen(folder: Path, which: str) -> Path:
             raise RunError(f"{folder}: no checkpoint yet; train it with: regard train {folder / RECIPE_FILE} --resume")
         return newest
     return path
+
+
+def _served(saved: checkpoint.Checkpoint, folder: Path) -> dict[str, torch.Tensor]:
+    """The weights that a checkpoint says are to be used: its own, or an average that it holds as well."""
+    serve = saved.state.get("serve", "model")
+    found = saved.model if serve == "model" else saved.extra.get(str(serve))
+    if found is None:
+        raise RunError(f"{folder}: the checkpoint of step {saved.step} has no weights called '{serve}'")
+    return found
 
 
 def _same_vocabulary(one: Run, other: Run) -> None:

@@ -12,6 +12,7 @@ from regard.data.tokenizer import BpeConfig, TokenizerConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
 from regard.models import EncoderDecoderConfig, ModelConfig, preset
+from regard.run.room import refuse_depth
 from regard.run.start import StartConfig
 from regard.tasks import TaskConfig, TranslationConfig
 from regard.tasks.unknown import need_words
@@ -45,6 +46,7 @@ class Recipe(Config):
 
     def check(self) -> None:
         """Refuses parts that do not go together."""
+        refuse_depth(self.model)
         self.task.check(self.model, self.data)
         if isinstance(self.task, TranslationConfig):
             if self.task.unknown == "replace":
@@ -70,7 +72,7 @@ def resolve_recipe(tree: dict[str, Any], overrides: Sequence[str] = ()) -> Recip
     if name is not None:
         tree = layered(Recipe, {"model": preset(name).model}, tree)
     if run is not None:
-        tree = _from_run(run, tree)
+        tree = _from_run(run, tree, overrides)
     return resolve(Recipe, tree, overrides)
 
 
@@ -90,14 +92,25 @@ def _taken_out(
     return tree, rest, given[-1] if given else None
 
 
-def _from_run(run: str, tree: dict[str, Any]) -> dict[str, Any]:
+def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """A tree on top of a run's own model and tokenizer settings, to start with its weights."""
     file = Path(run) / "recipe.toml"
     if not file.is_file():
         raise ConfigError("model.from", f"{run} is no run folder, it has no recipe.toml")
     before = read_toml(file)
-    below = {"model": before.get("model", {}), "tokenizer": before.get("tokenizer", {}), "start": {"run": run}}
+    model = _model_of(before, tree, overrides)
+    below = {"model": model, "tokenizer": before.get("tokenizer", {}), "start": {"run": run}}
     laid = layered(Recipe, below, tree)
     if laid["tokenizer"] != layered(Recipe, below, {})["tokenizer"]:
         raise ConfigError("tokenizer", f"a model started from {run} keeps its vocabulary; leave tokenizer out")
     return laid
+
+
+def _model_of(before: dict[str, Any], tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The settings of a run's model; its output layer only where the new task can use it."""
+    asked = [override for override in overrides if parse_override(override)[0][0] == "task"]
+    task = resolve(Recipe, {key: value for key, value in tree.items() if key == "task"}, asked).task
+    model, old = layered(Recipe, {"model": before.get("model", {})}, {})["model"], before.get("task", {})
+    same = task.kind == (old.get("kind") if isinstance(old, dict) else old)
+    fits = not task.has_classes and model.get("head", {}).get("kind") == "vocabulary"
+    return model if same or fits else {name: value for name, value in model.items() if name != "head"}

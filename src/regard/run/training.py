@@ -15,53 +15,75 @@ from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
 from regard.run.recipe import Recipe
+from regard.run.room import BYTES_TO_TRAIN, demand_memory
 from regard.run.scoring import Asked, score
 from regard.tasks import Lexicon, Task
 from regard.tasks.prepare import Preparation
 from regard.train import checkpoint
 from regard.train.curves import curves
 from regard.train.distributed import Team, join_team
+from regard.train.durable import replacing, reported
+from regard.train.heartbeat import Heartbeat
 from regard.train.lock import RunLock
 from regard.train.log import MetricsLog
-from regard.train.loop import Log, Trainer, Watcher
+from regard.train.loop import Trainer
+from regard.train.memory import memory_reported
 from regard.train.optimiser import same_rate
+from regard.train.parallel import Parallel, choose_parallel, refuse_lone, room_of
 from regard.train.precision import Precision, PrecisionSetting, choose_precision
-from regard.train.signals import StopRequest
+from regard.train.signals import Stopped, StopRequest
 from regard.train.trackers import open_trackers
+from regard.train.watching import Log, Watcher
 
 METRICS_FILE = "metrics.jsonl"
-WRITTEN = ("bleu", "chrf", "exact_match", "pronoun")
+WRITTEN = ("bleu", "chrf", "exact_match", "pronoun", "uas", "las", "rouge_1", "rouge_2", "rouge_l")
 """Scores that need a text to be written."""
 
 
 def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False) -> str:
     """Trains into a folder; with `resume`, goes on from its newest whole checkpoint. Says why it ended."""
     recipe.check()
-    team = join_team(recipe.train.device)
+    team = join_team(recipe.train.device, alone=recipe.train.parallel == "fsdp")
+    refuse_lone(recipe.train.parallel, team.size)
     watcher = watcher if team.leads else _Silent()
-    with RunLock(out, rank=team.rank), StopRequest() as stop:
+    with memory_reported(), RunLock(out, rank=team.rank):
         _refuse_mixing(recipe, out, resume)
-        preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache")
+        team.wait()  # before one of us makes this folder a run's
+        preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
         newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
         saved = checkpoint.load(newest) if newest else None
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
         task = _task(recipe, preparation, out, team, start)
-        before = saved.state["precision"] if saved else None
+        before = saved.state.get("precision") if saved else None
         precision = _precision(recipe.train.precision, before, team)
         trainer_of = _assembled(recipe, task, preparation, out, team, watcher, start, precision)
         resumed = (saved.step if saved else 0) if resume else None
-        with _log(recipe, out, resumed) if team.leads else _Silent() as log:
+        with _log(recipe, out, resumed) if team.leads else _Silent() as log, StopRequest() as stop:
             trainer = trainer_of(log, lambda: stop.requested)
-            for sentence in [*problems, *preparation.notes]:
+            for sentence in dict.fromkeys([*problems, *preparation.notes]):
                 watcher.say(sentence)
             if saved is not None:
-                trainer.restore(saved)
+                _restore(trainer, saved, out)
                 watcher.say(f"resumed at step {saved.step:,}")
-            ended = "the budget is spent" if trainer.spent.progress(recipe.train) >= 1 else trainer.fit()
+            elif resume:
+                watcher.say(f"{out}: no checkpoint yet, so the run begins at its beginning")
+            with Heartbeat(team.rank, team.size):
+                ended = trainer.fit()
         if team.leads:
             curves(out / METRICS_FILE, out / "curves.png")
             write_card(out, recipe, task, trainer)
         return ended
+
+
+def _restore(trainer: Trainer, saved: checkpoint.Checkpoint, out: Path) -> None:
+    """Goes back to a checkpoint; RunError where it was not written by a run like this one."""
+    try:
+        trainer.restore(saved)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(
+            f"{out / CHECKPOINTS}: step {saved.step} was not saved by a run with these settings ({error}); go on with "
+            "the run's own recipe, or start from it in a new --out with model.from"
+        ) from None
 
 
 def _log(recipe: Recipe, out: Path, resumed: int | None) -> MetricsLog:
@@ -91,11 +113,20 @@ def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team, start
     if team.leads and not (out / RECIPE_FILE).is_file():
         known = None
         if recipe.start is not None and start is not None:
+            recipe.start.require_tokenizer(recipe.tokenizer, start.recipe.tokenizer)
             known = recipe.start.tokenizers(start.task.lexicon.tokenizers, recipe.task.texts)
-        preparation.learn(known).save(out)
-        (out / RECIPE_FILE).write_text(dump_toml(recipe.tree()), encoding="utf-8")
+        _write_beginning(recipe, preparation.learn(known), out)
     team.wait()
     return recipe.task.task(Lexicon.load(recipe.task.texts, out))
+
+
+def _write_beginning(recipe: Recipe, lexicon: Lexicon, out: Path) -> None:
+    """Vocabularies, then the recipe: where a recipe stands, nothing else is missing."""
+    text = dump_toml(recipe.tree()).encode()
+    needed = len(text) + sum(len(tokenizer.core.to_str()) for tokenizer in lexicon.tokenizers.values())
+    with reported("the recipe and the vocabulary", out, needed), replacing(out / RECIPE_FILE) as stream:
+        lexicon.save(out)
+        stream.write(text)
 
 
 def _precision(setting: PrecisionSetting, before: PrecisionSetting | None, team: Team) -> Precision:
@@ -120,30 +151,35 @@ def _assembled(
     precision: Precision,
 ) -> Callable[[Log, Callable[[], str | None]], Trainer]:
     """Everything a trainer needs but its log and its stop."""
-    config = recipe.train
+    config = recipe.train.but(parallel=_parallel(recipe, task, team))
     batching = recipe.task.batching(recipe.data)
     if team.leads:
         preparation.open(task, "train", training=True)
+        preparation.open(task, "valid")
     team.wait()
     store = preparation.open(task, "train", training=True)
     batches = batching.build(store, tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
     valid = measuring_batches(preparation.open(task, "valid"), batching, config.tokens_per_batch)
+    demand_memory(task.num_params(recipe.model) // team.size, team.device, BYTES_TO_TRAIN)
     torch.manual_seed(recipe.seed)
     model = task.build(recipe.model)
     if recipe.start is not None:
         said = [recipe.start.load(model, start.model)] if start is not None else []
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
-    model = model.to(team.device)
+    if config.parallel != "fsdp":  # which moves each part there by itself, once it is cut up
+        model = model.to(team.device)
+    several = f" × {team.size} ({config.parallel})" if config.parallel != "none" else ""
     watcher.say(
-        f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}; {precision.reason}"
+        f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}{several}; "
+        f"{precision.reason}"
     )
 
-    def judge(candidate: nn.Module) -> dict[str, float]:
-        found = measure(task, candidate, valid, team.device)
-        return found | _written_scores(recipe, task, candidate, preparation, team.device)
-
     def assemble(log: Log, stop: Callable[[], str | None]) -> Trainer:
+        def judge(candidate: nn.Module) -> dict[str, float]:
+            found = measure(task, candidate, valid, team.device, lambda _: _heed(stop))
+            return found | _written_scores(recipe, task, candidate, preparation, team.device)
+
         return Trainer(
             config, task, model, batches, judge, out,
             seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=log, stop=stop,
@@ -151,6 +187,30 @@ def _assembled(
         )  # fmt: skip
 
     return assemble
+
+
+def _parallel(recipe: Recipe, task: Task, team: Team) -> Parallel:
+    """How the processes share the work; refused where the task cannot be cut up so."""
+    chosen = choose_parallel(recipe.train.parallel, team.size, task.num_params(recipe.model), room_of(team.device))
+    if chosen == "fsdp" and getattr(recipe.task, "reward", None) is not None:
+        raise ConfigError(
+            "train.parallel",
+            "task.reward writes texts of different lengths in each process, and fsdp needs all to compute in step; "
+            "choose ddp",
+        )
+    if chosen == "fsdp" and recipe.train.optimiser.kind == "adafactor":
+        raise ConfigError(
+            "train.optimiser",
+            "adafactor keeps numbers for whole rows and columns, and fsdp cuts these up; choose adamw, muon or sgd, "
+            "or train.parallel=ddp",
+        )
+    return chosen
+
+
+def _heed(stop: Callable[[], str | None]) -> None:
+    """A validation may take long, and who asks to stop may not wait."""
+    if stop() is not None:
+        raise Stopped
 
 
 def _written_scores(

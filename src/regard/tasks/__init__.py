@@ -8,9 +8,30 @@ from regard.tasks.base import Lexicon as Lexicon
 from regard.tasks.base import Task as Task
 from regard.tasks.classification import Classification as Classification
 from regard.tasks.classification import ClassificationConfig as ClassificationConfig
+from regard.tasks.image_classification import ImageClassification as ImageClassification
+from regard.tasks.image_classification import ImageClassificationConfig as ImageClassificationConfig
+from regard.tasks.image_description import ImageDescription as ImageDescription
+from regard.tasks.image_description import ImageDescriptionConfig as ImageDescriptionConfig
 from regard.tasks.language_model import LanguageModel as LanguageModel
 from regard.tasks.language_model import LanguageModelConfig as LanguageModelConfig
+from regard.tasks.masked_language_model import MaskedLanguageModel as MaskedLanguageModel
+from regard.tasks.masked_language_model import MaskedLanguageModelConfig as MaskedLanguageModelConfig
+from regard.tasks.summarisation import Summarisation as Summarisation
+from regard.tasks.summarisation import SummarisationConfig as SummarisationConfig
+from regard.tasks.tagging import Tagging as Tagging
+from regard.tasks.tagging import TaggingConfig as TaggingConfig
 from regard.tasks.translation import Translation as Translation
 from regard.tasks.translation import TranslationConfig as TranslationConfig
 
-TaskConfig = Annotated[TranslationConfig | LanguageModelConfig | ClassificationConfig, BY_KIND, BARE_KIND]
+TaskConfig = Annotated[
+    TranslationConfig
+    | LanguageModelConfig
+    | MaskedLanguageModelConfig
+    | ClassificationConfig
+    | SummarisationConfig
+    | TaggingConfig
+    | ImageClassificationConfig
+    | ImageDescriptionConfig,
+    BY_KIND,
+    BARE_KIND,
+]

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.data.batches import Batch, BatchingConfig, BucketedConfig
 from regard.data.examples import Example
-from regard.data.fields import TextField
+from regard.data.fields import AnyField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
+from regard.data.store import Store, open_store
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import load_tokenizers, save_tokenizers
@@ -84,6 +85,8 @@ class TaskBase(Config):
     """The text fields of an example."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The label fields of an example."""
+    gives_trees: ClassVar[bool] = False
+    """Whether its examples come with dependency trees."""
     usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = BeamConfig()
     """How its models write unless the recipe says otherwise."""
 
@@ -107,6 +110,17 @@ class TaskBase(Config):
             source = getattr(data, split)
             if source is not None:
                 source.require(self.content, f"data.{split}")
+        if needs_tree(model) and not self.gives_trees:
+            raise ConfigError("model.position", "only tagging reads sentences with their trees; choose another kind")
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the training data names classes that the model tells apart."""
+        return bool(self.labels)
+
+    def classes_of(self, example: Example) -> Sequence[str]:
+        """The classes that an example names."""
+        return [getattr(example, name) for name in self.labels]
 
 
 class Task(ABC):
@@ -136,12 +150,23 @@ class Task(ABC):
         return float(total)
 
     @abstractmethod
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> Mapping[str, AnyField]:
         """How each text of an example becomes tokens."""
 
     @abstractmethod
     def row(self, example: Example) -> Row:
         """An example as the store takes it."""
+
+    def open_store(
+        self,
+        examples: Callable[[], Iterable[Example]],
+        fields: Mapping[str, AnyField],
+        model: Any,  # noqa: ANN401
+        training: bool,
+        **where: Any,  # noqa: ANN401
+    ) -> Store:
+        """The store of a split; a task whose examples are more than texts and labels opens one of another kind."""
+        return open_store(lambda: map(self.row, examples()), fields, self.config.labels, **where)
 
     @abstractmethod
     def build(self, model: Any) -> nn.Module:  # noqa: ANN401
@@ -210,6 +235,11 @@ def need_shape(model: Any, shapes: Sequence[str], task: str) -> None:  # noqa: A
     if model.shape not in shapes:
         known = ", ".join(kind for shape in shapes for kind in kinds_of(shape))
         raise ConfigError("model.kind", f"{task} needs one of {known}; got {model.kind}")
+
+
+def needs_tree(model: Any) -> bool:  # noqa: ANN401
+    """Whether the positions of a model follow the sentence's dependency tree."""
+    return bool(getattr(getattr(model, "position", None), "needs_tree", False))
 
 
 def total_tokens(batch: Batch) -> int:

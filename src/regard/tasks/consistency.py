@@ -19,7 +19,13 @@ Targets = Int[Tensor, "*places"]
 
 def twice(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs of a model with every sequence two times."""
-    return tuple(argument.twice() if isinstance(argument, Sequences) else argument for argument in arguments)
+    return tuple(_twice(argument) for argument in arguments)
+
+
+def _twice(argument: Any) -> Any:  # noqa: ANN401
+    if isinstance(argument, Tensor):
+        return torch.cat([argument, argument])
+    return argument.twice() if isinstance(argument, Sequences) else argument
 
 
 def consistent_cross_entropy(

@@ -15,7 +15,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
-from regard.decode import SampleConfig
+from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape
 from regard.tasks.tensors import shift
 from regard.tasks.writing import Writer
@@ -27,7 +27,7 @@ class LanguageModelConfig(TaskBase):
     kind: Literal["language_model"] = "language_model"
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
-    usual_search: ClassVar[SampleConfig] = SampleConfig(temperature=0.8, top_k=200)
+    usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = SampleConfig(temperature=0.8, top_k=200)
 
     def task(self, lexicon: Lexicon) -> "LanguageModel":
         """The task, once the vocabulary is known."""

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+from regard.data.examples import Example
 from regard.data.findings import Findings
 from regard.data.readers import read_examples
 from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig
-from regard.data.store import Store, open_store
-from regard.data.store_writing import Row
+from regard.data.store import Store
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import train_tokenizers
 from regard.errors import DataError
@@ -28,6 +29,8 @@ class Preparation:
     """Where stores of encoded examples are kept."""
     notes: list[str] = field(default_factory=list)
     """What a person should know: warnings about the data, what a length limit removed."""
+    model: Any = None
+    """The model's settings, where examples take their form from them, as images do."""
 
     @property
     def base(self) -> Path:
@@ -50,14 +53,14 @@ class Preparation:
         source = self.data.split(split)
         findings = Findings()
 
-        def rows() -> Iterable[Row]:
-            return (task.row(example) for example in read_examples(source, self.base, findings))
+        def examples() -> Iterable[Example]:
+            return read_examples(source, self.base, findings)
 
         fields = task.fields(self.data, self.tokenizer, training)
         settings = {"source": source.tree(), "labels": list(task.lexicon.labels), "task": self.config.tree()}
         files = source.files(self.base)
-        labels = self.config.labels
-        store = open_store(rows, fields, labels, cache=self.cache, files=files, settings=settings)
+        where = {"cache": self.cache, "files": files, "settings": settings}
+        store = task.open_store(examples, fields, self.model, training, **where)
         self._note(split, store, findings)
         if not len(store):
             raise DataError(self._name(source), f"no example is left for {split}; see data.max_length")
@@ -72,9 +75,9 @@ class Preparation:
         return examples_text(read_examples(source, self.base), field)
 
     def _labels(self, source: SourceConfig) -> list[str]:
-        if not self.config.labels:
+        if not self.config.has_classes:
             return []
-        seen = {example.label for example in read_examples(source, self.base)}  # type: ignore[union-attr]
+        seen = {name for example in read_examples(source, self.base) for name in self.config.classes_of(example)}
         if len(seen) < 2:
             raise DataError(self._name(source), f"expected at least two labels, got {sorted(seen)}")
         return sorted(seen, key=lambda label: (not label.lstrip("-").isdigit(), label.zfill(12), label))

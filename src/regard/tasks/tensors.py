@@ -5,6 +5,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.data.collate import Packed, Padded
+from regard.errors import ConfigError
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED
 
@@ -19,6 +20,23 @@ def to_sequences(field: Padded | Packed, device: torch.device) -> Sequences:
     else:
         layout = Layout.padded(lengths, tokens.shape[1])
     return Sequences(tokens, layout).to(device)
+
+
+def with_heads(sequences: Sequences, heads: Padded | Packed) -> Sequences:
+    """The same sequences with the place of each token's head, which counts from the start of its own sequence."""
+    layout, lengths, places = sequences.layout, torch.from_numpy(heads.lengths), torch.from_numpy(heads.tokens)
+    if not torch.equal(lengths, layout.lengths.cpu()):
+        raise ConfigError(
+            "model.position",
+            f"{int((lengths == 0).sum())} of {len(lengths)} sentences have no dependency tree (their heads are _); "
+            "let a parser write the heads into the CoNLL-U file, or choose another position kind",
+        )
+    if isinstance(heads, Packed):
+        tree = places + torch.repeat_interleave(torch.cumsum(lengths, 0) - lengths, lengths)
+    else:
+        own = torch.arange(places.shape[1])
+        tree = torch.where(own < lengths[:, None], places, own)
+    return Sequences(sequences.tokens, layout.with_tree(tree.to(sequences.tokens.device)))
 
 
 def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[Tensor, "batch time"]]:

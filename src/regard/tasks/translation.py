@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.config import FileName
 from regard.data.batches import Batch
 from regard.data.examples import Example, Pair
 from regard.data.fields import TextField
@@ -35,7 +36,7 @@ class TranslationConfig(TaskBase):
     unknown: Literal["keep", "replace"] = "keep"
     """What becomes of unknown words in translations of a word vocabulary: they stay `<unk>`, or the source word behind
     each, found through attention, is translated by the dictionary or else copied (PosUnk)."""
-    dictionary: str | None = None
+    dictionary: FileName | None = None
     """Words and their translations for `unknown`, a tab-separated pair a line."""
     reward: RewardConfig | None = None
     """Fine-tune on the score of what the model writes (GNMT's reinforcement learning); needs a trained start."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.errors import RunError
+from regard.train.parallel_state import put
 
 
 class MovingAverageConfig(Config):
@@ -79,7 +80,7 @@ class MovingAverage:
         _same_names("the saved average", self._averages, tensors)
         for name, average in self._averages.items():
             _same_shape("the saved average", name, average, tensors[name])
-            average.copy_(tensors[name])
+            put(average, tensors[name])
         self.updates = int(scalars["updates"])
 
 

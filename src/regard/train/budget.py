@@ -1,6 +1,7 @@
 """How much a run may spend: steps, epochs, minutes, FLOPs or tokens, whichever is reached first."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from pydantic import PositiveFloat, PositiveInt
 
@@ -33,6 +34,22 @@ class Spent:
     seconds: float = 0.0
     flops: float = 0.0
     tokens: int = 0
+    skipped: int = 0
+    """Batches passed over, as their loss or gradient was not a number."""
+
+    def line(self, split: str, since: "Spent") -> dict[str, Any]:
+        """What a line of metrics says of it; speeds are those since another time."""
+        seconds = max(1e-9, self.seconds - since.seconds)
+        return {
+            "step": self.steps,
+            "split": split,
+            "epoch": round(self.epochs, 4),
+            "tokens": self.tokens,
+            "flops": self.flops,
+            "seconds": self.seconds,
+            "tokens_per_second": (self.tokens - since.tokens) / seconds,
+            "flops_per_second": (self.flops - since.flops) / seconds,
+        }
 
     def progress(self, budget: BudgetConfig) -> float:
         """Share of the budget that is used: one or more when it is spent."""

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from regard.train.durable import replacing, reported
 from regard.train.log import read_metrics
+
+if TYPE_CHECKING:  # runs that are only used draw nothing, and need not wait for it
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANELS = {
     "loss": "loss",
@@ -32,8 +34,10 @@ def curves(metrics_file: Path, png: Path) -> None:
         figure.savefig(stream, format="png", dpi=120)
 
 
-def draw(lines: Lines) -> Figure:
+def draw(lines: Lines) -> "Figure":
     """A figure with a panel for each kind of number that the lines hold."""
+    from matplotlib.figure import Figure
+
     recorded = [name for name in PANELS if any(name in line for line in lines)] or ["loss"]
     rows = (len(recorded) + 1) // 2
     columns = min(len(recorded), 2)
@@ -46,7 +50,7 @@ def draw(lines: Lines) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, name: str, lines: Lines) -> None:
+def _panel(axes: "Axes", name: str, lines: Lines) -> None:
     splits = COLOURS if name == "loss" else ("train",)
     for split in splits:
         points = [(line["step"], line[name]) for line in lines if line.get("split") == split and name in line]
@@ -62,7 +66,7 @@ def _panel(axes: Axes, name: str, lines: Lines) -> None:
         axes.legend()
 
 
-def _curve(axes: Axes, split: str, points: Sequence[tuple[int, float]], *, smooth: bool) -> None:
+def _curve(axes: "Axes", split: str, points: Sequence[tuple[int, float]], *, smooth: bool) -> None:
     """A gap stands where a number is none; a single point gets a dot, as there is no line through it."""
     steps = [step for step, _ in points]
     values = [value if isfinite(value) else nan for _, value in points]

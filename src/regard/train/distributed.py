@@ -1,12 +1,16 @@
 """Several processes under `torchrun`, or one: the same code for both."""
 
+import atexit
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from regard.train.meeting import kept_by_agent, store_for
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,10 @@ class Team:
             return module
         devices = [self.device] if self.device.type == "cuda" else None
         return DistributedDataParallel(module, device_ids=devices)
+
+    def own_gradients(self, module: nn.Module, more: bool) -> AbstractContextManager[None]:
+        """Within it, a copy keeps its gradients to itself while more are to come: what is sent is their sum."""
+        return module.no_sync() if more and isinstance(module, DistributedDataParallel) else nullcontext()
 
     def total(self, value: float) -> float:
         """The sum over all processes."""
@@ -51,14 +59,38 @@ class Team:
             dist.barrier()
 
 
-def join_team(device: str = "auto") -> Team:
-    """The team this process belongs to: `torchrun` says so in the environment."""
+def take_gpu() -> None:
+    """Gives each process of a machine a GPU of its own, where there are any."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+
+
+def join_team(device: str = "auto", alone: bool = False) -> Team:
+    """The team this process belongs to: `torchrun` says so in the environment.
+
+    A process by itself needs no group of processes, unless it is to work as a group would (`alone`).
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     use_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     local = int(os.environ.get("LOCAL_RANK", "0"))
     chosen = torch.device("cuda", local) if use_cuda else torch.device("cpu")
     if use_cuda:
         torch.cuda.set_device(chosen)
+    backend = "nccl" if use_cuda else "gloo"
     if size > 1 and not dist.is_initialized():
-        dist.init_process_group("nccl" if use_cuda else "gloo")
+        if kept_by_agent():
+            rank = int(os.environ["RANK"])
+            dist.init_process_group(backend, store=store_for("group"), rank=rank, world_size=size)
+        else:
+            dist.init_process_group(backend)
+        atexit.register(_leave)
+    elif alone and not dist.is_initialized():
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+        atexit.register(_leave)
     return Team(int(os.environ.get("RANK", "0")), size, chosen)
+
+
+def _leave() -> None:
+    """Ends the group with its process; a process that trains twice needs it twice."""
+    if dist.is_initialized():
+        dist.destroy_process_group()

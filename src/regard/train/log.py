@@ -102,11 +102,14 @@ def read_metrics(file: Path) -> list[Line]:
 
 
 def _cut(file: Path, step: int) -> None:
-    """Rewrites the file without the lines after a step, and marks that the run went on from there."""
+    """Rewrites the file without the lines after a step, and marks that the run went on from there.
+
+    What a mean of checkpoints was worth is the last line of a finished run, and is measured again at its new end.
+    """
     kept = _lines(file) if file.exists() else iter(())
     with replacing(file) as stream:
         for line in kept:
-            if line["step"] <= step:
+            if line["step"] <= step and "averaged" not in line:
                 stream.write(_encoded(line))
         stream.write(_encoded({"event": "resume", "step": step}))
 

@@ -23,6 +23,7 @@ from regard.config import BARE_KIND, BY_KIND, Config, refuse
 from regard.errors import ConfigError, RunError
 from regard.nn.position import Position
 from regard.train.muon import Muon, Scaling
+from regard.train.parallel_state import put
 
 Role = Literal["matrix", "head", "kernel", "table", "vector"]
 Groups = list[dict[str, Any]]
@@ -272,7 +273,8 @@ class Optimiser:
         if quantity == "step":  # counted on the device by fused kernels only
             part.state[parameter][quantity] = value.to(parameter.device if group.get("fused") else "cpu", copy=True)
         elif value.shape == parameter.shape:
-            part.state[parameter][quantity] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+            part.state[parameter][quantity] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False)
+            put(part.state[parameter][quantity], value)
         elif _is_factor(value, parameter):
             part.state[parameter][quantity] = value.to(parameter.device, copy=True)
         else:

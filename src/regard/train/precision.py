@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from regard.errors import ConfigError
+from regard.train.parallel_state import whole
 
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 CLEAR_GAIN = 1.2  # bfloat16 costs digits, so it must win clearly
@@ -173,7 +174,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float | None, loss
     `not_finite` can still tell where the trouble began.
     """
     trained = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
+    norm = whole(get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None]))
     pulse = Pulse(*torch.stack((loss.detach().float(), norm.float().to(loss.device))).tolist())
     if limit is not None and pulse.finite and pulse.norm > limit:
         clip_grads_with_norm_(trained, limit, norm)
@@ -182,4 +183,4 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float | None, loss
 
 def not_finite(model: nn.Module) -> list[str]:
     """Names of the parameters whose gradient holds NaN or infinity."""
-    return [name for name, p in model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
+    return [name for name, p in model.named_parameters() if p.grad is not None and not whole(p.grad).isfinite().all()]

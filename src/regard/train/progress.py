@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from regard.train.loop import Watcher
+from regard.train.watching import Watcher
 
 SECONDS_BETWEEN_LINES = 10.0
 

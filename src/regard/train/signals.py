@@ -11,6 +11,10 @@ from types import FrameType
 from typing import Any, Literal, Self
 
 
+class Stopped(Exception):  # noqa: N818
+    """Raised out of work that can be done later, when a request to stop comes while it goes on."""
+
+
 class StopRequest:
     """Notes SIGTERM and the first Ctrl-C in `requested`; a second Ctrl-C interrupts at once.
 

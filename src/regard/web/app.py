@@ -12,13 +12,14 @@ from starlette.exceptions import HTTPException
 
 from regard import __version__
 from regard.errors import RegardError
-from regard.web import completions, inside, translate
+from regard.web import completions, inside, pictures, translate
 from regard.web.answers import Problem, Refusal, documented, error_response, refusal_of, sentence
 from regard.web.document import openapi
+from regard.web.engine import RunEngine
 from regard.web.guard import LEFT, Gone, Guard
 from regard.web.languages import Pair
 from regard.web.meters import Meters
-from regard.web.served import Shelf, open_runs
+from regard.web.served import EngineFor, Shelf, open_runs
 from regard.web.settings import ServeConfig
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -30,10 +31,11 @@ def make_app(
     *,
     device: str = "auto",
     languages: Mapping[str, Pair] | None = None,
+    engine: EngineFor = RunEngine,
 ) -> Guard:
     """An ASGI application that serves runs by the names given here."""
     meters = Meters()
-    shelf = open_runs(folders, config, meters, device, languages or {})
+    shelf = open_runs(folders, config, meters, device, languages or {}, engine)
     return guarded(shelf, meters, config)
 
 
@@ -53,7 +55,8 @@ def application(shelf: Shelf, meters: Meters, config: ServeConfig) -> FastAPI:
         shelf.stop()
 
     app = FastAPI(title="regard", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
-    for router in (translate.routes(shelf), completions.routes(shelf, meters), inside.routes(shelf), state(meters)):
+    ours = (inside.routes(shelf), pictures.routes(shelf), state(meters))
+    for router in (translate.routes(shelf), completions.routes(shelf, meters), *ours):
         app.include_router(router)
     for kind in (Refusal, RegardError, RequestValidationError, HTTPException, Gone):
         app.add_exception_handler(kind, _explain)

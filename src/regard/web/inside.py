@@ -12,6 +12,7 @@ from regard.train.log import read_metrics
 from regard.train.strict_json import to_json
 from regard.web.answers import Problem, Refusal, documented
 from regard.web.jobs import Classifying, Job, Looking
+from regard.web.pictures import reads_images
 from regard.web.served import Served, Shelf
 from regard.web.settings import CHARACTERS, LOOKED_AT_TOKENS, TEXTS
 from regard.web.waiting import answer
@@ -116,6 +117,8 @@ async def _looked(
     request: Request, served: Served, text: str, target: str | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     """What the page shows of a text, under the name the run is served by."""
+    if reads_images(served):  # it would take a text for the name of a file
+        raise Refusal(400, f"'{served.name}' reads images: post one to /images; regard look makes a page about one")
     sizes = [len(served.tokenizer.encode(part)) for part in (text, target or "")]
     if max(sizes) > LOOKED_AT_TOKENS:
         raise Refusal(413, f"{max(sizes)} tokens; at most {LOOKED_AT_TOKENS} can be looked at")

@@ -1,6 +1,6 @@
 """The runs that are served, by name; no other folder can be reached through the server."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -13,13 +13,25 @@ from regard.run.training import METRICS_FILE
 from regard.tasks.writing import SENTENCE_END
 from regard.web.answers import Refusal
 from regard.web.engine import Engine, RunEngine
+from regard.web.fast import FastEngine
 from regard.web.languages import Pair, pair_of
 from regard.web.meters import Meters
 from regard.web.settings import PROMPT_TOKENS, ServeConfig
 from regard.web.worker import Worker
 
 TaskName = Literal["translation", "language_model", "classification"]
+EngineFor = Callable[[Run], Engine]
+"""What answers for a run."""
 DOES = {"translation": "translates", "language_model": "completes texts", "classification": "classifies texts"}
+
+
+def task_of(run: Run) -> TaskName | None:
+    """What a run does with texts, however it came to do it; None where it can only be looked at."""
+    by_verb: dict[str | None, TaskName] = {
+        "translate": "translation", "generate": "language_model", "classify": "classification",
+    }  # fmt: skip
+    reads_text = {"source", "text"} & run.task.lexicon.tokenizers.keys()
+    return by_verb.get(run.task.verb) if reads_text else None
 
 
 class Served:
@@ -35,7 +47,7 @@ class Served:
         engine: Engine | None = None,
     ) -> None:
         self.name, self.run = name, run
-        self.task = run.recipe.task.kind
+        self.task = task_of(run)
         self.pair = pair or pair_of(run.recipe.data.train)
         limits = {"queue": config.queue, "tokens_per_batch": config.tokens_per_batch}
         self.worker = Worker(name, engine or RunEngine(run), **limits, meters=meters)
@@ -93,6 +105,8 @@ class Shelf:
         """Ends all work; who still waits is told so."""
         for one in self.by_name.values():
             one.worker.stop(seconds=0)
+            if isinstance(one.worker.engine, FastEngine):
+                one.worker.engine.close()
 
     def of_task(self, task: TaskName) -> list[Served]:
         """The runs that do this."""
@@ -111,7 +125,8 @@ class Shelf:
         if name is not None:
             one = self.any(name)
             if one.task != task:
-                raise Refusal(400, f"'{name}' {DOES[one.task]}; it does not do {task}")
+                does = DOES[one.task] if one.task else "can only be looked at"
+                raise Refusal(400, f"'{name}' {does}; it does not do {task}")
             return one
         able = self.of_task(task)
         if not able:
@@ -131,7 +146,12 @@ class Shelf:
 
 
 def open_runs(
-    folders: Mapping[str, Path], config: ServeConfig, meters: Meters, device: str, languages: Mapping[str, Pair]
+    folders: Mapping[str, Path],
+    config: ServeConfig,
+    meters: Meters,
+    device: str,
+    languages: Mapping[str, Pair],
+    engine: EngineFor = RunEngine,
 ) -> Shelf:
     """Loads the runs of a server; every name given must be one of them."""
     for name in languages:
@@ -139,9 +159,8 @@ def open_runs(
             raise RunError(f"languages: no run called '{name}' is served; {nearest(name, folders)}")
     if not folders:
         raise RunError("no run to serve; name at least one run folder")
-    return Shelf(
-        Served(name, api.load(folder, device), config, meters, languages.get(name)) for name, folder in folders.items()
-    )
+    opened = {name: api.load(folder, device) for name, folder in folders.items()}
+    return Shelf(Served(name, run, config, meters, languages.get(name), engine(run)) for name, run in opened.items())
 
 
 def names_of(arguments: Iterable[str]) -> dict[str, Path]:

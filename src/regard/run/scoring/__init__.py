@@ -7,19 +7,38 @@ from torch import nn
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError
 from regard.run.opened import Run
+from regard.run.scoring.images import score_image_classification, score_image_description
 from regard.run.scoring.labels import score_classification
 from regard.run.scoring.loss import score_language_model
+from regard.run.scoring.masked import score_masked
 from regard.run.scoring.report import Asked as Asked
 from regard.run.scoring.report import Report as Report
+from regard.run.scoring.summaries import score_summarisation
+from regard.run.scoring.tagging import score_tagging
 from regard.run.scoring.writing import score_translation
-from regard.tasks import Classification, LanguageModel, Task, Translation
+from regard.tasks import (
+    Classification,
+    ImageClassification,
+    ImageDescription,
+    LanguageModel,
+    MaskedLanguageModel,
+    Summarisation,
+    Tagging,
+    Task,
+    Translation,
+)
 from regard.tasks.prepare import Preparation
 from regard.tasks.writing import AnySearch
 
 SCORERS: dict[type[Task], Callable[[Asked], Report]] = {
     Translation: score_translation,
     LanguageModel: score_language_model,
+    MaskedLanguageModel: score_masked,
     Classification: score_classification,
+    ImageClassification: score_image_classification,
+    ImageDescription: score_image_description,
+    Tagging: score_tagging,
+    Summarisation: score_summarisation,
 }
 
 
@@ -30,7 +49,7 @@ def score_run(run: Run, source: SourceConfig, search: AnySearch | None = None, o
     if others and run.task.verb != "translate":
         raise ConfigError("ensemble", f"only translations are written together, got a run of {recipe.task.kind}")
     run.refuse_strangers(others)
-    preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache")
+    preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache", model=recipe.model)
     models: list[nn.Module] = [other.model for other in others]
     search = search or recipe.usual_search
     per_batch = recipe.train.tokens_per_batch

@@ -44,7 +44,8 @@ class Report:
     details: dict[str, Any] = field(default_factory=dict)
     """What is no single number: the confusion matrix, what was written."""
     evidence: dict[str, list[Any]] = field(default_factory=dict)
-    """What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses`."""
+    """What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses`, or
+    under a score's own name its value for each example."""
 
     def tree(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -6,14 +6,22 @@ from typing import Any
 from regard import metrics
 from regard.data import street
 from regard.data.readers import read_pairs
+from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
 from regard.run.scoring.report import Asked, Report
 
 
 def score_translation(asked: Asked) -> Report:
-    """BLEU, chrF, TER and exact match of the translations; on the embedded corpus, pronouns too."""
+    """BLEU, chrF, TER and exact match of the translations; pronouns on the embedded corpus; attachment of trees."""
     began = time.perf_counter()
     sources, references, written = write_all(asked)
+    return report_written(sources, references, written, asked.source, began)
+
+
+def report_written(
+    sources: list[str], references: list[str], written: list[str], source: SourceConfig, began: float
+) -> Report:
+    """The report of what was written beside what a person wrote."""
     scores = {
         "bleu": metrics.bleu(written, references),
         "chrf": metrics.chrf(written, references),
@@ -21,9 +29,12 @@ def score_translation(asked: Asked) -> Report:
     }
     values = {name: score.value for name, score in scores.items()}
     values["exact_match"] = metrics.exact_match(written, references)
-    if asked.source.street is not None:
+    if source.street is not None:
         right, total = street.pronoun_accuracy(sources, written)
         values["pronoun"] = right / max(1, total)
+    if source.is_treebank and source.target == "brackets":
+        attached = metrics.attachment(written, references)
+        values |= {"uas": attached.uas, "las": attached.las}
     return Report(
         values,
         len(sources),

@@ -1,0 +1,60 @@
+"""The `[train]` table of a recipe: how the model is trained, how long, and what is kept."""
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from regard.train.average import MovingAverageConfig
+from regard.train.budget import BudgetConfig
+from regard.train.optimiser import AdamWConfig, OptimiserConfig
+from regard.train.parallel import ParallelSetting
+from regard.train.precision import PrecisionSetting
+from regard.train.schedule import NoamConfig, ScheduleConfig
+from regard.train.trackers import TrackerName
+
+
+class TrainConfig(BudgetConfig):
+    """How the model is trained."""
+
+    tokens_per_batch: PositiveInt = 4096
+    """Tokens of a batch, all processes and parts of it together."""
+    accumulate: int = Field(1, ge=1, le=4096)
+    """Compute each batch in so many parts, one after another, to save memory; the result is the same."""
+    optimiser: OptimiserConfig = AdamWConfig()
+    """What changes the weights."""
+    schedule: ScheduleConfig = NoamConfig()
+    """Learning rate over time."""
+    clip: NonNegativeFloat = 1.0
+    """Largest norm of the gradient; longer ones are scaled down. 0: no limit."""
+    skip_bad: bool = False
+    """Pass over and count batches whose loss or gradient is not a number, in place of stopping at the first one."""
+    precision: PrecisionSetting = "auto"
+    """Number format of matrix products; weights are always float32."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """torch.compile; auto: on a GPU, for streams of text, which have one shape, and runs that earn back the time."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; auto: on a GPU if there is one."""
+    parallel: ParallelSetting = "auto"
+    """On several processes, which torchrun starts: `ddp` gives each a copy of the model, `fsdp` cuts weights and
+    optimiser state up among them; `none` is one process. auto: ddp, or fsdp where copies would fill half of a GPU."""
+    activation_checkpointing: bool = False
+    """Keep only what goes into each block, and compute the rest again for the gradient: less memory, more work."""
+    save_every: PositiveInt = 500
+    """Steps between checkpoints."""
+    valid_every: PositiveInt | None = None
+    """Steps between validations; those between checkpoints when left out."""
+    log_every: PositiveInt = 50
+    """Steps between lines of metrics.jsonl."""
+    keep: PositiveInt = 2
+    """Newest checkpoints that are kept, beside the best and the last."""
+    best: str | None = None
+    """Metric on the validation data that chooses the best checkpoint, such as loss, accuracy or bleu; the task's usual
+    one when left out."""
+    patience: PositiveInt | None = None
+    """Stop after so many validations without a better one."""
+    average: NonNegativeInt = 0
+    """At the end, use the mean of the weights of so many last checkpoints, if it is better on the validation data."""
+    moving_average: MovingAverageConfig | None = None
+    """Keep a moving average of the weights and use it in their place."""
+    track: tuple[TrackerName, ...] = ()
+    """Show the run live in trackio, tensorboard or both, beside metrics.jsonl (pip install 'regard[track]')."""
