@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -15,3 +16,8 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # Tests run side by side: one thread each, in this process and in those it starts, or they wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The documents' commands take longest, so they come first: no process should wait for another at the end."""
+    items.sort(key=lambda item: item.path.name != "test_documents.py")

@@ -298,7 +298,7 @@ def test_language_model(tmp_path: Path):
     text = api.generate(run, ["the dog "], run.recipe.usual_search.but(max_length=20))[0]
     assert len(text) == 20
     assert "".join(run.stream("the dog ", run.recipe.usual_search.but(max_length=20))) == text
-    with pytest.raises(ConfigError, match="is a run of language_model, expected translation"):
+    with pytest.raises(ConfigError, match="is a run of language_model and cannot translate; it can generate"):
         run.translate(["x"])
 
 

@@ -316,9 +316,9 @@ class Attention(nn.Module):
 
         Where the source has fewer rows, each of them serves as many neighbouring rows of `x`: those of a beam.
         """
-        query = gathered(self.query(x), len(x) // len(source.keys))
-        heard = self._attend(query, source.keys, source.values, sight, NOWHERE)
-        return self.output(join_heads(scattered(heard, len(x) // len(source.keys))))
+        rows = 1 if x.shape[0] == source.keys.shape[0] else x.shape[0] // source.keys.shape[0]
+        heard = self._attend(gathered(self.query(x), rows), source.keys, source.values, sight, NOWHERE)
+        return self.output(join_heads(scattered(heard, rows)))
 
     def remember(self, source: Float[Tensor, "batch key width"]) -> KeyValues:
         """Keys and values of a source, computed once however many tokens are then written."""
