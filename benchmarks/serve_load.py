@@ -85,7 +85,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--alone-seconds", type=float, default=20, help="for the server without batching")
     parser.add_argument("--threads", type=int, default=1, help="threads of the model")
-    parser.add_argument("--serve", nargs="*", default=[], help="further options of the server")
+    parser.add_argument("--engine", default="auto", help="auto, torch or ctranslate2")
     parser.add_argument("--out", type=Path, default=Path("docs/measurements/serve-load.json"))
     return parser.parse_args()
 
@@ -93,7 +93,7 @@ def parse() -> argparse.Namespace:
 def load(arguments: argparse.Namespace, options: list[str], seconds: float) -> Load:
     """Starts a server, loads it, and stops it with SIGTERM."""
     words = [sys.executable, "-c", COMMAND, f"run={arguments.run}", "--port", "0", *options]
-    words += arguments.serve
+    words += ["--engine", arguments.engine]
     environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads)}
     server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
     try:
