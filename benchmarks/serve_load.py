@@ -1,6 +1,6 @@
 """How a server bears load: many clients for a minute, batching against one at a time, health and memory meanwhile.
 
-    python benchmarks/serve_load.py runs/demo --clients 200 --seconds 60 --out docs/measurements/serve-load.json
+    python benchmarks/serve_load.py runs/demo --engine torch --clients 200 --seconds 60 --out docs/measurements/serve-load-torch.json
 
 Two servers are started one after the other: one that answers together what waits (as always), one whose batches hold
 one request (`--batch-tokens 1`). Clients send sentences of the embedded corpus to /translate, each the next one as soon
@@ -27,6 +27,7 @@ from pathlib import Path
 from regard.data.street import pairs
 
 HEALTH_PAUSE = 0.05
+PAGE, BEGIN, END = Path("docs/serve.md"), "<!-- load: begin -->", "<!-- load: end -->"
 COMMAND = "import typer; from regard.cli.serve import serve; typer.run(serve)"
 
 
@@ -66,6 +67,7 @@ def main() -> None:
     alone = load(arguments, ["--batch-tokens", "1"], arguments.alone_seconds)
     result = {
         "command": "python benchmarks/serve_load.py " + " ".join(sys.argv[1:]),
+        "engine": arguments.engine,
         "clients": arguments.clients,
         "seconds": arguments.seconds,
         "batched": batched.tree(),
@@ -74,8 +76,25 @@ def main() -> None:
         "machine": machine(),
     }
     arguments.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_table(arguments.out.parent)
     print(json.dumps(result, indent=1))
     sys.exit("\n".join(failures(result, batched)) or 0)
+
+
+def write_table(folder: Path) -> None:
+    """The table of docs/serve.md, from all measurements that are there."""
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("serve-load*.json"))]
+    head = "| engine | translations/s | one at a time | gain | p99 of /health | drift of memory | answers |"
+    rows = [
+        f"| {result['engine']} | {result['batched']['translations_per_second']:,.0f} "
+        f"| {result['one_at_a_time']['translations_per_second']:,.0f} | {result['speedup']:.1f}× "
+        f"| {result['batched']['health_ms']['p99']:.0f} ms | {result['batched']['memory_mb']['drift']:+.1%} "
+        f"| {', '.join(f'{count:,} × {status}' for status, count in result['batched']['answers'].items())} |"
+        for result in found
+    ]
+    table = "\n".join([BEGIN, "", head, "|---" * 7 + "|", *rows, "", END])
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(f"{text.partition(BEGIN)[0]}{table}{text.partition(END)[2]}", encoding="utf-8")
 
 
 def parse() -> argparse.Namespace:
@@ -85,8 +104,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--alone-seconds", type=float, default=20, help="for the server without batching")
     parser.add_argument("--threads", type=int, default=1, help="threads of the model")
-    parser.add_argument("--engine", default="auto", help="auto, torch or ctranslate2")
-    parser.add_argument("--out", type=Path, default=Path("docs/measurements/serve-load.json"))
+    parser.add_argument("--engine", default="torch", help="auto, torch or ctranslate2")
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements/serve-load-torch.json"))
     return parser.parse_args()
 
 
