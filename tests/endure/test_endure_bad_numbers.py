@@ -56,7 +56,7 @@ def test_stopped_before_the_step_with_batch_and_examples_named(tmp_path: Path, p
     assert all(torch.equal(kept[name], whole[name]) for name in whole)
 
 
-def test_the_examples_are_named_by_their_texts(tmp_path: Path, plant):
+def test_the_examples_are_named_by_their_texts(tmp_path: Path, plant, monkeypatch):
     read = []
     original = Trainer._next_inputs
 
@@ -66,11 +66,10 @@ def test_the_examples_are_named_by_their_texts(tmp_path: Path, plant):
         read.append((batch.examples[0], self.task.source.decode(source.tokens[0][: source.lengths[0]].tolist())))
         return original(self)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_next_inputs", noted)
-        plant({3}, float("nan"), "loss")
-        with pytest.raises(Failure) as caught:
-            train(tiny_recipe(4), tmp_path / "run")
+    monkeypatch.setattr(Trainer, "_next_inputs", noted)
+    plant({3}, float("nan"), "loss")
+    with pytest.raises(Failure) as caught:
+        train(tiny_recipe(4), tmp_path / "run")
     number, text = read[2]
     assert f"(examples {number} '{text[:30]}" in str(caught.value)
 
