@@ -1,6 +1,6 @@
 """How a server bears load: many clients for a minute, batching against one at a time, health and memory meanwhile.
 
-    python benchmarks/serve_load.py runs/demo --engine torch --clients 200 --seconds 60 --out docs/measurements/serve-load-torch.json
+    python benchmarks/serve_load.py runs/demo --engine torch --out docs/measurements/serve-load-torch.json
 
 Two servers are started one after the other: one that answers together what waits (as always), one whose batches hold
 one request (`--batch-tokens 1`). Clients send sentences of the embedded corpus to /translate, each the next one as soon
