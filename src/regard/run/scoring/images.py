@@ -1,7 +1,6 @@
 """Scores of models that read images: labels beside labels, sentences beside sentences."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from regard import metrics
 from regard.data.examples import DescribedPicture
 from regard.data.readers import read_examples
 from regard.decode import Ensemble
-from regard.evaluate import measuring_batches
 from regard.run.scoring.labels import report_labels
+from regard.run.scoring.loss import open_source
 from regard.run.scoring.report import Asked, Report
 
 
@@ -20,9 +19,7 @@ from regard.run.scoring.report import Asked, Report
 def score_image_classification(asked: Asked) -> Report:
     """Accuracy, macro-F1 and the confusion matrix."""
     began = time.perf_counter()
-    preparation = replace(asked.preparation, data=asked.preparation.data.but(test=asked.source))
-    store = preparation.open(asked.task, "test")
-    batches = measuring_batches(store, preparation.config.batching(preparation.data), asked.tokens_per_batch)
+    store, batches = open_source(asked)
     answers = np.zeros(len(store), np.int64)
     for step in range(batches.num_batches(0)):
         batch = batches.batch(0, step)

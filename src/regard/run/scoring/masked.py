@@ -1,15 +1,13 @@
 """Scores of a model by how well it guesses hidden tokens of a text."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from regard import metrics
 from regard.data.batches import Batches
 from regard.data.masking import FIRST
-from regard.evaluate import measure, measuring_batches
+from regard.run.scoring.loss import measure_batches, open_source
 from regard.run.scoring.report import Asked, Report
 from regard.tasks.filling import surprises
 
@@ -25,18 +23,10 @@ def score_masked(asked: Asked) -> Report:
     over tokens spread evenly through the text.
     """
     began = time.perf_counter()
-    preparation = replace(asked.preparation, data=asked.preparation.data.but(test=asked.source))
-    store = preparation.open(asked.task, "test")
-    batches = measuring_batches(store, preparation.config.batching(preparation.data), asked.tokens_per_batch)
-    losses: list[float] = []
-
-    def note(sums: Mapping[str, float]) -> None:
-        losses.append(sums["nll"] / max(1, sums["count"]))
-
-    values = measure(asked.task, asked.model, batches, asked.device, note)
+    store, batches = open_source(asked)
+    values, losses = measure_batches(asked, batches)
     chosen = spread(batches, ALONE)
     alone = surprises(asked.model, chosen, asked.device)
-    values["perplexity"] = metrics.perplexity(values["loss"], 1)
     values["pseudo_perplexity"] = metrics.perplexity(sum(alone), len(alone))
     signatures = {"pseudo_perplexity": f"tokens:{len(alone)}|hidden:alone"}
     tokens = sum(int(lengths.sum()) for lengths in store.lengths.values())

@@ -1,15 +1,11 @@
 """Scores of summaries: how well the model predicts those that people wrote, and what its own share with them."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
 
 from regard import metrics
-from regard.data.store import Store
-from regard.evaluate import measure, measuring_batches
+from regard.run.scoring.loss import measure_batches, open_source
 from regard.run.scoring.report import Asked, Report
 from regard.run.scoring.writing import write_all
-from regard.tasks.prepare import Preparation
 
 NAMES = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 
@@ -21,9 +17,8 @@ def score_summarisation(asked: Asked) -> Report:
     no perplexity of their own.
     """
     began = time.perf_counter()
-    preparation = replace(asked.preparation, data=asked.preparation.data.but(test=asked.source))
-    store = preparation.open(asked.task, "test")
-    values, losses = ({}, []) if asked.others else predicted(asked, preparation, store)
+    store, batches = open_source(asked)
+    values, losses = ({}, []) if asked.others else measure_batches(asked, batches)
     _, references, written = write_all(asked)
     scores = metrics.rouge(written, references)
     values |= {NAMES[kind]: score.value for kind, score in scores.items()}
@@ -39,15 +34,3 @@ def score_summarisation(asked: Asked) -> Report:
         {"written": written},
         evidence,
     )
-
-
-def predicted(asked: Asked, preparation: Preparation, store: Store) -> tuple[dict[str, float], list[float]]:
-    """Loss and perplexity of the references, and the loss of each batch."""
-    batches = measuring_batches(store, preparation.config.batching(preparation.data), asked.tokens_per_batch)
-    losses: list[float] = []
-
-    def note(sums: Mapping[str, float]) -> None:
-        losses.append(sums["nll"] / max(1, sums["count"]))
-
-    values = measure(asked.task, asked.model, batches, asked.device, note)
-    return values | {"perplexity": metrics.perplexity(values["loss"], 1)}, losses
