@@ -51,6 +51,23 @@ REVIEWS_HEAD = """### SST-2, average pooling, from scratch
 
 | model | accuracy on dev, seeds 1, 2, 3 | mean |
 |---|---|---|"""
+COMPARED = {
+    "lectures": (
+        "The lectures' table, run here",
+        "regard compare recipes/sweeps/lectures.toml data.folder=data/multi30k",
+        "Multi30k en→de, every system with the same training FLOPs, tested on test2016.",
+    ),
+    "modifications": (
+        "Do modifications transfer?",
+        "regard compare recipes/sweeps/modifications.toml data.folder=data/multi30k",
+        "One change at a time to the Transformer of recipes/multi30k-en-de.toml, a fifth of its training FLOPs each.",
+    ),
+    "street": (
+        "The Transformer and three rivals on the embedded corpus",
+        "regard compare recipes/sweeps/street.toml",
+        "Made on two CPU cores; killed half-way and started again, it goes on with the runs that are missing.",
+    ),
+}
 HEAD = """# What the shipped recipes reach
 
 Written by `python benchmarks/report.py` from the files under `docs/measurements/`, each of which holds the command, the
@@ -70,7 +87,7 @@ def main() -> None:
         if recipe in TARGETS and not result["error"]:
             rows.append(row(recipe, result))
     commands = [f"- `{json.loads(file.read_text())['command']}`" for file in sorted(MEASUREMENTS.glob("*-seed*.json"))]
-    text = HEAD + "\n".join(rows) + "\n\nCommands:\n\n" + "\n".join(commands) + "\n" + rivals()
+    text = HEAD + "\n".join(rows) + "\n\nCommands:\n\n" + "\n".join(commands) + "\n" + rivals() + comparisons()
     Path("docs/results.md").write_text(text, encoding="utf-8")
     print(text)
 
@@ -92,6 +109,20 @@ def rivals() -> str:
         lines += ["", REVIEWS_HEAD, *review_rows(found, reviews)]
     lines += ["", "Commands:", "", *(f"- `{result['command']}`" for result in found.values()), ""]
     return "\n".join(lines)
+
+
+def comparisons() -> str:
+    """The tables that `regard compare` wrote, with their pictures."""
+    parts = []
+    for name, (title, command, sentence) in COMPARED.items():
+        folder = MEASUREMENTS / "compared" / name
+        if not (folder / "table.md").is_file():
+            continue
+        machine = json.loads((folder / "table.json").read_text(encoding="utf-8"))["machine"]
+        table = (folder / "table.md").read_text(encoding="utf-8")
+        picture = f"![{title}](measurements/compared/{name}/plot.png)"
+        parts.append(f"\n## {title}\n\n{sentence} {machine}; `{command}`.\n\n{table}\n{picture}\n")
+    return "".join(parts)
 
 
 def rival_row(label: str, result: dict) -> str:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.compare.outcome import Outcome
-from regard.compare.significance import judge, sign_flips
+from regard.compare.significance import Verdict, judge, sign_flips, tally
 from regard.metrics import bleu
 
 REFERENCES = [f"the {colour} {animal} crossed the street on day {day}" for day in range(12) for colour in ("red", "old")
@@ -90,3 +90,12 @@ def test_losses_of_batches():
 def test_sign_flips_find_what_has_one_sign_and_not_what_cancels(sizes: list[float]):
     assert sign_flips(np.array(sizes)) < 0.05
     assert sign_flips(np.array([*sizes, *(-size for size in sizes)])) == 1.0
+
+
+def test_many_variants_are_counted_in_a_sentence():
+    made = [Verdict(p, agree, better, "") for p, agree, better in [
+        (0.01, True, True), (0.01, True, False), (0.04, True, False), (0.01, False, True), (0.5, True, True)
+    ]]  # fmt: skip
+    said = tally([*made, None], "plain")
+    assert said.startswith("Of 5 others 1 are significantly better than plain, 2 significantly worse and 2 cannot be")
+    assert tally(made[:4], "plain") == ""

@@ -5,15 +5,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard import __version__
 from regard.compare import plot, table
 from regard.compare.budget import Planner, equalised
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue, Watch
-from regard.compare.significance import judge
+from regard.compare.significance import judge, tally
 from regard.compare.sweep import Sweep, Variant
 from regard.compare.table import Row
 from regard.compare.tuning import tuned
+from regard.engine.machine import cores
 from regard.errors import ConfigError
 from regard.train.durable import replacing, reported
 from regard.train.progress import make_watcher
@@ -35,14 +38,15 @@ class Comparison:
 
     @property
     def caption(self) -> str:
-        """What one must know to read the table."""
-        return table.caption_of(self.rows, self.split, len(self.seeds), self.budget)
+        """What one must know to read the table, and how many of many variants differ."""
+        read = table.caption_of(self.rows, self.split, len(self.seeds), self.budget)
+        return f"{read} {tally([row.verdict for row in self.rows[1:]], self.rows[0].name)}".rstrip()
 
     def tree(self) -> dict[str, Any]:
         """Plain values, for JSON; what was written stays in the run folders."""
         return {
             "metric": self.metric, "budget": self.budget, "seeds": list(self.seeds), "split": self.split,
-            "regard": __version__, "rows": [_row_tree(row) for row in self.rows],
+            "regard": __version__, "machine": _machine(), "rows": [_row_tree(row) for row in self.rows],
         }  # fmt: skip
 
     def write(self, folder: Path) -> None:
@@ -56,6 +60,12 @@ class Comparison:
             with reported(name, folder, len(text)), replacing(folder / name) as stream:
                 stream.write(text.encode())
         plot.write_figure(plot.draw(self.rows, self.metric), folder / "plot.png")
+
+
+def _machine() -> str:
+    """What the table was made on."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{cores()} CPU cores"
+    return f"{device}, torch {torch.__version__}"
 
 
 def _row_tree(row: Row) -> dict[str, Any]:
@@ -75,7 +85,8 @@ def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Compa
     queue = Queue(out, watch, config.keep_weights)
     if config.tune:
         variants = tuned(variants, config, queue)
-    done = queue.work([job for variant in variants for job in _jobs(variant, config.seeds)])
+    jobs = [job for variant in variants for job in _jobs(variant, config.seeds)]
+    done = queue.work(sorted(jobs, key=lambda job: job.recipe.seed))  # a whole table of one seed before the next begins
     outcomes = {variant.name: _outcomes(variant, config.seeds, done) for variant in variants}
     _refuse_unknown(sweep.metric, [outcome for row in outcomes.values() for outcome in row])
     splits = {outcome.split for row in outcomes.values() for outcome in row if outcome.problem is None}

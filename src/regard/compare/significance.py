@@ -49,6 +49,24 @@ def judge(
     return Verdict(p_value, agree, better, signature)
 
 
+MANY = 5
+"""Variants from which on a sentence counts them."""
+
+
+def tally(verdicts: Sequence[Verdict | None], first: str) -> str:
+    """How many of many variants differ from the first; empty where they are few enough to be counted by eye."""
+    judged = [verdict for verdict in verdicts if verdict is not None]
+    if len(judged) < MANY:
+        return ""
+    better = sum(verdict.significant and verdict.better for verdict in judged)
+    worse = sum(verdict.significant and not verdict.better for verdict in judged)
+    return (
+        f"Of {len(judged)} others {better} are significantly better than {first}, {worse} significantly worse and "
+        f"{len(judged) - better - worse} cannot be told apart from it; among so many, chance alone would make "
+        f"p < {LEVEL} about {LEVEL * len(judged):.1f} times."
+    )
+
+
 def _tested(
     first: Sequence[Outcome], other: Sequence[Outcome], metric: str, method: Method
 ) -> tuple[float, str] | None:
