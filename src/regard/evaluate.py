@@ -14,8 +14,9 @@ from regard.tasks.base import Task
 def measuring_batches(store: Store, batching: BatchingConfig, tokens_per_batch: int) -> Batches:
     """Every example once; a stream is cut end to end instead of at random."""
     if isinstance(batching, StreamConfig):
-        rows = max(tokens_per_batch, batching.context)
-        return batching.but(order="sequential").build(store, tokens_per_batch=rows)
+        context = batching.measured_context or batching.context
+        rows = max(tokens_per_batch, context)
+        return batching.but(order="sequential", context=context).build(store, tokens_per_batch=rows)
     longest = max(int(lengths.max(initial=1)) for lengths in store.lengths.values())
     return BucketedConfig().build(store, tokens_per_batch=max(tokens_per_batch, longest))
 

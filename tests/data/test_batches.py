@@ -11,6 +11,7 @@ from regard.data.fields import TextField
 from regard.data.store import Store, open_store
 from regard.data.subword_sampling import BpeDropout
 from regard.errors import ConfigError
+from regard.evaluate import measuring_batches
 
 BPE = tiny_tokenizer("bpe")
 ROWS = [{"source": SENTENCES[i % 8][: i + 5], "target": SENTENCES[(i + 1) % 8], "label": i} for i in range(50)]
@@ -93,6 +94,16 @@ def test_stream_rows_are_stretches_of_the_text(tmp_path: Path, order: str):
         halves = [batches.batch(0, step, rank, 2) for rank in range(2)]
         rows = [row for half in halves if len(half.examples) for row in sequences(half.fields["text"])]
         assert rows == sequences(batch.fields["text"])
+
+
+def test_text_may_be_measured_in_longer_rows_than_it_is_learnt_in(tmp_path: Path):
+    store = open_store(lambda: ({"text": s} for s in SENTENCES), {"text": TextField(BPE)}, cache=tmp_path)
+    stream = store.stream("text").tolist()
+    batches = measuring_batches(store, StreamConfig(context=4, measured_context=16), 32)
+    read = [batches.batch(0, step) for step in range(batches.num_batches(0))]
+    rows = [row for batch in read for row in sequences(batch.fields["text"])]
+    assert rows[0] == stream[:17]
+    assert sum(len(row) - 1 for row in rows) == len(stream) - 1
 
 
 def test_sampled_text_cannot_be_streamed(tmp_path: Path):

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import noop_mask
 
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, VisionConfig
-from regard.nn import kernels
+from regard.nn import kernels, loss
 from regard.nn.attention import attend
 from regard.nn.attention_kinds import BigBirdConfig
 from regard.nn.blocks import block_mask
 from regard.nn.experts import Experts, ExpertsConfig
 from regard.nn.layout import Layout, Sequences
-from regard.nn.loss import cross_entropy
+from regard.nn.loss import IGNORED, cross_entropy, linear_cross_entropy
 from regard.nn.pattern import Causal, Global, Random, Window
 from regard.nn.plan import Plan, plan
 from regard.nn.position import RotaryConfig, T5Config
@@ -252,3 +252,29 @@ def test_a_model_of_each_shape_trains(shape, dtype: torch.dtype):
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_of_many_logits_in_one_kernel(smoothing: float, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loss, "MANY_LOGITS", 1)
+    torch.manual_seed(0)
+    x, weight = (torch.randn(size, 64, device=DEVICE, requires_grad=True) for size in (300, 1003))
+    targets = torch.randint(1003, (300,), device=DEVICE).masked_fill(torch.rand(300, device=DEVICE) < 0.2, IGNORED)
+    got = linear_cross_entropy(x, weight, None, targets, smoothing, rows=128)
+    wanted = cross_entropy(F.linear(x, weight), targets, smoothing)
+    assert got.item() == pytest.approx(wanted.item(), rel=1e-5)
+    pairs = zip(torch.autograd.grad(got, [x, weight]), torch.autograd.grad(wanted, [x, weight]), strict=True)
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_cudnn_attends_as_the_others_do_where_shapes_are_known():
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 4, 256, 64, device=DEVICE, dtype=HALF, requires_grad=True) for _ in range(3))
+    found = []
+    for known in (True, False):
+        with kernels.of_one_shape(known):
+            y = kernels.sdpa(query, key, value, Causal(), None, 0.125, 0.0)
+        found.append([y, *torch.autograd.grad(y.float().square().sum(), [query, key, value])])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one.float(), other.float(), rtol=0.05, atol=0.05)

@@ -9,7 +9,14 @@ from attention_cases import assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.nn.loss import IGNORED, binary_cross_entropy, cross_entropy, linear_cross_entropy
+from regard.nn.loss import (
+    IGNORED,
+    binary_cross_entropy,
+    cross_entropy,
+    linear_cross_entropy,
+    losses_and_slopes,
+    losses_and_slopes_by_place,
+)
 
 SEEDS = st.integers(0, 999)
 
@@ -78,6 +85,16 @@ def test_in_slices_equals_at_once(tokens, width, vocab, has_bias, smoothing, row
     assert_close(sliced, whole, 1e-5)
     for got, wanted in zip(torch.autograd.grad(sliced, learned), torch.autograd.grad(whole, learned), strict=True):
         assert_close(got, wanted, 1e-5)
+
+
+@given(st.integers(1, 6), st.integers(2, 9), st.integers(0, 3), st.sampled_from([0.0, 0.1]), SEEDS)
+def test_the_slopes_for_a_compiler_equal_the_others(rows, vocab, extra, smoothing, seed):
+    torch.manual_seed(seed)
+    logits = F.pad(torch.randn(rows, vocab), (0, extra), value=-torch.inf)
+    targets = some_targets((rows,), vocab, 0.3)
+    found = losses_and_slopes_by_place(logits, targets, vocab, smoothing)
+    for got, wanted in zip(found, losses_and_slopes(logits, targets, vocab, smoothing), strict=True):
+        assert_close(got, wanted, 1e-6)
 
 
 def test_in_slices_in_half_precision():

@@ -40,6 +40,9 @@ class Batch:
 class Batches(ABC):
     """The batches of every epoch, each a pure function of (seed, epoch, step)."""
 
+    one_shape = False
+    """Whether all have the same shape, but for an epoch's last: what is prepared for a shape then pays."""
+
     @abstractmethod
     def num_batches(self, epoch: int) -> int:
         """How many batches an epoch has."""
@@ -112,6 +115,8 @@ class StreamConfig(Config):
     kind: Literal["stream"] = "stream"
     context: int = Field(256, ge=1)
     """Tokens that a row predicts, each from those before it in the row."""
+    measured_context: int | None = Field(None, ge=1)
+    """Tokens of a row of validation and test data, if another: recurrent models can use more than they trained on."""
     order: Order = "random"
     """Where rows begin: anywhere (random), or at cuts end to end, in another order each epoch (shuffled) or not."""
     field: str = "text"
@@ -126,6 +131,8 @@ class StreamConfig(Config):
 
 class StreamBatches(Batches):
     """Batches of rows from one long stream; a row has `context + 1` tokens, so inputs and answers overlap."""
+
+    one_shape = True
 
     def __init__(self, store: Store, plan: StreamPlan, *, field: str = "text") -> None:
         self.plan, self.field = plan, field

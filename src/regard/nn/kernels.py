@@ -1,6 +1,7 @@
 """The fast ways to compute attention. Each gives what the reference in `attention.py` gives, but no weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,6 +20,17 @@ from regard.nn.position import Bias
 
 # cuDNN plans its attention anew for each shape, which takes longer than hundreds of steps: batches of text have many.
 torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+@contextmanager
+def of_one_shape(known: bool) -> Iterator[None]:
+    """Within it, where all batches are known to have one shape, cuDNN's attention may be used: Hopper's fastest."""
+    torch.backends.cuda.enable_cudnn_sdp(known)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
 
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]

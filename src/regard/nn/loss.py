@@ -1,5 +1,7 @@
 """Losses: cross-entropy with label smoothing, binary cross-entropy, and cross-entropy that never holds all logits."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,6 +13,8 @@ IGNORED = -100
 """Target of places that count for nothing."""
 ROWS, ROWS_ON_CPU = 2048, 128
 """Tokens whose logits are held at a time: as many as keep a GPU busy, as few as a CPU's caches hold."""
+MANY_LOGITS, MANY_ROWS = 1 << 30, 8192
+"""From so many logits on, a GPU gets a kernel generated for them, and more at a time."""
 ALIGNED = 64
 """Sizes that a GPU's matrix units divide without a rest."""
 
@@ -42,9 +46,11 @@ def linear_cross_entropy(
     rows: int | None = None,
 ) -> Float[Tensor, ""]:
     """`cross_entropy(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
-    rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else ROWS)
+    many = x.device.type == "cuda" and len(x) * len(weight) >= MANY_LOGITS
+    rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else MANY_ROWS if many else ROWS)
     if torch.is_grad_enabled():
-        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows)  # type: ignore[return-value]
+        slopes = in_one_kernel() if many else losses_and_slopes
+        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows, slopes)  # type: ignore[return-value]
     parts = zip(x.split(rows), targets.split(rows), strict=True)
     losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing) for part, wanted in parts]
     return torch.stack(losses).sum() if losses else x.new_zeros((), dtype=torch.float32)
@@ -62,6 +68,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         rows: int,
+        losses_and_slopes: "Slopes",
     ) -> Tensor:
         x_type, vocab = x.dtype, len(weight)
         x = x.to(_type_of_products(x))
@@ -72,7 +79,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(x), rows):
             part = slice(start, start + rows)
             counted = (targets[part] != IGNORED)[:, None].to(x.dtype)
-            losses, slope = _losses_and_slopes(F.linear(x[part], matrix, offset), targets[part], vocab, smoothing)
+            losses, slope = losses_and_slopes(F.linear(x[part], matrix, offset), targets[part], vocab, smoothing)
             total += (losses * counted[:, 0]).sum()
             torch.mul(slope @ matrix, counted, out=grad_x[part])
             if grad_w.dtype == x.dtype:
@@ -95,6 +102,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
 
 
@@ -114,7 +122,7 @@ def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[T
     return F.pad(weight, (0, 0, 0, extra)), F.pad(bias, (0, extra), value=-torch.inf)
 
 
-def _losses_and_slopes(
+def losses_and_slopes(
     logits: Float[Tensor, "rows aligned"], targets: Int[Tensor, " rows"], vocab: int, smoothing: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
     """The loss of each row, and its derivative by the logits: softmax − (smoothed target)."""
@@ -128,3 +136,26 @@ def _losses_and_slopes(
         slopes -= smoothing / vocab
     slopes.scatter_add_(1, target, slopes.new_full(target.shape, smoothing - 1))
     return losses, slopes.to(logits.dtype)
+
+
+Slopes = Callable[[Tensor, Tensor, int, float], tuple[Tensor, Tensor]]
+
+
+def losses_and_slopes_by_place(
+    logits: Float[Tensor, "rows aligned"], targets: Int[Tensor, " rows"], vocab: int, smoothing: float
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
+    """The same, every place by itself: a compiler makes one kernel of it, which reads logits and writes slopes."""
+    target = targets.clamp(min=0)[:, None]
+    logs = torch.log_softmax(logits.float(), -1)
+    losses = (smoothing - 1) * logs.gather(1, target)[:, 0]
+    if smoothing:
+        losses = losses - smoothing * logs[:, :vocab].mean(-1)
+    wanted = torch.arange(logits.shape[1], device=logits.device) == target
+    slopes = logs.exp() - smoothing / vocab - (1 - smoothing) * wanted
+    return losses, slopes.to(logits.dtype)
+
+
+@cache
+def in_one_kernel() -> Slopes:
+    """`losses_and_slopes_by_place`, compiled."""
+    return torch.compile(losses_and_slopes_by_place)

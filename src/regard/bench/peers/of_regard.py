@@ -51,6 +51,8 @@ def model_config(work: protocol.Asked) -> Any:  # noqa: ANN401
 class OneBatch(Batches):
     """The same batch for ever."""
 
+    one_shape = True
+
     def __init__(self, fields: dict[str, Any], rows: int) -> None:
         places: NDArray[np.int64] = np.arange(rows)
         self.only = Batch(fields, {}, places)
