@@ -111,3 +111,16 @@ export function onWidth(element: Element, tell: () => void): void {
     requestAnimationFrame(tell);
   }).observe(element);
 }
+
+/** Calls with a file that is dropped anywhere on the page, as long as an element is part of it. */
+export function onFile(element: Element, tell: (file: File) => void): void {
+  const listening = new AbortController();
+  const take = (event: DragEvent) => {
+    if (!element.isConnected) return listening.abort();
+    event.preventDefault(); // or the browser would leave the page for the file
+    document.documentElement.classList.toggle("dropping", event.type === "dragover");
+    const file = event.type === "drop" ? event.dataTransfer?.files[0] : null;
+    if (file) tell(file);
+  };
+  for (const type of ["dragover", "dragleave", "drop"] as const) document.addEventListener(type, take, { signal: listening.signal });
+}

@@ -3,7 +3,8 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { h, replace } from "./dom";
-import { bar, type Ask } from "./sections/bar";
+import type { Ask } from "./sections/asking";
+import { bar } from "./sections/bar";
 import { compare } from "./sections/compare";
 import { coreference } from "./sections/coreference";
 import { generation } from "./sections/generation";
@@ -15,37 +16,72 @@ import { steps } from "./sections/steps";
 import { training } from "./sections/training";
 import { unpacked } from "./numbers";
 import { Store, type State } from "./store";
-import type { Payload } from "./types";
+import { readsImages, type Payload } from "./types";
 
 const NAMES: [id: string, name: string][] = [
   ["overview", "All heads"], ["head", "One head"], ["steps", "Four steps"], ["generation", "Generation"], ["positions", "Positions"],
   ["paths", "Paths"], ["coreference", "“it”"], ["training", "Training"], ["compare", "Two runs"],
 ];
 
+/** Parts that only some models have. */
+const SOMETIMES: Record<string, (payload: Payload) => boolean> = {
+  overview: attends, head: attends, steps: attends, paths: readsWords, coreference: readsWords,
+};
+let asked = 0;
+
 function mount(payload: Payload, app: HTMLElement, before?: { payload: Payload; state: State }): void {
   const last = Math.max(0, payload.groups.findIndex((group) => group.name === "encoder"));
   const fresh: State = { group: last, layer: 0, head: 0, query: -1, key: -1, pinned: false, words: !payload.image, weighting: "raw" };
   const store = new Store(before && alike(before.payload, payload) ? { ...before.state, query: -1, key: -1, pinned: false } : fresh);
-  const ask: Ask = async (request) => {
-    const answer = await fetch("/attention", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ options: {}, ...request }) }).catch(() => null);
-    if (!answer) return "The server does not answer.";
-    const found = await answer.json().catch(() => ({}));
-    if (!answer.ok) return refusal(found, answer.status);
-    mount({ ...found, live: true, models: payload.models, training: found.training ?? payload.training }, app, { payload, state: store.state });
-    return null;
-  };
-  const attends = payload.groups.length > 0;
-  const nav = h("nav", { "aria-label": "Parts of this page" }, NAMES.filter(([id]) => attends || !["overview", "head", "steps"].includes(id)).map(([id, name]) => h("a", { href: `#${id}` }, name)));
-  const first = attends
-    ? [overview(payload, store), head(payload, store, ask), steps(payload, store)]
-    : [h("p", { class: "hint" }, "This model has no attention; generation, training and path lengths are below.")];
-  const main = h("main", {}, bar(payload, store, ask), ...first);
-  replace(app, top(payload), nav, main, note());
+  const focused = document.activeElement?.id;
+  const ask = asker(payload, store, app);
+  const main = h("main", {}, bar(payload, store, ask));
+  const shown = payload.blank === undefined ? NAMES.filter(([id]) => SOMETIMES[id]?.(payload) ?? true) : [];
+  const nav = h("nav", { "aria-label": "Parts of this page" }, shown.map(([id, name]) => h("a", { href: `#${id}` }, name)));
+  if (payload.blank === undefined) main.append(...firstParts(payload, store, ask));
+  replace(app, top(payload), shown.length ? nav : null, main, note());
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   // What is not on the first screen comes right after it is painted.
   requestAnimationFrame(() => setTimeout(() => {
-    main.append(generation(payload), positions(payload), paths(payload), coreference(payload), training(payload, store), compare(payload));
+    main.append(...laterParts(payload, store));
     document.documentElement.dataset.ready = "true";
   }));
+}
+
+/** Asks the server for another input and shows what it answers, unless something newer has been asked for since. */
+function asker(payload: Payload, store: Store, app: HTMLElement): Ask {
+  return async ({ text, file, ...request }) => {
+    const own = ++asked;
+    const body = JSON.stringify({ options: {}, ...(file ? { image: file.data } : { text }), ...request });
+    const answer = await fetch("/attention", { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => null);
+    if (!answer) return "The server does not answer.";
+    const found = await answer.json().catch(() => ({}));
+    if (own !== asked) return null;
+    if (!answer.ok) return refusal(found, answer.status);
+    const { models, image_models, image_bytes, training } = payload;
+    mount({ ...found, live: true, models, image_models, image_bytes, file, training: found.training ?? training }, app, { payload, state: store.state });
+    return null;
+  };
+}
+
+function firstParts(payload: Payload, store: Store, ask: Ask): HTMLElement[] {
+  return attends(payload)
+    ? [overview(payload, store), head(payload, store, ask), steps(payload, store)]
+    : [h("p", { class: "hint" }, "This model has no attention; generation, training and path lengths are below.")];
+}
+
+function laterParts(payload: Payload, store: Store): HTMLElement[] {
+  if (payload.blank !== undefined) return [training(payload, store)];
+  const ofWords = readsWords(payload) ? [paths(payload), coreference(payload)] : [];
+  return [generation(payload), positions(payload), ...ofWords, training(payload, store), compare(payload)];
+}
+
+function attends(payload: Payload): boolean {
+  return payload.groups.length > 0;
+}
+
+function readsWords(payload: Payload): boolean {
+  return !readsImages(payload);
 }
 
 /** Whether two inputs were seen by models of one shape, so that the chosen head is still there. */

@@ -8,6 +8,8 @@ import type { Matrix } from "./weights";
 const FONT = 13;
 const LARGEST = 30;
 const READABLE = 13;
+/** Room for what the last column's slanted label takes beyond it. */
+const SLANTED = 34;
 
 export interface Cell {
   query: number;
@@ -26,6 +28,7 @@ export class MatrixView {
   private matrix!: Matrix;
   private cell = 10;
   private left = 0;
+  private right = 0;
   private top = 0;
 
   constructor(label: string, private readonly handlers: Handlers, private readonly room: () => number) {
@@ -50,14 +53,15 @@ export class MatrixView {
     const longest = (texts: string[]) => Math.min(130, Math.max(...texts.map((text) => measure.measureText(text).width)) + 10);
     this.left = readable ? longest(matrix.rows) : 8;
     this.top = readable ? longest(matrix.columns) * 0.8 + 14 : 8;
-    const fit = Math.floor((this.room() - this.left - 8) / wide);
+    this.right = readable ? SLANTED : 8;
+    const fit = Math.floor((this.room() - this.left - this.right) / wide);
     this.cell = Math.max(readable ? READABLE : 2, Math.min(LARGEST, fit));
     this.draw();
   }
 
   private draw(): void {
     const { rows, columns, values } = this.matrix;
-    const width = this.left + columns.length * this.cell + (this.left > 8 ? 34 : 8);
+    const width = this.left + columns.length * this.cell + this.right;
     const height = this.top + rows.length * this.cell + 8;
     const context = sized(this.base, width, height);
     sized(this.over, width, height);

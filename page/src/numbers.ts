@@ -13,6 +13,16 @@ export function unpacked(text: string): Promise<string> {
   return new Response(packed).text();
 }
 
+/** The bytes of a file in base64; nothing where they cannot be read. */
+export function base64(file: File): Promise<string | null> {
+  return new Promise((done) => {
+    const reader = new FileReader();
+    reader.onload = () => done(String(reader.result).split(",")[1] ?? "");
+    reader.onerror = () => done(null);
+    reader.readAsDataURL(file);
+  });
+}
+
 export function floats(text: string): Float32Array {
   return new Float32Array(bytes(text).buffer);
 }
@@ -87,5 +97,5 @@ export function percent(p: number): string {
 export function short(value: number): string {
   if (!Number.isFinite(value)) return value < 0 ? "−∞" : value > 0 ? "∞" : "–";
   const text = Math.abs(value) >= 1000 ? value.toPrecision(3) : value.toFixed(Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 10 ? 2 : 3);
-  return text.replace("-", "−");
+  return text.replace(/^-(?=[0.]+$)/, "").replace("-", "−");
 }

@@ -150,9 +150,17 @@ export interface Picture {
   pixels: string;
 }
 
+/** An image file as it is sent to the server: its bytes in base64. */
+export interface ImageFile {
+  name: string;
+  data: string;
+}
+
 export interface Payload {
   version: number;
   live?: boolean;
+  /** Why there is nothing to look at yet; the page then has its form and the training only. */
+  blank?: string;
   about: About;
   text: string;
   target: string | null;
@@ -171,5 +179,13 @@ export interface Payload {
   snapshots: Snapshot[];
   training?: MetricLine[];
   against?: Payload;
+  /** Live: all runs of the server, those that read images, the largest file they take, and the image of this page. */
   models?: string[];
+  image_models?: string[];
+  image_bytes?: number;
+  file?: ImageFile;
+}
+
+export function readsImages(payload: Payload, run = payload.about.run): boolean {
+  return run === payload.about.run && payload.image !== undefined ? true : (payload.image_models ?? []).includes(run);
 }

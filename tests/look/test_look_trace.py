@@ -10,6 +10,7 @@ import pytest
 import torch
 from looked_at import TEXT, classifier, translator, writer
 
+from regard.config.help import help_texts
 from regard.data.special import BOS, EOS
 from regard.data.street import LECTURE_SENTENCES
 from regard.errors import ConfigError, RegardError
@@ -259,7 +260,7 @@ def test_mistakes_are_one_sentence(text: str, options: dict[str, Any], sentence:
 
 
 def test_options_have_help():
-    assert all(field.description for field in TraceConfig.model_fields.values())
+    assert help_texts(TraceConfig).keys() == TraceConfig.model_fields.keys()
 
 
 def test_patterns_show_who_may_attend():

@@ -29,20 +29,21 @@ def file(tmp_path: Path) -> Path:
 
 def test_words_look_at_patches(opened: Any, file: Path):
     page = opened(file)
-    assert page.locator(".patch").count() == 16
+    assert page.locator("#sentence .patch").count() == 16
     words = page.locator("#sentence .word")
     assert words.all_inner_texts() == ["<bos>", "a", "red", "circle"]
-    page.locator(".patch").nth(5).click()
-    assert page.locator(".patch.chosen").count() == 1
+    page.locator("#sentence .patch").nth(5).click()
+    assert page.locator("#sentence .patch.chosen").count() == 1
     assert "“2,2” looks at" in page.locator("#head .readout").inner_text()
     page.get_by_role("tab", name="Cross-attention").click()
     words.nth(2).click()
     assert "“red” looks at" in page.locator("#head .readout").inner_text()
-    assert page.locator(".patch.chosen").count() == 0
-    shares = [float(share) for share in page.locator(".patch").evaluate_all(
+    assert page.locator("#sentence .patch.chosen").count() == 0
+    shares = [float(share) for share in page.locator("#sentence .patch").evaluate_all(
         "patches => patches.map((patch) => patch.style.getPropertyValue('--share'))")]  # fmt: skip
     assert max(shares) == 1
     assert min(shares) > 0
     page.get_by_role("tab", name="Decoder").click()
-    shares = page.locator(".patch").evaluate_all("patches => patches.map((p) => p.style.getPropertyValue('--share'))")
+    patches = page.locator("#sentence .patch")
+    shares = patches.evaluate_all("patches => patches.map((patch) => patch.style.getPropertyValue('--share'))")
     assert set(shares) == {"0"}

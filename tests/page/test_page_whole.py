@@ -80,10 +80,10 @@ def test_an_image_s_page_has_patches(opened: Any, tmp_path: Path):
     file = tmp_path / "image.html"
     file.write_text(render(trace_image(model, torch.rand(3, 16, 16), ["cat", "dog", "fox"])), encoding="utf-8")
     page = opened(file)
-    assert page.locator(".patch").count() == 16
-    page.locator(".patch").nth(5).click()
+    assert page.locator("#sentence .patch").count() == 16
+    page.locator("#sentence .patch").nth(5).click()
     assert "“2,2” looks at" in page.locator("#head .readout").inner_text()
-    assert page.locator(".patch.chosen").count() == 1
+    assert page.locator("#sentence .patch.chosen").count() == 1
 
 
 def test_512_tokens_stay_usable(opened: Any, run: api.Run, tmp_path: Path):

@@ -5,12 +5,19 @@ from pathlib import Path
 
 import httpx
 import pytest
+from served_pictures import train_pictures
 from served_runs import guarded, serving, train_all
 
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return train_all(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def pictured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs that read images."""
+    return train_pictures(tmp_path_factory.mktemp("pictures"))
 
 
 @pytest.fixture(scope="session")

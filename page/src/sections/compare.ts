@@ -10,7 +10,7 @@ import { matrix } from "../weights";
 export function compare(payload: Payload): HTMLElement {
   const other = payload.against;
   if (!other) {
-    return section("compare", "Two runs", "One input, two models.", h("p", { class: "hint" }, "To compare, name a second run: ", h("code", {}, "regard look RUN “text” --against RUN2"), "."));
+    return section("compare", "Two runs", "One input, two models.", h("p", { class: "hint" }, "To compare, name a second run: ", h("code", {}, `regard look RUN ${payload.image ? "image.png" : "“text”"} --against RUN2`), "."));
   }
   return section("compare", "Two runs", `One input, two models: ${payload.about.run || "the first"} and ${other.about.run || "the second"}.`,
     h("div", { class: "two" }, side(payload, "left"), side(other, "right")), agreement(payload, other));

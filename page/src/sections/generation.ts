@@ -21,8 +21,9 @@ function stepper(payload: Payload, steps: Step[]): HTMLElement {
   const tokens = payload.sentences.target!.tokens;
   const draw = () => {
     const step = steps[state.step];
+    const written = step.token === null ? "" : readable([step.token]) || step.token;
     const { probabilities, kept, rest } = reweigh(step.top, step.tail, state.temperature, state.nucleus);
-    replace(prefix, h("span", { class: "quiet" }, readable(tokens.slice(0, state.step + 1)).trimStart()), step.token === null ? "" : h("strong", {}, readable([step.token]) || step.token),
+    replace(prefix, h("span", { class: "quiet" }, readable(tokens.slice(0, state.step + 1)).trimStart()), step.token === null ? "" : h("strong", {}, state.step ? written : written.trimStart()),
       h("span", { class: "quiet" }, step.logprob === null ? "" : `  ${step.given ? "given" : "written"}, log-probability ${short(step.logprob)}`));
     replace(body, bars(step.top.map(([label], place) => ({ label, p: probabilities[place], kept: kept[place], chosen: label === step.token })), rest));
   };

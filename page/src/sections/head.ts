@@ -7,11 +7,12 @@ import { MatrixView, type Cell } from "../matrixview";
 import { short } from "../numbers";
 import type { Store, Weighting } from "../store";
 import type { Payload } from "../types";
-import type { Ask } from "./bar";
+import { again, type Ask } from "./asking";
 import { matrix, type Matrix } from "../weights";
+import { picture } from "./picture";
 
 export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
-  let shown: Matrix;
+  let shown: Matrix | null = null;
   const point = (cell: Cell | null) => {
     if (!store.state.pinned) store.set(cell ?? { query: -1, key: -1 });
   };
@@ -20,13 +21,15 @@ export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
   const half = () => (body.clientWidth > 760 ? body.clientWidth - 480 : body.clientWidth) || 560;
   const grid = new MatrixView("Matrix of one head. Arrow keys walk over the cells, Enter pins, Escape lets go.", { point, pin }, half);
   const lines = new LinesView("Lines of one head, from the tokens that ask on the left to those asked on the right", { point, pin }, () => Math.min(460, body.clientWidth || 460));
-  body.append(lines.element, grid.element);
+  const image = payload.image ? picture(payload, store) : null;
+  body.append(...(image ? [image] : []), lines.element, grid.element);
   const readout = h("p", { class: "readout", role: "status", "aria-live": "polite" });
   const title = h("h3", { class: "which" });
   const mark = () => {
+    if (!shown) return; // chosen before the first drawing, which will mark it
     const { query, key } = store.state;
     grid.mark({ query, key });
-    lines.mark({ query, key });
+    if (!lines.element.hidden) lines.mark({ query, key });
     readout.textContent = told(shown, query, key, store.state.pinned);
   };
   const draw = () => {
@@ -36,7 +39,9 @@ export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
     title.textContent = `${own.title}, layer ${layer + 1}, head ${head + 1}`;
     const within = (place: number, count: number) => (place < count ? place : -1);
     store.set({ query: within(store.state.query, shown.rows.length), key: within(store.state.key, shown.columns.length) });
-    lines.show(shown);
+    lines.element.hidden = image !== null && own.keys === "source";
+    if (image) image.hidden = !lines.element.hidden;
+    if (!lines.element.hidden) lines.show(shown);
     grid.show(shown);
     mark();
   };
@@ -44,7 +49,10 @@ export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
   store.on(["query", "key", "pinned"], mark);
   onThemeChange(draw);
   onWidth(body, draw);
-  return section("head", "One head", "Left asks, right answers. Point at a token or a cell; click to pin it, Escape to let go. Arrow keys walk over the matrix.",
+  const about = payload.image
+    ? "Point at a patch or a cell: what the head looks at from there stands out. Click to pin it, Escape to let go; arrow keys walk over image and matrix."
+    : "Left asks, right answers. Point at a token or a cell; click to pin it, Escape to let go. Arrow keys walk over the matrix.";
+  return section("head", "One head", about,
     controls(payload, store, switches(payload, store, ask)), title, body, readout);
 }
 
@@ -103,7 +111,8 @@ function switches(payload: Payload, store: Store, ask: Ask): HTMLElement {
     const { group, layer, head } = store.state;
     const module = payload.groups[group].layers[layer].module;
     const others = off.filter(([name, number]) => name !== module || number !== head);
-    void ask({ model: payload.about.run, text: payload.text, target: payload.target, options: { off: box.checked ? [...others, [module, head]] : others } });
+    const asked = ask({ model: payload.about.run, ...again(payload), target: payload.target, options: { off: box.checked ? [...others, [module, head]] : others } });
+    void asked.then((refused) => { if (refused) told.textContent = refused; });
   });
   store.on(["group", "layer", "head"], draw);
   draw();

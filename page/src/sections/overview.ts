@@ -35,7 +35,7 @@ export function overview(payload: Payload, store: Store): HTMLElement {
   drawTabs();
   draw();
   const controls = h("div", { class: "controls" }, strip, select("Sort by", ORDERS, order, (value) => { order = value; draw(); }));
-  return section("overview", "All heads", "Each small map is one head: a row for each token that asks, a column for each that is asked. Darker is more weight. Choose one to see it below.", controls, grid);
+  return section("overview", "All heads", `Each small map is one head: a row for each ${payload.image ? "patch or word" : "token"} that asks, a column for each that is asked. The stronger the colour, the more weight. Choose one to see it below.`, controls, grid);
 }
 
 function rows(payload: Payload, store: Store, order: Order): HTMLElement[] {

@@ -12,7 +12,7 @@ export function positions(payload: Payload): HTMLElement {
   const draw = () => replace(body, ...figures(payload.positions));
   onThemeChange(draw);
   draw();
-  return section("positions", `Positions: ${payload.positions.kind}`, payload.positions.about, body, shuffler(payload));
+  return section("positions", `Positions: ${payload.positions.kind}`, payload.positions.about, body, payload.image ? null : shuffler(payload));
 }
 
 function figures(positions: Positions): HTMLElement[] {

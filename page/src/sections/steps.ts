@@ -26,12 +26,12 @@ export function steps(payload: Payload, store: Store): HTMLElement {
   return section("steps", "Four steps", "Project, score, softmax, weigh: what the chosen head computes for the chosen token, number by number.", body);
 }
 
-/** The token that asks: the pinned or pointed one; where words are joined, its first piece; else the last. */
+/** The token that asks: the pinned or pointed one; where words are joined, its first piece; else “it”, the first of an image, or the last. */
 function token(payload: Payload, store: Store): number {
   const { group, layer, query, words } = store.state;
   const own = payload.groups[group];
   const rows = labels(payload, own, own.layers[layer]).rows;
-  if (query < 0) return defaultQuery(own.layers[layer], rows.tokens);
+  if (query < 0) return payload.image && own.queries === "source" ? 0 : defaultQuery(own.layers[layer], rows.tokens);
   return words ? rows.words.indexOf(query) : query;
 }
 
@@ -47,7 +47,7 @@ function table(
   const row = exactRow(layer, head, query);
   if (!row) {
     const known = layer.steps.queries.map((place) => names.rows.tokens[place]).join(", ");
-    return [h("p", { class: "hint" }, `To keep the page small, exact scores are here for some tokens only: ${known}. A page about a shorter text has them all.`)];
+    return [h("p", { class: "hint" }, `To keep the page small, exact scores are here for these only: ${known}. A page about fewer tokens has them all.`)];
   }
   const numbers = vectors(layer, head, query);
   const order = names.columns.tokens.map((_, key) => key);
@@ -57,7 +57,7 @@ function table(
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps for every key" },
       h("table", { class: "numbers" }, heading(layer, numbers), h("tbody", {}, shown.map((key) => line(key, names.columns.tokens[key], row, numbers))), footing(row, numbers, names.rows.tokens[query]))),
     order.length > FIRST ? button(all ? "Show the heaviest only" : `Show all ${order.length} keys`, more, { class: "more" }) : null,
-    numbers ? null : h("p", { class: "hint" }, "The vectors themselves are left out to keep this page small; a page about a shorter text has them."),
+    numbers ? null : h("p", { class: "hint" }, "The vectors themselves are left out to keep this page small; a page about fewer tokens has them."),
   ];
 }
 

@@ -92,7 +92,8 @@ def tail(logprobs: Tensor, shown: list[int]) -> list[list[float]]:
     bounds = torch.logspace(0, 1, TAIL_GROUPS + 1, base=max(2, len(ranked) + 1)).long() - 1
     cuts = sorted({int(bound) for bound in bounds if 0 < bound < len(ranked)})
     groups = torch.tensor_split(ranked, cuts) if len(ranked) else []
-    return [[len(group), round(float(group.exp().mean().log()), 4)] for group in groups if len(group)]
+    means = [(len(group), float(group.logsumexp(0)) - math.log(len(group))) for group in groups if len(group)]
+    return [[size, round(mean, 4)] for size, mean in means]
 
 
 def classes_tree(scores: Tensor, labels: list[str]) -> list[list[Any]]:

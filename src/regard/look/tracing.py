@@ -22,6 +22,7 @@ from regard.look.reading import Reader, Reading
 from regard.look.replay import Part, attentions, replay, without_heads
 from regard.look.shuffle import shuffles_tree
 from regard.tasks import Task
+from regard.tasks.images import ImageTask
 
 VERSION = 1
 CHECKPOINT_BYTES = 900_000
@@ -144,6 +145,19 @@ def about(model: nn.Module, task: Task, name: str, step: int | None) -> dict[str
         "parameters": sum(part.numel() for part in model.parameters()),
         "attends": bool(attentions(model)),
     }
+
+
+def blank_tree(model: nn.Module, task: Task, told: str, *, name: str = "", step: int | None = None) -> dict[str, Any]:
+    """A page about no input yet: what the model is, and a sentence that says why there is nothing to see."""
+    reader = Reader(model, task) if isinstance(task, ImageTask) else reader_for(model, task, "", documents=False)
+    return {
+        "version": VERSION,
+        "about": about(model, task, name, step),
+        "blank": told,
+        "text": "", "target": None, "output": "", "shape": reader.shape, "given": 0,
+        "sentences": {"source": None, "target": None},
+        "groups": [], "options": {}, "generation": {}, "snapshots": [],
+    }  # fmt: skip
 
 
 def generation_tree(reader: Reader, reading: Reading, scores: torch.Tensor, asked: TraceConfig) -> dict[str, Any]:

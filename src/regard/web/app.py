@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from regard import __version__
 from regard.errors import RegardError
-from regard.web import completions, inside, pictures, translate
+from regard.web import completions, inside, looking, pictures, translate
 from regard.web.answers import Problem, Refusal, documented, error_response, refusal_of, sentence
 from regard.web.document import openapi
 from regard.web.engine import RunEngine
@@ -55,7 +55,7 @@ def application(shelf: Shelf, meters: Meters, config: ServeConfig) -> FastAPI:
         shelf.stop()
 
     app = FastAPI(title="regard", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
-    ours = (inside.routes(shelf), pictures.routes(shelf), state(meters))
+    ours = (inside.routes(shelf), pictures.routes(shelf), looking.routes(shelf), state(meters))
     for router in (translate.routes(shelf), completions.routes(shelf, meters), *ours):
         app.include_router(router)
     for kind in (Refusal, RegardError, RequestValidationError, HTTPException, Gone):

@@ -19,6 +19,7 @@ from regard.decode.filters import draw
 from regard.decode.stepwise import Batch, Choose
 from regard.decode.top import top
 from regard.run import Run
+from regard.tasks.images import AnyImage
 from regard.tasks.writing import AnySearch, Output
 from regard.web.passage import Passage, Token
 
@@ -41,8 +42,8 @@ class Engine(Protocol):
         """
         ...
 
-    def attention(self, text: str, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
-        """What the page shows about a text."""
+    def attention(self, text: AnyImage, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+        """What the page shows about a text, or about an image in its place."""
         ...
 
 
@@ -73,17 +74,17 @@ class RunEngine:
         for step in count():
             logprobs = batch.logits.float().log_softmax(-1)
             tokens = choose(job.rules.apply(logprobs, batch.history, step), batch.history, batch.sequences, step)
-            likely = _likely(logprobs, likeliest)
-            for one, beside in zip(batch.written(step, tokens, logprobs, None), likely, strict=True):
-                rows[one.row].take(Token(one.token, one.logprob, beside, one.ended, one.last))
+            likely = dict(zip(batch.numbers, _likely(logprobs, likeliest), strict=True))
+            for one in batch.written(batch.news(step, tokens, logprobs), None):
+                rows[one.row].take(Token(one.token, one.logprob, likely[one.row], one.ended, one.last))
                 batch.open[one.row] = rows[one.row].open
             if not any(batch.open):
                 return
             batch.advance(tokens)
 
-    def attention(self, text: str, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
-        """What the page shows about a text."""
-        return api.attention(self.run, text, target, **options)
+    def attention(self, text: AnyImage, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+        """What the page shows about a text, or about an image in its place."""
+        return api.attention(self.run, text, target, **options)  # type: ignore[arg-type]
 
     def _job(self, rows: Sequence[Passage]) -> Job:
         prompts, ends = [passage.prompt for passage in rows], EOS if self.run.documents else None

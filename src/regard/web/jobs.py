@@ -49,7 +49,7 @@ class Writing:
 
 @dataclass(frozen=True, eq=False)
 class Looking:
-    """Lay open what a model does with a text; no two requests share it."""
+    """Lay open what a model does with a text or an image; no two requests share it."""
 
     target: str | None
     options: dict[str, Any]

@@ -46,10 +46,10 @@ def routes(shelf: Shelf) -> APIRouter:
     @router.post("/images", response_model=Seen, responses=documented(Problem, 404, 422, 500, 503))
     async def images(asked: ImageRequest, request: Request) -> Any:  # noqa: ANN401
         """The label of an image, or a sentence about it, whichever the run learnt."""
-        served = _reader(shelf, asked.model)
+        served = reader(shelf, asked.model)
         describes = served.run.task.verb == "translate"
         ask = Translating() if describes else Classifying()
-        job = Job(ask, [_image(asked.image)], longest=served.run.recipe.model.patches)  # type: ignore[union-attr]
+        job = Job(ask, [image_of(asked.image)], longest=served.run.recipe.model.tokens)  # type: ignore[union-attr]
         (found,) = await answer(request, served.worker, job)
         if describes:
             return {"text": found[0].text}
@@ -63,7 +63,8 @@ def reads_images(served: Served) -> bool:
     return isinstance(served.run.task, ImageTask)
 
 
-def _reader(shelf: Shelf, name: str | None) -> Served:
+def reader(shelf: Shelf, name: str | None) -> Served:
+    """The run of that name, which must read images; without a name, the first that does."""
     able = [shelf.any(name)] if name is not None else list(shelf.by_name.values())
     for one in able:
         if reads_images(one):
@@ -71,7 +72,7 @@ def _reader(shelf: Shelf, name: str | None) -> Served:
     raise Refusal(400, f"'{name}' reads no images" if name else "no run that reads images is served")
 
 
-def _image(text: str) -> bytes:
+def image_of(text: str) -> bytes:
     """The bytes of an image, no larger than a server decodes."""
     try:
         data = base64.b64decode(text, validate=True)

@@ -14,7 +14,7 @@ from regard.web.served import Served, Shelf
 from regard.web.settings import ALTERNATIVES, CHARACTERS, TEXTS
 from regard.web.waiting import answer
 
-EXAMPLE = {"q": "The street was too wide.", "source": "en", "target": "de"}
+EXAMPLE = {"q": "Anna threw away the old chair.", "source": "en", "target": "de"}
 Text = Annotated[str, Field(max_length=CHARACTERS)]
 
 
