@@ -17,7 +17,7 @@ from regard.data.special import BOS, EOS
 from regard.errors import DataError, RunError
 from regard.export.reading import Imported, read_folder
 from regard.export.tokenizer_files import write_tokenizer
-from regard.export.vocabulary import NEVER
+from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 
 BART = {
@@ -108,23 +108,26 @@ def test_a_foreign_vocabulary_is_renumbered_and_nothing_else_changes(tmp_path: P
     core.save(str(tmp_path / "tokenizer.json"))
     imported = read_folder(tmp_path)
     (own,), ours = imported.tokenizers, built(imported)
-    for text in [*ENGLISH, "naïve 🙂", "<|endoftext|>x"[13:]]:
-        assert own.core.encode(text).tokens == core.encode(text).tokens
+    assert own.numbering is not None
+    for text in [*ENGLISH, "naïve 🙂"]:
+        assert own.numbering.to_theirs(own.encode(text)) == core.encode(text).ids
         assert own.decode(own.encode(text)) == text
     text = "The cat saw the dog."
     mine, expected = own.encode(text), core.encode(text).ids
     logits = ours(Sequences.padded([mine]))[0]
     logprobs, wanted = logits.log_softmax(-1), theirs(torch.tensor([expected])).logits[0]
-    order = [core.token_to_id(str(own.core.id_to_token(number))) for number in range(7, own.vocab_size)]
+    order = list(own.numbering.theirs[7:])
     torch.testing.assert_close(logits[:, 7:], wanted[:, order], atol=1e-4, rtol=0)
+    torch.testing.assert_close(logprobs[:, 7:], wanted.log_softmax(-1)[:, order], atol=1e-4, rtol=0)
     torch.testing.assert_close(logits[:, EOS], wanted[:, end], atol=1e-4, rtol=0)
-    assert float(logprobs[:, 4:7].max()) < NEVER / 2  # <mask>, <sep>, <cls> are never written
+    # <mask>, <sep>, <cls> are never written, nor is the end twice under the name of the begin
+    assert float(logprobs[:, [BOS, 4, 5, 6]].max()) < NEVER / 2
     assert "renumbered" in imported.notes[0]
 
 
-def test_a_masked_language_model_comes_in_to_be_fine_tuned(tmp_path: Path) -> None:
+def test_an_encoder_without_its_output_layer_comes_in_to_be_fine_tuned(tmp_path: Path) -> None:
     config = transformers.BertConfig(**BERT, vocab_size=TOKENS.vocab_size)
-    transformers.BertForMaskedLM(config).save_pretrained(tmp_path)
+    transformers.BertModel(config).save_pretrained(tmp_path)
     write_tokenizer(TOKENS, pair(), tmp_path)
     imported = read_folder(tmp_path)
     assert imported.task == "classification"
@@ -140,7 +143,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "setting": {"scale_attn_by_inverse_layer_idx": True},
     "bend": {"activation_function": "quick_gelu"},
 }
-WORDPIECE = {"model": {"type": "WordPiece", "vocab": {}}, "pre_tokenizer": {"type": "BertPreTokenizer"}}
+UNFIT = {"model": {"type": "WordPiece", "vocab": {}}, "pre_tokenizer": {"type": "Unheard"}}
 
 
 def broken(folder: Path, kind: str) -> None:
@@ -152,7 +155,11 @@ def broken(folder: Path, kind: str) -> None:
     elif kind == "missing":
         del config["n_embd"]
     elif kind == "wordpiece":
-        (folder / "tokenizer.json").write_text(json.dumps(WORDPIECE))
+        (folder / "tokenizer.json").write_text(json.dumps(UNFIT))
+    elif kind == "larger":
+        tree = json.loads((folder / "tokenizer.json").read_text())
+        tree["model"]["vocab"]["one more"] = len(tree["model"]["vocab"])
+        (folder / "tokenizer.json").write_text(json.dumps({**tree, "added_tokens": []}))
     elif kind == "no tokenizer":
         (folder / "tokenizer.json").unlink()
     (folder / "config.json").write_text(json.dumps({**config, **CHANGES.get(kind, {})}))
@@ -169,11 +176,9 @@ def broken(folder: Path, kind: str) -> None:
         ("setting", "scale_attn_by_inverse_layer_idx: expected False in config.json, got True"),
         ("bend", "activation_function: expected one of relu"),
         ("missing", "config.json: a GPT-2 needs the setting 'n_embd', which is missing"),
-        (
-            "wordpiece",
-            "tokenizer.json: regard reads byte-level BPE (as GPT-2 has it) and its own tokenizers, got Word",
-        ),
-        ("no tokenizer", "has no tokenizer.json"),
+        ("wordpiece", "tokenizer.json: not a tokenizer that regard can use"),
+        ("larger", "its tokenizer has 301 tokens, its model's embedding 300 rows"),
+        ("no tokenizer", "AutoTokenizer.from_pretrained(…).save_pretrained(…)"),
     ],
 )
 def test_what_cannot_come_in_is_refused_with_a_reason(kind: str, words: str, tmp_path: Path) -> None:

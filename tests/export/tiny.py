@@ -1,13 +1,28 @@
 """Tiny models with random weights and real vocabularies, to be sent away and fetched back."""
 
+from functools import partial
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 
+from regard.config import Config
+from regard.data.examples import Picture
 from regard.data.tokenizer import BpeConfig, Tokenizer
+from regard.export.images import ImageForm
 from regard.export.subject import HeldOut, Subject
-from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
+from regard.models import (
+    DecoderConfig,
+    EncoderConfig,
+    EncoderDecoderConfig,
+    ModelConfig,
+    VisionConfig,
+    VisionEncoderDecoderConfig,
+)
 
 ENGLISH = ["The cat sleeps.", "A dog saw the cat!", "Where is the street?", "It was too tired, so it slept.", "No."]
 GERMAN = ["Die Katze schläft.", "Ein Hund sah die Katze!", "Wo ist die Straße?", "Es war zu müde.", "Nein."]
@@ -52,6 +67,78 @@ def encoder(**settings: Any) -> Subject:
     text = tokenizer(ENGLISH)
     model = randomised(config.build(text.vocab_size, len(labels)))
     return Subject(model, config, "classification", {"text": text}, labels, length=48)
+
+
+class _Holder(Config):
+    model: ModelConfig
+
+
+def rival(kind: str, **settings: Any) -> Any:
+    """The settings of a small model that is no Transformer."""
+    return _Holder.from_tree({"model": {"kind": kind, "width": 16, "depth": 2, "dropout": 0.0, **settings}}).model
+
+
+def rival_pair(kind: str, **settings: Any) -> Subject:
+    config, text = rival(kind, **settings), tokenizer(ENGLISH + GERMAN)
+    model = randomised(config.build(text.vocab_size, text.vocab_size))
+    return Subject(model, config, "translation", {"source": text, "target": text}, length=48)
+
+
+def rival_decoder(kind: str, **settings: Any) -> Subject:
+    config, text = rival(kind, **settings), tokenizer(ENGLISH)
+    return Subject(randomised(config.build(text.vocab_size)), config, "language_model", {"text": text}, length=48)
+
+
+def rival_encoder(kind: str, **settings: Any) -> Subject:
+    config, text, labels = rival(kind, **settings), tokenizer(ENGLISH), ("bad", "good", "odd")
+    model = randomised(config.build(text.vocab_size, len(labels)))
+    return Subject(model, config, "classification", {"text": text}, labels, length=48)
+
+
+def tagger(**settings: Any) -> Subject:
+    config, text, labels = EncoderConfig(**{**SMALL, **settings}), tokenizer(ENGLISH), ("NOUN", "VERB", "OTHER")
+    model = randomised(config.but(head={"kind": "token"}).build(text.vocab_size, len(labels)))
+    return Subject(model, config, "tagging", {"text": text}, labels, length=48)
+
+
+def masked(**settings: Any) -> Subject:
+    config, text = EncoderConfig(**{**SMALL, **settings}), tokenizer(ENGLISH)
+    model = randomised(config.build(text.vocab_size))
+    return Subject(model, config, "masked_language_model", {"text": text}, length=48)
+
+
+def picture(seed: int, size: int = 8, channels: int = 3) -> Picture:
+    shape = (size, size) if channels == 1 else (size, size, channels)
+    pixels = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    return Picture(Path(f"{seed}.png"), partial(encoded, pixels))
+
+
+def encoded(pixels: Any) -> bytes:
+    """An image file's bytes."""
+    file = BytesIO()
+    Image.fromarray(pixels).save(file, "png")
+    return file.getvalue()
+
+
+IMAGE: dict[str, Any] = {**SMALL, "image": 8, "patch": 4}
+PICTURES = HeldOut([], pictures=[picture(seed) for seed in range(4)])
+DESCRIBED = HeldOut([], ENGLISH[:4], PICTURES.pictures)
+
+
+def vision(channels: int = 3, resize: Any = "refuse", **settings: Any) -> Subject:
+    given = {"position": {"kind": "learned", "length": 5}, "head": None, **settings}
+    config, labels = VisionConfig(**{**IMAGE, "channels": channels, **given}), ("cat", "dog", "street")
+    form = ImageForm(8, channels, resize, (0.5,), (0.25,))
+    return Subject(
+        randomised(config.build(len(labels))), config, "image_classification", {}, labels, length=48, images=form
+    )
+
+
+def describer(**settings: Any) -> Subject:
+    config, text = VisionEncoderDecoderConfig(**{**IMAGE, **settings}), tokenizer(ENGLISH)
+    form = ImageForm(8, 3, "refuse", (0.5, 0.4, 0.3), (0.5, 0.6, 0.7))
+    model = randomised(config.build(text.vocab_size))
+    return Subject(model, config, "image_description", {"target": text}, length=48, images=form)
 
 
 BERT = {

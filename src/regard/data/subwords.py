@@ -46,7 +46,7 @@ def cut_words(tokenizer: Tokenizer, words: Sequence[str]) -> Cut:
     texts = [word if not place else between + word for place, word in enumerate(words)]
     tokens: list[int] = []
     starts: list[int] = []
-    for ids in tokenizer.encode_batch(texts):
+    for ids in tokenizer.cut_batch(texts):
         starts.append(len(tokens))
         tokens += ids or [UNK]
     return Cut([*tokens, EOS], starts)

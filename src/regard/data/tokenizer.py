@@ -20,7 +20,7 @@ from regard.data.tokenizer_kinds import UnigramConfig as UnigramConfig
 from regard.data.tokenizer_kinds import WordConfig as WordConfig
 from regard.data.vocabulary import Piece as Piece
 from regard.data.vocabulary import Vocabulary, require_unicode
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 AnyTokenizerConfig = BpeConfig | UnigramConfig | WordConfig | CharConfig | ByteConfig
 
@@ -35,7 +35,11 @@ class Tokenizer(Vocabulary):
 
     def sampler(self, config: AnyTokenizerConfig) -> Sampler | None:
         """What cuts text at random while training, where the settings ask for it."""
-        return config.sampler(self.core)
+        if self.numbering is None:
+            return config.sampler(self.core)
+        if getattr(config, "dropout", 0.0) or getattr(config, "alpha", None):
+            raise ConfigError("tokenizer", "an imported vocabulary always cuts alike; leave dropout and alpha out")
+        return None
 
 
 def _trainable(texts: Iterable[str]) -> Iterator[str]:

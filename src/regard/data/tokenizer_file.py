@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as Core
+from tokenizers.models import BPE
 
 from regard.data.pipeline import BYTE_CHARACTERS, BYTE_TOKENS, describe, known_pipelines
 from regard.data.special import SPECIAL_TOKENS, UNK
 from regard.errors import DataError
 
 LARGEST_FILE = 200_000_000  # bytes; vocabularies of a quarter of a million pieces take about a tenth of it
+
+TRIAL = "Ä trial: 1 €, 世界.\n"
+"""What a tokenizer from elsewhere must be able to cut and write, since its parts may not fit each other."""
 
 MODELS = ("BPE", "Unigram", "WordLevel")
 MUST_BE_EMPTY = ("truncation", "padding", "post_processor")
@@ -38,9 +42,27 @@ def read_core(file: Path) -> Core:
     return core
 
 
-def _build(file: Path, text: str) -> Core:
+def read_any_core(file: Path) -> Core:
+    """The library's tokenizer in a file, whoever made it, as it is."""
+    return any_core(file, _read(file))
+
+
+def any_core(file: Path, text: str) -> Core:
+    """The tokenizer of a JSON text, which neither cuts off nor fills up, nor draws lots; `file` is for errors."""
+    core = _build(file, text, tried=True)
+    core.no_truncation()
+    core.no_padding()
+    if isinstance(core.model, BPE):
+        core.model.dropout = None
+    return core
+
+
+def _build(file: Path, text: str, tried: bool = False) -> Core:
     try:
-        return Core.from_str(text)
+        core = Core.from_str(text)
+        if tried:
+            core.decode(core.encode(TRIAL).ids)
+        return core
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of the library derives from BaseException

@@ -4,7 +4,8 @@
     vocabulary.decode(vocabulary.encode("Ein Haus.")) == "Ein Haus."
 
 Nothing here but the `tokenizers` library is loaded, so that what only reads and writes text starts at once. How
-vocabularies are learnt is in `tokenizer.py`.
+vocabularies are learnt is in `tokenizer.py`. One that was learnt elsewhere has a numbering: it cuts text and writes it
+as its own library does: special tokens spelt in a text are read as such, and text need not come back as it was.
 """
 
 import os
@@ -17,13 +18,17 @@ from typing import Self
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Core
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import ByteLevel
 
+from regard.data.numbering import NONE, Numbering
 from regard.data.pipeline import BYTE_CHARACTERS
-from regard.data.special import SPECIAL_TOKENS, UNK
-from regard.data.tokenizer_file import read_core
+from regard.data.special import MASK, SPECIAL_TOKENS, UNK
+from regard.data.tokenizer_file import read_any_core, read_core
 from regard.errors import DataError
 
+BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 VISIBLE = str.maketrans({" ": "▁", "\n": "↵", "\t": "⇥"})
 UNWRITTEN = frozenset(range(len(SPECIAL_TOKENS))) - {UNK}
 """Ids that `decode` leaves out; an unknown word stays visible as `<unk>`."""
@@ -42,18 +47,22 @@ class Piece:
 class Vocabulary:
     """Tokens, and how text is cut into them; `core` is the tokenizer of the `tokenizers` library."""
 
-    def __init__(self, core: Core) -> None:
-        core.encode_special_tokens = True  # "<eos>" in a text is text
+    def __init__(self, core: Core, numbering: Numbering | None = None) -> None:
+        core.encode_special_tokens = numbering is None  # "<eos>" in a text is text
         self.core = core
-        self.vocab_size = core.get_vocab_size()
+        self.numbering = numbering
+        self.vocab_size = core.get_vocab_size() if numbering is None else len(numbering.theirs)
 
     @classmethod
     def load(cls, file: Path) -> Self:
         """The vocabulary that `save` wrote; DataError for a file that is none."""
-        return cls(read_core(file))
+        numbering = Numbering.load(file)
+        return cls(read_core(file) if numbering is None else read_any_core(file), numbering)
 
     def save(self, file: Path) -> None:
-        """Writes `tokenizer.json` in the Hugging Face format, aside first."""
+        """Writes `tokenizer.json` in the Hugging Face format, aside first; beside it its numbers, where it has any."""
+        if self.numbering is not None:
+            self.numbering.save(file)
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         aside.write_text(self.core.to_str(), encoding="utf-8")
         aside.replace(file)
@@ -61,30 +70,66 @@ class Vocabulary:
     @cached_property
     def identity(self) -> str:
         """SHA-256 of the tokenizer's JSON: equal for tokenizers that cut every text alike."""
-        return sha256(self.core.to_str().encode()).hexdigest()
+        numbers = "" if self.numbering is None else repr(self.numbering)
+        return sha256((self.core.to_str() + numbers).encode()).hexdigest()
 
     def normalise(self, text: str) -> str:
         """The text as `decode` gives it back."""
+        if self.numbering is not None:
+            return self.decode(self.encode(text))
         normaliser = self.core.normalizer
         normalised = normaliser.normalize_str(text) if normaliser else text
         return normalised[1:] if self._prefixed and text else normalised
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text; no special token is added, and none is read out of the text."""
-        return self._encoding(text).ids
+        """The ids of a text; no special token is added, and none is read out of the text.
+
+        Of a vocabulary from elsewhere, those that it puts before every text come first.
+        """
+        return [*self.first, *self.cut(text)]
+
+    def cut(self, text: str) -> list[int]:
+        """The ids of a part of a text, without what stands before every text."""
+        ids = self._encoding(text).ids
+        return ids if self.numbering is None else self.numbering.to_ours(ids)
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """What stands before every text: nothing, unless a vocabulary from elsewhere wants it."""
+        return () if self.numbering is None else self.numbering.first
+
+    @property
+    def same(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of ids that are one token of a vocabulary from elsewhere, the second of which is written."""
+        return () if self.numbering is None else self.numbering.same
+
+    @property
+    def mask(self) -> str:
+        """How a hidden token is written in a text."""
+        number = NONE if self.numbering is None else self.numbering.special[MASK]
+        return SPECIAL_TOKENS[MASK] if number == NONE else str(self.core.id_to_token(number))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
+        cuts = self.cut_batch(texts)
+        return [[*self.first, *ids] for ids in cuts] if self.first else cuts
+
+    def cut_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many parts of texts, on all cores."""
         try:
-            return [encoding.ids for encoding in self.core.encode_batch_fast(texts, add_special_tokens=False)]
+            found = [encoding.ids for encoding in self.core.encode_batch_fast(texts, add_special_tokens=False)]
+            return found if self.numbering is None else list(map(self.numbering.to_ours, found))
         except TypeError:
             for text in texts:
                 require_unicode(text)
             raise
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special tokens are left out, except `<unk>`."""
+        """The text of ids; special tokens are left out, except `<unk>` where the vocabulary is our own."""
         self._require_known(ids)
+        if self.numbering is not None:
+            text = self.core.decode(self.numbering.to_theirs(ids), skip_special_tokens=True)
+            return tidied(text) if self.numbering.tidy else text
         return self.core.decode([i for i in ids if i not in UNWRITTEN], skip_special_tokens=False)
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
@@ -103,7 +148,8 @@ class Vocabulary:
     def pieces(self, text: str) -> list[Piece]:
         """The tokens of a text with the characters each covers."""
         encoding = self._encoding(text)
-        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        ids = encoding.ids if self.numbering is None else self.numbering.to_ours(encoding.ids)
+        spans = zip(ids, encoding.offsets, strict=True)
         return [Piece(i, self._shown[i], start, end) for i, (start, end) in spans]
 
     def _encoding(self, text: str) -> Encoding:
@@ -114,13 +160,34 @@ class Vocabulary:
             raise
 
     @cached_property
-    def _shown(self) -> list[str]:
-        byte_of = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
-        byte_level = isinstance(self.core.pre_tokenizer, ByteLevel)
-        named = [str(self.core.id_to_token(i)) for i in range(self.vocab_size)]
+    def names(self) -> list[str]:
+        """The name of each id, no two alike; those of special tokens are ours."""
+        if self.numbering is None:
+            return [str(self.core.id_to_token(i)) for i in range(self.vocab_size)]
         first = len(SPECIAL_TOKENS)
-        shown = [_from_bytes(token, byte_of) if byte_level else token for token in named[first:]]
-        return named[:first] + [token.translate(VISIBLE) for token in shown]
+        theirs = ((i, self.core.id_to_token(i)) for i in self.numbering.theirs[first:])
+        return [
+            *SPECIAL_TOKENS,
+            *(f"<unnamed {i}>" if name in (None, *SPECIAL_TOKENS) else str(name) for i, name in theirs),
+        ]
+
+    @cached_property
+    def _shown(self) -> list[str]:
+        first = len(SPECIAL_TOKENS)
+        return self.names[:first] + [token.translate(VISIBLE) for token in map(self._spelt, self.names[first:])]
+
+    def _spelt(self, token: str) -> str:
+        """A token as text; of pieces of words, those that begin one have their space."""
+        if isinstance(self.core.model, WordPiece):
+            prefix = self.core.model.continuing_subword_prefix
+            return token.removeprefix(prefix) if token.startswith(prefix) else f" {token}"
+        return _from_bytes(token) if self._byte_level else token
+
+    @cached_property
+    def _byte_level(self) -> bool:
+        if self.numbering is None:
+            return isinstance(self.core.pre_tokenizer, ByteLevel)
+        return isinstance(self.core.decoder, ByteLevelDecoder)
 
     @cached_property
     def _prefixed(self) -> bool:
@@ -135,11 +202,21 @@ class Vocabulary:
         return f"{type(self).__name__}({self.vocab_size:,} tokens, {self.identity[:8]})"
 
 
-def _from_bytes(token: str, byte_of: dict[str, int]) -> str:
+def tidied(text: str) -> str:
+    """Text without the spaces that cutting at punctuation and apostrophes left, as transformers cleans it up."""
+    for spaced in (" .", " ?", " !", " ,"):
+        text = text.replace(spaced, spaced[1:])
+    text = text.replace(" ' ", "'")
+    for spaced in (" n't", " 'm", " 's", " 've", " 're"):
+        text = text.replace(spaced, spaced[1:])
+    return text
+
+
+def _from_bytes(token: str) -> str:
     """A byte-level piece as text; where it is no whole UTF-8, as the names of its bytes."""
-    if not byte_of.keys() >= set(token):  # a piece of a foreign vocabulary, which no text is ever cut into
+    if not BYTES.keys() >= set(token):  # a piece of a foreign vocabulary, which no text is ever cut into
         return token
-    data = bytes(byte_of[character] for character in token)
+    data = bytes(BYTES[character] for character in token)
     try:
         return data.decode()
     except UnicodeDecodeError:

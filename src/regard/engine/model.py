@@ -1,7 +1,7 @@
 """A converted model, run by CTranslate2: texts in, texts out, no torch.
 
 engine = FastEngine(Converted.read(folder), Workers(1, 2))
-engine.translate(["The street was too wide."], engine.converted.usual)[0][0].text
+engine.translate(["Anna threw away the old chair."], engine.converted.usual)[0][0].text
 """
 
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ class FastEngine:
 
     @cached_property
     def _number(self) -> dict[str, int]:
-        return self.target.core.get_vocab()
+        return {name: number for number, name in enumerate(self.target.names)}
 
     def _output(self, found: Found, search: Search, logprobs: list[float] | None) -> Output:
         """What was found as text; where log-probabilities are wanted, the score is made of them, as torch's is."""
@@ -153,4 +153,4 @@ def _ranked(found: Any, search: Search) -> list[Found]:  # noqa: ANN401
 
 
 def _spelt(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
-    return [str(vocabulary.core.id_to_token(i)) for i in ids]
+    return [vocabulary.names[i] for i in ids]

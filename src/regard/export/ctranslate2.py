@@ -18,9 +18,10 @@ from regard.errors import ConfigError, RegardError
 from regard.export.ctranslate2_parts import Parts, positions_of
 from regard.export.needs import WHOLE, Needs, misfits, one_attention, refusal
 from regard.export.parity import Compared, Scores, prompt
+from regard.export.restoring import spread
 from regard.export.subject import Row, Subject
 
-HINT = "train with settings that fit, or export to onnx, which takes any kind of Transformer"
+HINT = "train with settings that fit, or export to onnx, which takes any kind of model"
 
 
 def _needs(config: Any) -> Needs:  # noqa: ANN401
@@ -55,9 +56,9 @@ def refuse_unfit(config: Any) -> None:  # noqa: ANN401
 
 def write_ctranslate2(subject: Subject, folder: Path, *, int8: bool = False) -> str:
     """Writes model.bin, config.json, the vocabulary, tokenizer.json and regard.json; says which specification."""
-    config = subject.settled
-    refuse_unfit(config)
-    parts = Parts(config, subject.weights(), subject.room)
+    refuse_unfit(subject.settled)
+    config, weights = spread(subject)
+    parts = Parts(config, weights, subject.room)
     spec = _pair(subject, parts) if subject.kind == "translation" else _decoder(subject, parts)
     spec.validate()
     # the conversion works in place, on the copies that `weights` gave
@@ -106,7 +107,7 @@ def _name_special_tokens(spec: Any, config: Any) -> None:  # noqa: ANN401
 
 def tokens_of(tokenizer: Tokenizer) -> list[str]:
     """The vocabulary as CTranslate2 knows it."""
-    return [str(tokenizer.core.id_to_token(number)) for number in range(tokenizer.vocab_size)]
+    return tokenizer.names
 
 
 def _write_engine_settings(subject: Subject, folder: Path) -> None:

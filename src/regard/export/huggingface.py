@@ -1,5 +1,6 @@
 """A Hugging Face folder: `AutoModel….from_pretrained` and `AutoTokenizer` load it without code of ours."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,37 +11,66 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.special import BOS, EOS, PAD
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
+from regard.export.images import ImageForm
 from regard.export.layouts import Layout, Sizes, choose, fold, wave_table
 from regard.export.layouts_pair import PAIRS
-from regard.export.layouts_reading import READERS
+from regard.export.layouts_reading import BERT_TAGGER, READERS
 from regard.export.layouts_single import DECODERS
 from regard.export.mappings import Mapping as Places
 from regard.export.parity import Compared, Scores, prompt
+from regard.export.restoring import our_ids, our_logits, restored, rows_of, their_ids, their_settings
 from regard.export.subject import Row, Subject
 from regard.export.tokenizer_files import write_tokenizers
 
 LAYOUTS = (*PAIRS, *DECODERS, *READERS)
+"""Those that also come in."""
+BICUBIC = 3
+"""Pillow's number of the filter that images are resized with."""
 HINT = "train with settings that fit, or export to onnx, which needs no layout"
 
 
 def write_huggingface(subject: Subject, folder: Path) -> Layout:
     """Writes config.json, model.safetensors, generation_config.json and the tokenizer's files; says which layout."""
-    layout = choose(LAYOUTS, subject.settled, HINT)
-    vocab, target_vocab = subject.source.vocab_size, subject.target.vocab_size
+    layout = choose((*LAYOUTS, BERT_TAGGER), subject.settled, HINT)
+    vocab, target_vocab = (0, 0) if subject.images else (rows_of(subject.source), rows_of(subject.target))
     model = as_huggingface(layout, subject, Sizes(vocab, target_vocab, subject.labels, subject.room))
     with quiet():
-        if subject.kind != "classification":
+        if subject.writes:
             model.generation_config = _generation(subject)
         model.save_pretrained(folder)  # type: ignore[operator]
-    write_tokenizers(subject, folder)
+    if subject.images is None:
+        write_tokenizers(subject, folder)
+    else:
+        write_image_processor(subject.images, folder)
     return layout
+
+
+def write_image_processor(images: ImageForm, folder: Path) -> None:
+    """preprocessor_config.json, by which `AutoImageProcessor` makes the numbers that the model was taught with."""
+    if images.resize == "crop":
+        raise ConfigError("task.resize", f"the image processor of a ViT stretches images, got 'crop'; {HINT}")
+    each = {"image_mean": images.mean, "image_std": images.deviation}
+    settings = {
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": True,
+        "size": {"height": images.size, "width": images.size},
+        "resample": BICUBIC,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        **{name: list(part) * (images.channels // len(part)) for name, part in each.items()},
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def as_huggingface(layout: Layout, subject: Subject, sizes: Sizes) -> nn.Module:
     """The model of transformers with our weights."""
-    config, weights = fold(layout, subject.settled, subject.weights(), sizes.length)
+    reads_text = subject.images is None
+    config, weights = restored(subject) if reads_text else (subject.settled, subject.weights())
+    config, weights = fold(layout, config, weights, sizes.length)
     settings = layout.settings(config, sizes)
+    settings = their_settings(settings, subject) if reads_text else settings
     if subject.kind == "language_model" and not subject.documents:
         settings |= {"bos_token_id": None, "eos_token_id": None}
     transformers = need_transformers()
@@ -83,12 +113,17 @@ def _generation(subject: Subject) -> Any:  # noqa: ANN401
     """Greedy search that writes what ours may write."""
     translates = subject.kind == "translation"
     ends = EOS if translates or subject.documents else None
+    never = their_ids([PAD, BOS] if translates else [PAD], subject.target)
+    numbers = {
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": ends,
+        "decoder_start_token_id": BOS if translates else None,
+    }
+    numbers = their_settings(numbers, subject)
     return need_transformers().GenerationConfig(
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=ends,
-        decoder_start_token_id=BOS if translates else None,
-        suppress_tokens=[PAD, BOS] if translates else [PAD],
+        **numbers,
+        suppress_tokens=[number for number in never if number != numbers["eos_token_id"]] or None,
         max_new_tokens=min(256, subject.room),
         do_sample=False,
         num_beams=1,
@@ -109,26 +144,45 @@ class HuggingFace:
     @torch.no_grad()
     def scores(self, rows: list[Row]) -> list[Scores]:
         """The logits of a padded batch, cut to each row's length."""
-        if self.subject.kind == "classification":
-            return list(self.model(**_padded([row.source for row in rows])).logits.numpy())
-        target, mask = _padded([row.target for row in rows]).values()
+        if not self.subject.writes:
+            return self._labels(rows)
+        target, mask = self._grid([row.target for row in rows]).values()
         if self.subject.kind == "translation":
-            given = _padded([row.source for row in rows])
-            logits = self.model(**given, decoder_input_ids=target, decoder_attention_mask=mask).logits.numpy()
+            given = self._grid([row.source for row in rows])
+            logits = self.model(**given, decoder_input_ids=target, decoder_attention_mask=mask).logits
         else:
-            logits = self.model(input_ids=target, attention_mask=mask).logits.numpy()
+            logits = self.model(input_ids=target, attention_mask=mask).logits
+        logits = our_logits(logits, self.subject.target).numpy()
         return [np.array(logits[place, : len(row.target)]) for place, row in enumerate(rows)]
+
+    def _labels(self, rows: list[Row]) -> list[Scores]:
+        """The scores of each row's labels, or of each of its tokens."""
+        pixels = [row.pixels for row in rows if row.pixels is not None]
+        if pixels:
+            return list(self.model(pixel_values=torch.from_numpy(np.stack(pixels))).logits.numpy())
+        logits = self.model(**self._grid([row.source for row in rows])).logits
+        if self.subject.kind == "masked_language_model":
+            logits = our_logits(logits, self.subject.target)
+        logits = logits.numpy()
+        return [one if one.ndim == 1 else one[: len(row.source)] for one, row in zip(logits, rows, strict=True)]
 
     def greedy(self, rows: list[Row], longest: int) -> list[list[int]]:
         """What `generate` writes with the folder's own settings."""
         if self.subject.kind == "translation":
-            given, start = _padded([row.source for row in rows]), 1
+            given, start = self._grid([row.source for row in rows]), 1
         else:
             prompts = [prompt(row) for row in rows]
-            given, start = _padded(prompts, left=True), max(map(len, prompts))
+            given, start = self._grid(prompts, left=True), max(map(len, prompts))
         with quiet():
             found = self.model.generate(**given, max_new_tokens=longest).tolist()
-        return [_until_end(row[start:]) for row in found]
+        written = [our_ids(row[start:], self.subject.target) for row in found]
+        ends = self.subject.kind == "translation" or self.subject.documents
+        return [_until_end(row) for row in written] if ends else written
+
+    def _grid(self, rows: list[list[int]], left: bool = False) -> dict[str, Tensor]:
+        """Rows in the vocabulary's own numbers; a source and a target have the same special tokens."""
+        numbers = [their_ids(row, self.subject.source) for row in rows]
+        return _padded(numbers, left)
 
 
 def _padded(rows: list[list[int]], left: bool = False) -> dict[str, Tensor]:
@@ -173,14 +227,23 @@ def quiet() -> Iterator[None]:
 
 def usage(subject: Subject, layout: Layout) -> str:
     """How the folder is used, for its README."""
+    kind = "AutoImageProcessor" if subject.images else "AutoTokenizer"
+    name = "processor" if subject.images else "tokenizer"
+    text = "Your <mask>" if subject.kind == "masked_language_model" else "Your text"
+    given = 'Image.open("image.png").convert("RGB")' if subject.images else f'["{text}"]'
     lines = [
-        f"from transformers import {layout.auto}, AutoTokenizer",
+        *(["from PIL import Image"] if subject.images else []),
+        f"from transformers import {layout.auto}, {kind}",
         "",
-        'tokenizer = AutoTokenizer.from_pretrained(".")',
+        f'{name} = {kind}.from_pretrained(".")',
         f'model = {layout.auto}.from_pretrained(".")',
-        'inputs = tokenizer(["Your text"], return_tensors="pt", padding=True)',
+        f'inputs = {name}({given}, return_tensors="pt"{"" if subject.images else ", padding=True"})',
     ]
-    if subject.kind == "classification":
+    if subject.kind == "masked_language_model":
+        return "\n".join([*lines, "tokenizer.decode(model(**inputs).logits[0].argmax(-1))"])
+    if subject.kind == "tagging":
+        return "\n".join([*lines, "[model.config.id2label[int(tag)] for tag in model(**inputs).logits[0].argmax(-1)]"])
+    if not subject.writes:
         return "\n".join([*lines, "model.config.id2label[int(model(**inputs).logits.argmax())]"])
     writer = "tokenizer" if subject.joint else 'AutoTokenizer.from_pretrained(".", subfolder="target")'
     return "\n".join([*lines, f"{writer}.batch_decode(model.generate(**inputs), skip_special_tokens=True)"])

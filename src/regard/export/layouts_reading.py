@@ -1,4 +1,4 @@
-"""Hugging Face layouts of models that read and do not write: BERT with its two heads, ViT."""
+"""Hugging Face layouts of models that read and do not write: BERT with its three heads, ViT."""
 
 from typing import Any
 
@@ -108,6 +108,21 @@ BERT_CLASSIFIER = Layout(
         **_bert_read(given),
         "head": {"kind": "pooled", "pooling": "first", "hidden": given["hidden_size"]},
     },
+    learns_positions=True,
+    renames=BERT.renames,
+)
+
+
+BERT_TAGGER = Layout(
+    name="BERT",
+    architecture="BertForTokenClassification",
+    auto="AutoModelForTokenClassification",
+    model_type="bert",
+    shape="encoder",
+    needs=lambda config: {**_bert_needs(config), "head.kind": ("token",)},
+    settings=_bert_settings,
+    mapping=lambda config: mappings.bert_tagger(config.depth),
+    read=lambda given: {**_bert_read(given), "head": {"kind": "token"}},
     learns_positions=True,
     renames=BERT.renames,
 )

@@ -145,6 +145,11 @@ def bert_classifier(depth: int) -> Mapping:
     }
 
 
+def bert_tagger(depth: int) -> Mapping:
+    """`BertForTokenClassification`."""
+    return {**part("", "bert", bert_encoder(depth)), **linear("head", "classifier")}
+
+
 def marian(depth: int, decoder_depth: int | None = None, *, one_vocabulary: bool = True) -> Mapping:
     """`MarianMTModel`; its tables of positions are constants, not parameters."""
     block = {

@@ -1,55 +1,66 @@
-"""ONNX graphs: any kind of Transformer, with the decoding step and its cache; they run in onnxruntime alone.
+"""ONNX graphs: any kind of model, with the decoding step and its cache; they run in onnxruntime alone.
 
-encoder.onnx   tokens, lengths → for each block of the decoder, the keys and values that it listens to
+encoder.onnx   tokens, lengths (or images) → what the decoder listens to, and where it has such, what it begins with
 step.onnx      tokens, what was written before (and what is heard) → logits, what is written now
-model.onnx     tokens, lengths → scores of the labels
+model.onnx     tokens, lengths (or images) → scores of the labels, or of tokens at each place
 """
 
 import json
-import logging
-import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
-from torch.export import Dim
 
-from regard.data.special import PAD
 from regard.data.vocabularies import save_tokenizers
 from regard.errors import ConfigError, RegardError
+from regard.export import onnx_modules, onnx_rivals
 from regard.export.needs import Needs, misfits, refusal
-from regard.export.onnx_engine import OnnxModel
-from regard.export.onnx_modules import Classify, ReadSource, WriteOn
+from regard.export.onnx_engine import OnnxModel, padded
+from regard.export.onnx_graphs import Graph, Step
 from regard.export.parity import Compared, Scores, prompt
 from regard.export.subject import Row, Subject
+from regard.models import Decoder, Encoder, EncoderDecoder, VisionEncoderDecoder, VisionTransformer
+from regard.models.convolutional.base import Seq2Seq
+from regard.models.convolutional.windows import WindowModel
+from regard.models.recurrent import RecurrentTranslator
+from regard.models.recurrent.single import SingleRecurrent
 
-HINT = "the torch engine runs it as it is"
-KINDS = ("encoder-decoder", "decoder", "encoder")
-GRAPHS = {
-    "translation": ["encoder.onnx", "step.onnx"],
-    "language_model": ["step.onnx"],
-    "classification": ["model.onnx"],
+HINT = "a graph has no input for a sentence's tree; the torch engine runs the model as it is"
+NEEDS: Needs = {"position.kind": ("none", "sinusoidal", "learned", "relative", "rotary", "t5", "alibi")}
+
+Make = Callable[[nn.Module, int], list[Graph]]
+WRITERS: dict[type, Make] = {
+    VisionEncoderDecoder: lambda model, room: [
+        onnx_modules.ReadImage(model, room),
+        onnx_modules.WriteOn(model, room, hears=True, padded=False),
+    ],
+    EncoderDecoder: lambda model, room: [
+        onnx_modules.ReadText(model, room),
+        onnx_modules.WriteOn(model, room, hears=True),
+    ],
+    Decoder: lambda model, room: [onnx_modules.WriteOn(model, room)],
+    RecurrentTranslator: lambda model, room: [
+        onnx_rivals.ReadRecurrently(model, room),
+        onnx_rivals.WriteRecurrently(model, room),
+    ],
+    SingleRecurrent: lambda model, room: [onnx_rivals.ReadOn(model, room)],
+    Seq2Seq: lambda model, room: [onnx_rivals.ReadWindows(model, room), onnx_rivals.WriteWindows(model, room)],
+    WindowModel: lambda model, room: [onnx_rivals.SlideOn(model, room)],
 }
-
-
-def _needs(config: Any) -> Needs:  # noqa: ANN401
-    kinds = ("full", "window", "bigbird", "linformer") if config.shape == "encoder" else ("full", "window", "bigbird")
-    return {
-        "attention.kind": kinds,
-        "attention.added": (False,),
-        "attention.strict": (False,),
-        "position.kind": ("none", "sinusoidal", "learned", "relative", "rotary", "t5", "alibi"),
-        "feedforward.kind": ("plain", "gated", "none"),
-    }
+READERS: dict[type, Make] = {
+    VisionTransformer: lambda model, room: [onnx_modules.LabelImage(model, room)],
+    Encoder: lambda model, room: [onnx_modules.ReadTokens(model, room)],
+    Decoder: lambda model, room: [onnx_modules.ReadTokens(model, room)],
+    SingleRecurrent: lambda model, room: [onnx_rivals.LabelRecurrently(model, room)],
+    WindowModel: lambda model, room: [onnx_rivals.LabelWindows(model, room)],
+}
 
 
 def refuse_unfit(config: Any) -> None:  # noqa: ANN401
     """Refuses a model that cannot be traced into a graph."""
-    if config.kind not in KINDS:
-        raise ConfigError("model.kind", f"ONNX graphs hold one of {', '.join(KINDS)}, got '{config.kind}'; {HINT}")
-    if found := misfits(config, _needs(config)):
+    if found := misfits(config, NEEDS):
         raise refusal("an ONNX graph", found, HINT)
 
 
@@ -57,99 +68,50 @@ def write_onnx(subject: Subject, folder: Path) -> str:
     """Writes the graphs, the tokenizer and regard.json; says which graphs."""
     need_onnx()
     refuse_unfit(subject.settled)
-    writers = {"translation": _write_pair, "language_model": _write_decoder, "classification": _write_classifier}
-    writers[subject.kind](subject, folder)
-    save_tokenizers(subject.tokenizers, folder)
+    graphs, room = graphs_of(subject), room_of(subject)
+    for graph in graphs:
+        graph.write(folder, room)
+    if subject.tokenizers:
+        save_tokenizers(subject.tokenizers, folder)
     settings = {
         "task": subject.kind,
         "longest": subject.length,
         "documents": subject.documents,
         "labels": list(subject.labels),
-        "kv_heads": subject.config.attention.kv_heads or subject.config.heads,
-        "head_width": subject.config.head_width,
-        "blocks": getattr(subject.config, "target_depth", subject.config.depth),
+        "state": _state(graphs),
+        **({"image": subject.images.tree()} if subject.images is not None else {}),
     }
     (folder / "regard.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    return ", ".join(GRAPHS[subject.kind])
+    return ", ".join(graph.file for graph in graphs)
 
 
-def _write_pair(subject: Subject, folder: Path) -> None:
-    config, room = subject.config, subject.room
-    rows, source = Dim("rows", min=1, max=4096), Dim("source", min=1, max=room)
-    tokens, lengths = torch.full((2, 5), 7), torch.tensor([5, 3])
-    reader = ReadSource(subject.model, room)
-    heard = reader(tokens, lengths)
-    names = _named("heard", config.target_depth)
-    trace(reader, {"tokens": tokens, "lengths": lengths}, names, folder / "encoder.onnx",
-          {"tokens": {0: rows, 1: source}, "lengths": {0: rows}})  # fmt: skip
-    _write_step(subject, folder, {"heard": heard, "lengths": lengths}, names,
-                {"heard": [{0: rows, 2: source}] * len(heard), "lengths": {0: rows}}, rows)  # fmt: skip
+def graphs_of(subject: Subject) -> list[Graph]:
+    """The graphs that do what a model does for its task."""
+    makers = WRITERS if subject.writes else READERS
+    for kind, make in makers.items():
+        if isinstance(subject.model, kind):
+            return make(subject.model, room_of(subject))
+    raise ConfigError("model.kind", f"no graph of '{subject.config.kind}' does {subject.kind}")
 
 
-def _write_decoder(subject: Subject, folder: Path) -> None:
-    _write_step(subject, folder, {}, [], {}, Dim("rows", min=1, max=4096))
-
-
-def _write_step(
-    subject: Subject,
-    folder: Path,
-    heard: dict[str, Any],
-    heard_names: list[str],
-    sizes: dict[str, Any],
-    rows: Any,  # noqa: ANN401
-) -> None:
+def room_of(subject: Subject) -> int:
+    """Most tokens of a sequence: all that may be read or written, and no more than the model was built for."""
     config = subject.config
-    depth = getattr(config, "target_depth", config.depth)
-    kv_heads = config.attention.kv_heads or config.heads
-    time, written = Dim("time", min=1, max=subject.room), Dim("written", min=0, max=subject.room)
-    past = [torch.zeros(2, kv_heads, 4, config.head_width) for _ in range(2 * depth)]
-    given = {"tokens": torch.full((2, 3), 7), "past": past, **heard}
-    shapes = {"tokens": {0: rows, 1: time}, "past": [{0: rows, 2: written}] * len(past), **sizes}
-    inputs = ["tokens", *_named("past", depth), *heard_names, *(["lengths"] if heard else [])]
-    trace(
-        WriteOn(subject.model, subject.room),
-        given,
-        ["logits", *_named("now", depth)],
-        folder / "step.onnx",
-        shapes,
-        inputs,
-    )
+    built_for = getattr(getattr(config, "attention", None), "length", None)
+    room = min(subject.room, built_for) if built_for else subject.room
+    return max(room, getattr(config, "tokens", 0))
 
 
-def _write_classifier(subject: Subject, folder: Path) -> None:
-    rows, time = Dim("rows", min=1, max=4096), Dim("time", min=1, max=subject.room)
-    given = {"tokens": torch.full((2, 5), 7), "lengths": torch.tensor([5, 3])}
-    shapes = {"tokens": {0: rows, 1: time}, "lengths": {0: rows}}
-    trace(Classify(subject.model, subject.room), given, ["logits"], folder / "model.onnx", shapes)
-
-
-def _named(what: str, depth: int) -> list[str]:
-    return [f"{what}.{layer}.{part}" for layer in range(depth) for part in ("key", "value")]
-
-
-def trace(
-    module: nn.Module,
-    given: dict[str, Any],
-    outputs: list[str],
-    file: Path,
-    shapes: dict[str, Any],
-    inputs: list[str] | None = None,
-) -> None:
-    """One graph, its weights inside it."""
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter warns about itself
-        torch.onnx.export(
-            module.eval(),
-            kwargs=given,
-            f=str(file),
-            input_names=inputs or list(given),
-            output_names=outputs,
-            dynamic_shapes=shapes,
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
+def _state(graphs: list[Graph]) -> dict[str, Any]:
+    """What a step takes over from the one before, where the first one finds zeros."""
+    given = {name for graph in graphs for name in graph.gives}
+    return {
+        part.name: part.tree()
+        for graph in graphs
+        if isinstance(graph, Step)
+        for part in graph.past
+        if part.name not in given
+    }
 
 
 class Onnx:
@@ -161,20 +123,28 @@ class Onnx:
         self.subject, self.model = subject, OnnxModel(folder)
 
     def scores(self, rows: list[Row]) -> list[Scores]:
-        """The logits of each row's target, all of it given at once."""
-        if self.subject.kind == "classification":
-            return list(self.model.classes([row.source for row in rows]))
-        heard = self.model.read([row.source for row in rows]) if self.model.translates else {}
-        longest = max(len(row.target) for row in rows)
-        tokens = np.array([row.target + [PAD] * (longest - len(row.target)) for row in rows], dtype=np.int64)
-        logits, _ = self.model.step(tokens, self.model.start(len(rows)), heard)
+        """The logits of each row's target, all of it given at once; of its labels where nothing is written."""
+        if not self.subject.writes:
+            logits = self.model.scores(source_of(rows))
+            return [one if one.ndim == 1 else one[: len(row.source)] for one, row in zip(logits, rows, strict=True)]
+        state = self.model.start(source_of(rows) if rows[0].source else None, len(rows))
+        tokens = padded([row.target for row in rows])["tokens"]
+        logits, _ = self.model.step(tokens, state)
         return [logits[place, : len(row.target)] for place, row in enumerate(rows)]
 
     def greedy(self, rows: list[Row], longest: int) -> list[list[int]]:
         """Greedy search; prompts of a language model one at a time, as they differ in length."""
         if self.model.translates:
-            return self.model.greedy([row.source for row in rows], longest)
-        return [self.model.greedy([prompt(row)], longest)[0] for row in rows]
+            return self.model.greedy(source_of(rows), longest)
+        return [self.model.greedy({"tokens": np.array([prompt(row)])}, longest)[0] for row in rows]
+
+
+def source_of(rows: list[Row]) -> dict[str, Any]:
+    """What the first graph is given."""
+    pixels = [row.pixels for row in rows if row.pixels is not None]
+    if pixels:
+        return {"images": np.stack(pixels)}
+    return padded([row.source for row in rows])
 
 
 def need_onnx() -> Any:  # noqa: ANN401
@@ -190,15 +160,18 @@ def need_onnx() -> Any:  # noqa: ANN401
 
 def usage(subject: Subject) -> str:
     """How the folder is used, for its README."""
+    given = "image.png" if subject.images is not None else "Your text"
+    calls = {
+        "tagging": 'model.classify(["Some words to tag"])',
+        "masked_language_model": 'tokens = model.tokenizers["text"].encode("Your text")  # 4 is <mask>\n'
+        'model.scores({"tokens": np.array([tokens]), "lengths": np.array([len(tokens)])})',
+    }
+    usual = f'model.{"write" if subject.writes else "classify"}(["{given}"])'
     return "\n".join(
         [
             "from regard.export.onnx_engine import OnnxModel  # onnxruntime, numpy and tokenizers; no torch",
             "",
             'model = OnnxModel(".")',
-            *(
-                ['model.classify(["Your text"])']
-                if subject.kind == "classification"
-                else ['model.write(["Your text"])']
-            ),
+            calls.get(subject.kind, usual),
         ]
     )

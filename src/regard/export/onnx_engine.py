@@ -1,6 +1,7 @@
 """Exported ONNX graphs at work: onnxruntime, numpy and tokenizers, no torch."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.special import BOS, EOS, PAD
+from regard.data.subwords import cut_words
 from regard.data.vocabularies import load_tokenizers
+from regard.errors import RegardError
+from regard.export.images import ImageForm
 
 Ids = list[int]
 Numbers = NDArray[np.float32]
+Given = Mapping[str, NDArray[Any]]
+"""What the first graph takes, by name."""
+State = dict[str, NDArray[Any]]
+"""All that a step takes beside tokens, by name; each tensor has a row for each text."""
+
+FIELDS = {
+    "translation": ("source", "target"),
+    "image_description": ("target",),
+    "image_classification": (),
+}
 
 
 class OnnxModel:
@@ -28,70 +42,101 @@ class OnnxModel:
             file.stem: onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
             for file in sorted(folder.glob("*.onnx"))
         }
-        fields = ("source", "target") if self.translates else ("text",)
-        self.tokenizers = load_tokenizers(fields, folder)
+        self.tokenizers = load_tokenizers(FIELDS.get(self.settings["task"], ("text",)), folder)
 
     @property
     def translates(self) -> bool:
-        """Whether the model reads one text and writes another."""
-        return self.settings["task"] == "translation"
+        """Whether the model reads a text or an image and writes another text."""
+        return "encoder" in self.graphs
 
-    def write(self, texts: list[str], longest: int = 256) -> list[str]:
-        """The translation of each text, or what follows it."""
-        reader, writer = self.tokenizers["source" if self.translates else "text"], list(self.tokenizers.values())[-1]
-        ids = [reader.encode(text) for text in texts]
+    def write(self, inputs: Sequence[str], longest: int = 256) -> list[str]:
+        """The translation of each text, what follows it, or the description of each image, given as a file's name."""
+        self._graph("step")
+        writer = list(self.tokenizers.values())[-1]
         if self.translates:
-            return writer.decode_batch(self.greedy([[*row, EOS] for row in ids], longest))
+            return writer.decode_batch(self.greedy(self._given(inputs), longest))
         start = [BOS] if self.settings["documents"] else []
-        return writer.decode_batch([self.greedy([[*start, *row]], longest)[0] for row in ids])
+        prompts = [{"tokens": np.array([[*start, *writer.encode(text)]])} for text in inputs]
+        return writer.decode_batch([self.greedy(prompt, longest)[0] for prompt in prompts])
 
-    def classify(self, texts: list[str]) -> list[str]:
-        """The likeliest label of each text."""
-        scores = self.classes([[*self.tokenizers["text"].encode(text), EOS] for text in texts])
-        return [self.settings["labels"][number] for number in scores.argmax(-1)]
+    def classify(self, inputs: Sequence[str]) -> list[str]:
+        """The likeliest label of each text or image; of a sentence to tag, the tags of its words, one space apart."""
+        labels = self.settings["labels"]
+        if self.settings["task"] != "tagging":
+            return [labels[number] for number in self.scores(self._given(inputs)).argmax(-1)]
+        cuts = [cut_words(self.tokenizers["text"], text.split()) for text in inputs]
+        chosen = self.scores(padded([cut.tokens for cut in cuts])).argmax(-1)
+        return [" ".join(labels[row[at]] for at in cut.starts) for cut, row in zip(cuts, chosen, strict=True)]
 
-    def classes(self, rows: list[Ids]) -> Numbers:
-        """The scores of the labels, a row a text."""
-        return np.asarray(self.graphs["model"].run(["logits"], _padded(rows))[0])
+    def scores(self, given: Given) -> Numbers:
+        """The scores of the labels, a row for each text or image, or for each token of it."""
+        return np.asarray(self._graph("model").run(["logits"], dict(given))[0])
 
-    def read(self, sources: list[Ids]) -> dict[str, Any]:
-        """What the decoder listens to."""
-        given, encoder = _padded(sources), self.graphs["encoder"]
-        names = [output.name for output in encoder.get_outputs()]
-        return dict(zip(names, encoder.run(None, given), strict=True)) | {"lengths": given["lengths"]}
+    def start(self, source: Given | None = None, rows: int = 1) -> State:
+        """Reads the source, if the model has one; nothing written yet."""
+        state: State = {}
+        if source is not None:
+            encoder, rows = self._graph("encoder"), len(next(iter(source.values())))
+            names = [output.name for output in encoder.get_outputs()]
+            state = dict(zip(names, map(np.asarray, encoder.run(None, dict(source))), strict=True))
+            state |= {name: tensor for name, tensor in source.items() if name == "lengths"}
+        sizes = {"rows": rows, "written": 0}
+        for name, part in self.settings["state"].items():
+            shape = [sizes[axis] if isinstance(axis, str) else axis for axis in part["axes"]]
+            state[name] = np.zeros(shape, dtype=part["type"])
+        return state
 
-    def start(self, rows: int) -> dict[str, Any]:
-        """Nothing written yet."""
-        empty = np.zeros((rows, self.settings["kv_heads"], 0, self.settings["head_width"]), dtype=np.float32)
-        blocks = range(self.settings["blocks"])
-        return {f"past.{block}.{part}": empty for block in blocks for part in ("key", "value")}
+    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[Numbers, State]:
+        """The logits of what follows, and the state with these tokens in it."""
+        graph = self._graph("step")
+        given = {part.name: state[part.name] for part in graph.get_inputs() if part.name != "tokens"}
+        names = [part.name.replace("now.", "past.", 1) for part in graph.get_outputs()]
+        logits, *now = map(np.asarray, graph.run(None, {"tokens": tokens, **given}))
+        return logits, {**state, **dict(zip(names[1:], now, strict=True))}
 
-    def step(
-        self, tokens: NDArray[np.int64], past: dict[str, Any], heard: dict[str, Any]
-    ) -> tuple[Numbers, dict[str, Any]]:
-        """The logits of what follows, and the cache with these tokens in it."""
-        logits, *now = self.graphs["step"].run(None, {"tokens": tokens, **past, **heard})
-        return np.asarray(logits), dict(zip(past, now, strict=True))
+    def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
+        """The state whose row i continues row `rows[i]`."""
+        return {name: tensor[rows] for name, tensor in state.items()}
 
-    def greedy(self, rows: list[Ids], longest: int) -> list[Ids]:
+    def greedy(self, given: Given, longest: int) -> list[Ids]:
         """Greedy search after sources, or after prompts of one length; without special tokens."""
-        heard = self.read(rows) if self.translates else {}
-        tokens = np.full((len(rows), 1), BOS) if self.translates else np.array(rows)
+        rows = len(next(iter(given.values())))
+        tokens = np.full((rows, 1), BOS) if self.translates else given["tokens"]
         never = [PAD, BOS] if self.translates else [PAD]
         ends = self.translates or self.settings["documents"]
-        past, written = self.start(len(rows)), []
-        done = np.zeros(len(rows), dtype=bool)
-        while len(written) < longest and not done.all():
-            logits, past = self.step(tokens.astype(np.int64), past, heard)
+        state, written = self.start(given if self.translates else None, rows), [[] for _ in range(rows)]
+        left = np.arange(rows)
+        for _ in range(longest):
+            logits, state = self.step(tokens.astype(np.int64), state)
             logits[:, -1, never] = -np.inf
-            tokens = logits[:, -1].argmax(-1)[:, None]
-            done |= (tokens[:, 0] == EOS) & ends
-            written.append(tokens[:, 0])
-        columns = np.stack(written, axis=1).tolist() if written else [[] for _ in rows]
-        return [row[: row.index(EOS)] if ends and EOS in row else row for row in columns]
+            chosen = logits[:, -1].argmax(-1)
+            going = chosen != EOS if ends else np.ones(len(left), dtype=bool)
+            left, tokens = left[going], chosen[going][:, None]
+            for row, token in zip(left, tokens[:, 0], strict=True):
+                written[row].append(int(token))
+            if not len(left):
+                break
+            if not going.all():
+                state = self.reorder(state, np.flatnonzero(going))
+        return written
+
+    def _graph(self, name: str) -> Any:  # noqa: ANN401
+        if name not in self.graphs:
+            known = ", ".join(f"{graph}.onnx" for graph in self.graphs)
+            raise RegardError(f"a model of {self.settings['task']} has {known} and cannot do what {name}.onnx does")
+        return self.graphs[name]
+
+    def _given(self, inputs: Sequence[str]) -> Given:
+        """Texts as tokens that end, or images as numbers."""
+        if "image" in self.settings:
+            form = ImageForm(**self.settings["image"])
+            return {"images": np.stack([form.numbers(file) for file in inputs])}
+        tokenizer = next(iter(self.tokenizers.values()))
+        return padded([[*tokenizer.encode(text), EOS] for text in inputs])
 
 
-def _padded(rows: list[Ids]) -> dict[str, NDArray[np.int64]]:
+def padded(rows: Sequence[Ids]) -> dict[str, NDArray[np.int64]]:
+    """Rows of tokens in a grid, and how long each is."""
     longest = max(map(len, rows))
-    tokens = np.array([row + [PAD] * (longest - len(row)) for row in rows], dtype=np.int64)
+    tokens = np.array([[*row, *[PAD] * (longest - len(row))] for row in rows], dtype=np.int64)
     return {"tokens": tokens, "lengths": np.array([len(row) for row in rows], dtype=np.int64)}

@@ -7,7 +7,7 @@ An engine is whatever runs an exported folder. It gives the scores of given toke
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ from regard.data.special import BOS, EOS, PAD
 from regard.decode import GreedyConfig, in_batches, search
 from regard.errors import Failure
 from regard.export.subject import Row, Subject, torch_device
+from regard.models import Patches
+from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 
 CLOSE = 1e-4
@@ -62,9 +64,10 @@ class Trained:
     @torch.no_grad()
     def scores(self, rows: list[Row]) -> list[Scores]:
         """The logits of a padded batch, cut to each row's length."""
-        inputs = [self._grid([row.source for row in rows])] if rows[0].source else []
-        if self.subject.kind == "classification":
-            return list(self.subject.model(*inputs).float().cpu().numpy())
+        inputs = self._source(rows)
+        if not self.subject.writes:
+            logits = self.subject.model(*inputs).float().cpu().numpy()
+            return [one if one.ndim == 1 else one[: len(row.source)] for one, row in zip(logits, rows, strict=True)]
         target = self._grid([row.target for row in rows])
         logits = self.subject.model(*inputs, target).float().cpu().numpy()
         found = [logits[place, : len(row.target)] for place, row in enumerate(rows)]
@@ -75,14 +78,22 @@ class Trained:
     def greedy(self, rows: list[Row], longest: int) -> list[list[int]]:
         """Greedy search."""
         config = GreedyConfig(max_length=longest)
-        if self.subject.kind == "translation":
-            grid = self._grid([row.source for row in rows])
+        if self.subject.translates:
+            (grid,) = self._source(rows)
             found = search(self.subject.model, grid, None, config, eos=EOS, bos=BOS, pad=PAD)  # type: ignore[arg-type]
         else:
             ends, prompts = EOS if self.subject.documents else None, [prompt(row) for row in rows]
             device = self.device
             found = search(self.subject.model, None, prompts, config, eos=ends, bos=None, pad=PAD, device=device)  # type: ignore[arg-type]
         return [hypotheses[0].tokens for hypotheses in found]
+
+    def _source(self, rows: list[Row]) -> list[Any]:
+        """What the model reads, if it reads anything but what it writes."""
+        pixels = [row.pixels for row in rows if row.pixels is not None]
+        if not pixels:
+            return [self._grid([row.source for row in rows])] if rows[0].source else []
+        images = torch.from_numpy(np.stack(pixels)).to(self.device)
+        return [Patches.of(images, self.subject.config.patch) if self.subject.writes else images]
 
     def _grid(self, rows: list[list[int]]) -> Sequences:
         return Sequences.padded(rows, device=self.device)
@@ -97,7 +108,7 @@ def following(logits: Scores, row: Row, subject: Subject) -> Scores:
     """The log-probability of the token that follows each token of a row; after the last, of the end."""
     largest = logits.max(-1, keepdims=True)
     logprobs = logits - largest - np.log(np.exp(logits - largest).sum(-1, keepdims=True))
-    tokens = row.target[1:] + ([EOS] if subject.kind == "translation" else [])
+    tokens = row.target[1:] + ([EOS] if subject.translates else [])
     return logprobs[np.arange(len(tokens)), tokens].astype(np.float32)
 
 
@@ -183,16 +194,16 @@ def check(
     trained = Trained(subject, engine.compared)
     ours, theirs = _scored(trained, rows), _scored(engine, rows)
     # numpy's maximum keeps what is no number, where Python's may lose it
-    largest = float(np.max([np.abs(one - other).max(initial=0.0) for one, other in zip(ours, theirs, strict=True)]))
-    labels = subject.kind == "classification"
-    if labels:
-        alike = [int(one.argmax()) == int(other.argmax()) for one, other in zip(ours, theirs, strict=True)]
+    largest = float(np.max([_apart(one, other) for one, other in zip(ours, theirs, strict=True)]))
+    if not subject.writes:
+        pairs = zip(ours, theirs, strict=True)
+        alike = [bool((one.argmax(-1) == other.argmax(-1)).all()) for one, other in pairs]
         written: tuple[list[str], list[str]] = ([], [])
     else:
         written = (_written(subject, trained, rows), _written(subject, engine, rows))
         alike = [one == other for one, other in zip(*written, strict=True)]
     bleu = None
-    if subject.kind == "translation":
+    if subject.translates:
         references = [row.reference for row in rows]
         bleu = (metrics.bleu(written[0], references).value, metrics.bleu(written[1], references).value)
     loss = None
@@ -203,13 +214,19 @@ def check(
     return Parity(target, layout, precision, len(rows), engine.compared, largest, share, bleu, loss)
 
 
+def _apart(one: Scores, other: Scores) -> float:
+    """The largest difference; how unlikely a token is that neither writes does not matter."""
+    never = (one < NEVER / 2) & (other < NEVER / 2)
+    return float(np.where(never, 0.0, np.abs(one - other)).max(initial=0.0))
+
+
 def _scored(engine: Engine, rows: list[Row]) -> list[Scores]:
     return in_batches(rows, engine.scores, tokens_per_batch=TOKENS_AT_ONCE)
 
 
 def _written(subject: Subject, engine: Engine, rows: list[Row]) -> list[str]:
     longest = min(WRITTEN, subject.room - PROMPT)
-    if subject.kind == "translation":
+    if subject.translates:
         longest = min(256, subject.room, 2 * max(len(row.source) for row in rows) + WRITTEN // 2)
 
     def work(batch: list[Row]) -> list[str]:

@@ -4,6 +4,7 @@ Safetensors only. Weights that are pickled are refused: a pickle may run any pro
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from torch import Tensor
 from regard.config import Config
 from regard.data.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
+from regard.export.conversion import read_table
 from regard.export.huggingface import LAYOUTS
 from regard.export.layouts import Layout, wave_table
 from regard.export.mappings import Place
-from regard.export.vocabulary import Renumbering, read_table, read_vocabulary
+from regard.export.vocabulary import our_rows, read_vocabularies, renumbered, writes_tokens
 from regard.models import ModelConfig
 
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin", "model.pt", "pytorch_model.pt")
@@ -94,41 +96,39 @@ def _with_vocabulary(
     settings: dict[str, Any],
     labels: tuple[str, ...],
 ) -> Imported:
+    # the source's table comes first where the target has one of its own
     tables = sorted(name for name in weights if name.endswith("embedding.table.weight"))
-    tokenizer, numbers = read_vocabulary(folder, settings, len(weights[tables[0]]))
-    tokenizers, notes = [tokenizer], ()
-    if len(tables) > 1:  # the source's comes first, and the target has a vocabulary of its own
-        target, others = read_vocabulary(folder / "target", settings, len(weights[tables[1]]))
-        if numbers.changes or others.changes:
-            raise DataError(folder, "two vocabularies can be imported only where regard exported them")
-        tokenizers.append(target)
-    if numbers.changes:
-        config, weights = renumber(config, weights, numbers)
-        notes += ("its vocabulary was renumbered: our special tokens come first",)
-    if layout.architecture == "BertForMaskedLM":
+    tokenizers = read_vocabularies(folder, settings, config.shape, [len(weights[name]) for name in tables])
+    task, notes = TASKS[config.shape], ()
+    if layout.architecture == "BertForMaskedLM" and "head.transform.weight" in weights:
+        task = "masked_language_model"
+    elif layout.architecture == "BertForMaskedLM":
         config, weights = _classifying(config, weights)
         labels = labels or ("0", "1")
         notes += ("its output layer is new and knows nothing yet: fine-tune with model.from",)
+    if any(tokenizer.numbering is not None for tokenizer in tokenizers):
+        config, weights = renumber(folder, config, weights, tokenizers)
+        notes += ("its vocabulary was renumbered: our special tokens come first",)
     length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
-    task = TASKS[config.shape]
     labels = labels if task == "classification" else ()
     return Imported(layout, config, weights, task, tuple(tokenizers), labels, length, notes)
 
 
-def renumber(config: Any, weights: dict[str, Tensor], numbers: Renumbering) -> tuple[Any, dict[str, Tensor]]:  # noqa: ANN401
+def renumber(
+    folder: Path,
+    config: Any,  # noqa: ANN401
+    weights: dict[str, Tensor],
+    tokenizers: Sequence[Tokenizer],
+) -> tuple[Any, dict[str, Tensor]]:
     """The same model with its vocabulary in our order; tokens it does not have are never written."""
-    tables = [name for name in weights if name.endswith("embedding.table.weight")]
-    weights = {**weights, **{name: numbers.rows(weights[name]) for name in tables}}
-    head = getattr(config, "head", None)
-    if head is not None and head.kind != "vocabulary":
-        return config, weights
-    if "head.linear.weight" in weights:
-        weights["head.linear.weight"] = numbers.rows(weights["head.linear.weight"])
-    weights["head.bias"] = numbers.bias(weights.get("head.bias"))
+    reads, writes = tokenizers[0].numbering, tokenizers[-1].numbering
+    if reads is None or writes is None or reads.special != writes.special:
+        raise DataError(folder, "its two vocabularies have different special tokens")
     tree = config.tree()
-    return _Holder.from_tree(
-        {"model": {**tree, "head": {**(tree.get("head") or {"kind": "vocabulary"}), "bias": True}}}
-    ).model, weights
+    tree["embedding"] = {**(tree.get("embedding") or {}), "same": writes.same}
+    if writes_tokens(config):
+        tree["head"] = {**(tree.get("head") or {"kind": "vocabulary"}), "never": writes.never}
+    return _Holder.from_tree({"model": tree}).model, renumbered(config, weights, our_rows, reads, writes)
 
 
 def _classifying(config: Any, weights: dict[str, Tensor]) -> tuple[Any, dict[str, Tensor]]:  # noqa: ANN401

@@ -4,18 +4,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.data.examples import Example, Labelled, Pair, Tagged, Text
-from regard.data.special import BOS, EOS
+from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Picture, Tagged, Text
+from regard.data.special import BOS, EOS, MASK
+from regard.data.subwords import cut_words
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
+from regard.export.images import ImageForm
+from regard.nn.head import TokenHeadConfig
 
-Kind = Literal["translation", "language_model", "classification"]
+Kind = Literal[
+    "translation",
+    "language_model",
+    "classification",
+    "tagging",
+    "masked_language_model",
+    "image_classification",
+    "image_description",
+]
 
 PASSAGE = 64
 """Tokens of a passage of running text that a language model is checked on."""
+HIDDEN = 7
+"""Every so many-th token is hidden where a masked language model is checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +49,18 @@ class Subject:
     length: int = 256
     """Most tokens of an input."""
     name: str = "model"
+    images: ImageForm | None = None
+    """What images look like to it, where it reads such."""
+
+    @property
+    def translates(self) -> bool:
+        """Whether it reads a text or an image, and writes another text."""
+        return self.kind in ("translation", "image_description")
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes text, or labels what is given."""
+        return self.translates or self.kind == "language_model"
 
     @property
     def source(self) -> Tokenizer:
@@ -43,7 +70,7 @@ class Subject:
     @property
     def target(self) -> Tokenizer:
         """What cuts the text that is written."""
-        return self.tokenizers["target" if self.kind == "translation" else "text"]
+        return self.tokenizers["target" if self.translates else "text"]
 
     @property
     def joint(self) -> bool:
@@ -53,11 +80,15 @@ class Subject:
     @property
     def room(self) -> int:
         """Places that a table of positions needs: all that may be read or written, and some."""
-        return self.config.position.longest or max(512, self.length + 1)
+        place = "decoder_position" if self.kind == "image_description" else "position"
+        longest = getattr(getattr(self.config, place, None), "longest", None)
+        return longest or max(512, self.length + 1)
 
     @property
     def settled(self) -> Any:  # noqa: ANN401
         """The settings with the output layer that the task chose."""
+        if self.kind == "tagging" and self.config.head is None:
+            return self.config.but(head=TokenHeadConfig())
         if hasattr(self.config, "head_for"):
             return self.config.but(head=self.config.head_for(len(self.labels) if self.labels else None))
         return self.config
@@ -75,6 +106,8 @@ class Row:
     target: list[int]
     reference: str = ""
     """The text of the target, where one is given."""
+    pixels: NDArray[np.float32] | None = None
+    """The image that is read, where it is one; the source then has a number for each patch."""
 
     def __len__(self) -> int:
         return max(len(self.source), len(self.target))
@@ -86,22 +119,38 @@ class HeldOut:
 
     texts: Sequence[str]
     references: Sequence[str] = field(default_factory=list)
-    """Translations of the texts, where the task is translation."""
+    """What texts or images are to become, where the task is to write it."""
+    pictures: Sequence[Picture] = ()
+    """Images, where these are read instead of texts."""
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> "HeldOut":
-        """The texts of examples of any task."""
+        """The texts or images of examples of any task."""
         found = list(examples)
-        if found and isinstance(found[0], Pair):
-            pairs = [example for example in found if isinstance(example, Pair)]
+        pairs = [example for example in found if isinstance(example, Pair)]
+        if pairs:
             return cls([pair.source for pair in pairs], [pair.target for pair in pairs])
+        pictured = [example for example in found if isinstance(example, LabelledPicture | DescribedPicture)]
+        if pictured:
+            described = [example.target for example in pictured if isinstance(example, DescribedPicture)]
+            return cls([], described, [example.picture for example in pictured])
         texts = [example for example in found if isinstance(example, Labelled | Tagged | Text)]
         return cls([example.text + getattr(example, "end", "") for example in texts])
 
     def rows(self, subject: Subject) -> list[Row]:
         """The examples that fit into the model, as tokens."""
-        make = {"translation": self._pairs, "language_model": self._passages, "classification": self._texts}
-        rows = [row for row in make[subject.kind](subject) if len(row) <= subject.length]
+        make = {
+            "translation": self._pairs,
+            "language_model": self._passages,
+            "classification": self._texts,
+            "tagging": self._sentences,
+            "masked_language_model": self._masked,
+            "image_classification": self._images,
+            "image_description": self._images,
+        }
+        rows = make[subject.kind](subject)
+        if subject.images is None:
+            rows = [row for row in rows if len(row) <= subject.length]
         if not rows:
             raise DataError(
                 "data.valid", "no held-out text is left to check the export on; name other data with --data"
@@ -117,12 +166,30 @@ class HeldOut:
     def _passages(self, subject: Subject) -> list[Row]:
         if subject.documents:
             return [Row([], [BOS, *ids]) for ids in subject.target.encode_batch(list(self.texts)) if ids]
+        return [Row([], ids) for ids in self._running(subject)]
+
+    def _running(self, subject: Subject) -> list[list[int]]:
         ids = subject.target.encode("".join(self.texts))
         size = min(PASSAGE, subject.length)
-        return [Row([], ids[start : start + size]) for start in range(0, len(ids) - 1, size)]
+        return [ids[start : start + size] for start in range(0, len(ids) - 1, size)]
 
     def _texts(self, subject: Subject) -> list[Row]:
         return [Row([*ids, EOS], []) for ids in subject.source.encode_batch(list(self.texts)) if ids]
+
+    def _sentences(self, subject: Subject) -> list[Row]:
+        return [Row(cut_words(subject.source, text.split()).tokens, []) for text in self.texts if text.split()]
+
+    def _masked(self, subject: Subject) -> list[Row]:
+        rows = [row.source for row in self._texts(subject)] if subject.documents else self._running(subject)
+        return [Row([token if place % HIDDEN else MASK for place, token in enumerate(row)], []) for row in rows]
+
+    def _images(self, subject: Subject) -> list[Row]:
+        assert subject.images is not None
+        patches = list(range(subject.config.patches))
+        written = self.references or [""] * len(self.pictures)
+        targets = subject.target.encode_batch(list(self.references)) if self.references else [[]] * len(written)
+        rows = zip(self.pictures, targets, written, strict=True)
+        return [Row(patches, [BOS, *ids], text, subject.images.numbers(picture)) for picture, ids, text in rows]
 
 
 def torch_device(model: nn.Module) -> torch.device:

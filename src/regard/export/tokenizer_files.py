@@ -1,9 +1,10 @@
-"""Our tokenizers as `AutoTokenizer` loads them: the same cuts, with the special tokens that the task puts around."""
+"""Tokenizers as `AutoTokenizer` loads them: ours with what the task puts around texts, others as they came."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+from regard.data.numbering import NONE, Numbering
 from regard.data.special import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.export.subject import Subject
@@ -21,6 +22,13 @@ def write_tokenizers(subject: Subject, folder: Path) -> None:
 
 def write_tokenizer(tokenizer: Tokenizer, subject: Subject, folder: Path) -> None:
     """The two files of one tokenizer."""
+    if tokenizer.numbering is not None:
+        _write_as_it_came(tokenizer, tokenizer.numbering, subject, folder)
+    else:
+        _write_own(tokenizer, subject, folder)
+
+
+def _write_own(tokenizer: Tokenizer, subject: Subject, folder: Path) -> None:
     tree = json.loads(tokenizer.core.to_str())
     tree["post_processor"] = _around(subject)
     (folder / "tokenizer.json").write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")
@@ -33,6 +41,42 @@ def write_tokenizer(tokenizer: Tokenizer, subject: Subject, folder: Path) -> Non
         "split_special_tokens": True,  # "<eos>" in a text is text
         **{f"{name}_token": SPECIAL_TOKENS[number] for name, number in NAMED.items()},
     }
+    _write_settings(settings, folder)
+
+
+def _write_as_it_came(tokenizer: Tokenizer, numbering: Numbering, subject: Subject, folder: Path) -> None:
+    """A tokenizer from elsewhere, with its own numbers and what it puts around texts."""
+    tree = within(json.loads(tokenizer.core.to_str()), numbering.size)
+    (folder / "tokenizer.json").write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")
+    named = {name: numbering.special[number] for name, number in NAMED.items()}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": subject.length,
+        "padding_side": "left" if subject.kind == "language_model" else "right",
+        "model_input_names": ["input_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": numbering.tidy,
+        **{f"{name}_token": tokenizer.core.id_to_token(number) for name, number in named.items() if number != NONE},
+    }
+    _write_settings(settings, folder)
+
+
+def within(tree: dict[str, Any], size: int) -> dict[str, Any]:
+    """A tokenizer without pieces that its model has no row for, which a Marian's SentencePiece model may have."""
+    model = tree["model"]
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, list):
+        kept: Any = vocabulary[:size]
+    else:
+        kept = {piece: number for piece, number in vocabulary.items() if number < size}
+    if len(kept) == len(vocabulary):
+        return tree
+    model = {**model, "vocab": kept}
+    if "merges" in model:
+        model["merges"] = [pair for pair in model["merges"] if {*pair, "".join(pair)} <= kept.keys()]
+    return {**tree, "model": model, "added_tokens": [one for one in tree["added_tokens"] if one["id"] < size]}
+
+
+def _write_settings(settings: dict[str, Any], folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 

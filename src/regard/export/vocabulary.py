@@ -1,141 +1,164 @@
-"""Somebody else's byte-level vocabulary as one of ours: the special tokens first, the others after them in order.
+"""The vocabulary of a Hugging Face folder: the tokenizer as it is, under numbers that begin with our special tokens.
 
-The same text is cut into the same pieces; only their numbers change, and the rows of the embedding with them.
+Text is cut as `AutoTokenizer` cuts it; only the numbers change, and the rows of the model's tables with them, there and
+back. A token of ours that the other model does not have is never written and takes no probability.
 """
 
-import json
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer as Core
 from torch import Tensor
 
-from regard.data.special import BOS, EOS, MASK, PAD, SPECIAL_TOKENS, UNK
+from regard.data.numbering import NONE, Numbering
+from regard.data.pipeline import describe, known_pipelines
+from regard.data.special import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_file import LARGEST_FILE
+from regard.data.tokenizer_file import any_core, find_problem
 from regard.errors import DataError
+from regard.export.conversion import converted, read_small, read_table, tokenizer_settings
 
-NEVER = -1e4
-"""Score of a token that their model does not know: it is never written, and takes no probability."""
 TOKENIZER = "tokenizer.json"
+KEYS = {PAD: "pad", UNK: "unk", BOS: "bos", EOS: "eos", MASK: "mask", SEP: "sep", CLS: "cls"}
+USUAL = {
+    PAD: ("[PAD]", "<pad>"),
+    UNK: ("[UNK]", "<unk>"),
+    BOS: ("<s>",),
+    EOS: ("</s>", "<|endoftext|>"),
+    MASK: ("[MASK]", "<mask>"),
+    SEP: ("[SEP]",),
+    CLS: ("[CLS]",),
+}
+"""What special tokens are called where a folder does not say."""
 
 
-@dataclass(frozen=True)
-class Renumbering:
-    """Our tokens' numbers in their vocabulary; −1 for those it does not have."""
-
-    theirs: tuple[int, ...]
-
-    @property
-    def changes(self) -> bool:
-        """Whether any number differs."""
-        return self.theirs != tuple(range(len(self.theirs)))
-
-    def rows(self, table: Tensor) -> Tensor:
-        """A table with one row a token, in our order; zeros for tokens it does not have."""
-        index = torch.tensor(self.theirs)
-        found = table[index.clamp(min=0)]
-        found[index < 0] = 0
-        return found
-
-    def bias(self, bias: Tensor | None) -> Tensor:
-        """The output layer's bias, which keeps unknown tokens from ever being written."""
-        index = torch.tensor(self.theirs)
-        found = torch.zeros(len(self.theirs)) if bias is None else self.rows(bias)
-        return found.masked_fill(index < 0, NEVER)
+def read_vocabularies(folder: Path, settings: dict[str, Any], shape: str, sizes: Sequence[int]) -> list[Tokenizer]:
+    """The tokenizer of a folder, or the source's and the target's; `sizes` are the rows of the model's tables."""
+    if not (folder / TOKENIZER).is_file():
+        cores = converted(folder, str(settings.get("model_type")), sizes[0])
+        given, pairs = tokenizer_settings(folder), zip(cores, [sizes[0], sizes[-1]], strict=False)
+        return [
+            Tokenizer(core, _numbering(folder, core, settings, given, shape, size, beyond=True)) for core, size in pairs
+        ]
+    places = [folder, folder / "target"] if (folder / "target" / TOKENIZER).is_file() else [folder]
+    if len(sizes) > len(places):
+        raise DataError(folder, f"has two vocabularies; expected the target's in target/{TOKENIZER}")
+    return [_read(place, settings, shape, size) for place, size in zip(places, [sizes[0], sizes[-1]], strict=False)]
 
 
-def read_vocabulary(folder: Path, settings: dict[str, Any], size: int) -> tuple[Tokenizer, Renumbering]:
-    """The tokenizer of a Hugging Face folder, and where its tokens stand in a table of `size` rows."""
+def _read(folder: Path, settings: dict[str, Any], shape: str, size: int) -> Tokenizer:
     file = folder / TOKENIZER
-    if not file.is_file():
-        raise DataError(
-            folder,
-            f"has no {TOKENIZER}; write one with transformers: AutoTokenizer.from_pretrained(…).save_pretrained(…)",
-        )
     tree = read_table(file)
-    own = _as_ours(tree)
-    if own is not None:
-        tokenizer = _load(folder, own)
-        return tokenizer, Renumbering(_padded(range(tokenizer.vocab_size), size, file))
-    return _byte_level(folder, tree, settings, size)
+    core = any_core(file, read_small(file))
+    if find_problem({**tree, "post_processor": None}) or describe(core) not in known_pipelines():
+        return Tokenizer(core, _numbering(folder, core, settings, tokenizer_settings(folder), shape, size))
+    core.post_processor = None  # ours, with what an export put around texts
+    tokenizer = Tokenizer(core)
+    if tokenizer.vocab_size != size:
+        raise DataError(file, f"has {tokenizer.vocab_size:,} tokens, but the model's embedding has {size:,} rows")
+    return tokenizer
 
 
-def read_table(file: Path) -> dict[str, Any]:
-    """The table in a JSON file that anyone may have written."""
-    if file.stat().st_size > LARGEST_FILE:
-        raise DataError(file, f"more than {LARGEST_FILE:,} bytes; is this the right file?")
-    try:
-        tree = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(file, f"not JSON: {error}") from None
-    if not isinstance(tree, dict):
-        raise DataError(file, "expected a table")
-    return tree
+def _numbering(
+    folder: Path,
+    core: Core,
+    settings: dict[str, Any],
+    given: dict[str, Any],
+    shape: str,
+    size: int,
+    beyond: bool = False,
+) -> Numbering:
+    """Where our special tokens stand in another vocabulary; with `beyond`, it may have pieces the model has not."""
+    largest = max(core.get_vocab().values(), default=0)
+    if largest >= size and not beyond:
+        raise DataError(folder, f"its tokenizer has {largest + 1:,} tokens, its model's embedding {size:,} rows")
+    before, after = around(core)
+    special = _specials(core, settings, given, shape, size, after)
+    if special[BOS] == NONE and shape != "encoder":
+        raise DataError(folder, "neither config.json nor tokenizer_config.json says with which token its texts begin")
+    tidy = given.get("clean_up_tokenization_spaces") is True and type(core.model).__name__ != "BPE"
+    numbering = Numbering(special, size, tidy=tidy)
+    if shape != "encoder":  # what stands before texts that are written, or read by a pair, is the task's to say
+        return numbering
+    first = tuple(numbering.to_ours(before))
+    if any(own >= len(SPECIAL_TOKENS) for own in first):
+        raise DataError(folder, f"its tokenizer puts '{core.decode(before, False)}' before texts, no special token")
+    return replace(numbering, first=first)
 
 
-def _padded(numbers: range, size: int, file: Path) -> tuple[int, ...]:
-    if len(numbers) != size:
-        raise DataError(file, f"has {len(numbers):,} tokens, but the model's embedding has {size:,} rows")
-    return tuple(numbers)
+def _specials(
+    core: Core,
+    settings: dict[str, Any],
+    given: dict[str, Any],
+    shape: str,
+    size: int,
+    after: list[int],
+) -> tuple[int, ...]:
+    """Their ids of our special tokens: the begin is what writing starts with, the end what stands after texts."""
+    special = [_special(core, settings, given, own, size) for own in range(len(SPECIAL_TOKENS))]
+    starts = _row(settings.get("decoder_start_token_id"), size)
+    if shape == "encoder":
+        special[EOS] = next((number for number in (*after[-1:], special[SEP]) if number != NONE), special[EOS])
+    elif shape == "encoder-decoder" and starts != NONE:
+        special[BOS] = starts
+    elif special[BOS] == NONE:
+        special[BOS] = special[EOS if shape == "decoder" else PAD]
+    return tuple(special)
 
 
-def _as_ours(tree: dict[str, Any]) -> dict[str, Any] | None:
-    """The tree without what an export put around texts, where the tokenizer was ours."""
-    specials = [(token["id"], token["content"]) for token in tree.get("added_tokens", [])]
-    return {**tree, "post_processor": None} if specials == list(enumerate(SPECIAL_TOKENS)) else None
+def around(core: Core) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer puts before and after a text."""
+    whole, text = core.encode("a", add_special_tokens=True).ids, core.encode("a", add_special_tokens=False).ids
+    places = (place for place in range(len(whole)) if whole[place : place + len(text)] == text)
+    start = next(places, None)
+    return ([], []) if start is None else (whole[:start], whole[start + len(text) :])
 
 
-def _byte_level(
-    folder: Path, tree: dict[str, Any], settings: dict[str, Any], size: int
-) -> tuple[Tokenizer, Renumbering]:
-    """GPT-2's way of cutting text, and that of all who took it over."""
-    model, cut = tree.get("model", {}), tree.get("pre_tokenizer") or {}
-    if model.get("type") != "BPE" or cut.get("type") != "ByteLevel" or tree.get("normalizer") is not None:
-        raise DataError(
-            folder / TOKENIZER,
-            f"regard reads byte-level BPE (as GPT-2 has it) and its own tokenizers, got {model.get('type')} with "
-            f"{cut.get('type')}; models with another vocabulary cannot be imported",
-        )
-    special = {token["content"] for token in tree.get("added_tokens", []) if token.get("special")}
-    vocabulary = {token: number for token, number in model["vocab"].items() if token not in special}
-    ordered = sorted(vocabulary, key=vocabulary.__getitem__)
-    known = {PAD: "pad_token_id", BOS: "bos_token_id", EOS: "eos_token_id", UNK: "unk_token_id", MASK: "mask_token_id"}
-    starts = settings.get("decoder_start_token_id")
-    numbers = [settings.get(known.get(place, "")) for place in range(len(SPECIAL_TOKENS))]
-    numbers[BOS] = starts if starts is not None else numbers[BOS]
-    theirs = [number if isinstance(number, int) and number < size else -1 for number in numbers]
-    ours = {token: number for number, token in enumerate([*SPECIAL_TOKENS, *ordered])}
-    fixed = {
-        **tree,
-        "added_tokens": [_special(number, token) for number, token in enumerate(SPECIAL_TOKENS)],
-        "post_processor": None,
-        "pre_tokenizer": {**cut, "add_prefix_space": False},
-        "truncation": None,
-        "padding": None,
-        "model": {**model, "vocab": ours, "unk_token": SPECIAL_TOKENS[UNK], **dict.fromkeys(EMPTY)},
-    }
-    if cut.get("add_prefix_space"):
-        raise DataError(folder / TOKENIZER, "a tokenizer with add_prefix_space cannot be imported")
-    return _load(folder, fixed), Renumbering((*theirs, *(vocabulary[token] for token in ordered)))
+def _special(core: Core, settings: dict[str, Any], given: dict[str, Any], own: int, size: int) -> int:
+    """Their id of one of our special tokens: as the model says, as the tokenizer says, or as it is usually called."""
+    number: object = settings.get(f"{KEYS[own]}_token_id")
+    said = number[0] if isinstance(number, list) and number else number
+    name = given.get(f"{KEYS[own]}_token")
+    name = name.get("content") if isinstance(name, dict) else name
+    names = (name,) if isinstance(name, str) else USUAL[own]
+    found = (_row(one, size) for one in (said, *map(core.token_to_id, names)))
+    return next((row for row in found if row != NONE), NONE)
 
 
-EMPTY = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
+def _row(number: object, size: int) -> int:
+    """A number that is a row of a table, or none."""
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < size else NONE
 
 
-def _special(number: int, token: str) -> dict[str, Any]:
-    options = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    return {"id": number, "content": token, **options, "special": True}
+def our_rows(table: Tensor, numbering: Numbering) -> Tensor:
+    """A table with one row a token, in our order; zeros for tokens it does not have."""
+    index = torch.tensor(numbering.theirs)
+    found = table[index.clamp(min=0)]
+    found[index == NONE] = 0
+    return found
 
 
-def _load(folder: Path, tree: dict[str, Any]) -> Tokenizer:
-    import tempfile
+def their_rows(table: Tensor, numbering: Numbering) -> Tensor:
+    """A table in our order as the other model has it."""
+    return table[torch.tensor(numbering.ours)]
 
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / TOKENIZER
-        file.write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")
-        try:
-            return Tokenizer.load(file)
-        except DataError as error:
-            raise DataError(folder / TOKENIZER, str(error).partition(": ")[2]) from None
+
+def renumbered(
+    config: Any,  # noqa: ANN401
+    weights: dict[str, Tensor],
+    rows: Callable[[Tensor, Numbering], Tensor],
+    reads: Numbering,
+    writes: Numbering,
+) -> dict[str, Tensor]:
+    """The weights of a model, those that have one row a token in another order."""
+    head = ("head.linear.weight", "head.bias") if writes_tokens(config) else ()
+    named = [name for name in weights if name.endswith("embedding.table.weight") or name in head]
+    return {**weights, **{name: rows(weights[name], reads if "source" in name else writes) for name in named}}
+
+
+def writes_tokens(config: Any) -> bool:  # noqa: ANN401
+    """Whether a model's output layer is over the vocabulary."""
+    return config.head is None or config.head.kind == "vocabulary"

@@ -26,6 +26,8 @@ class EmbeddingConfig(Config):
     """Normalise the input vectors before the first layer, as BERT does."""
     segments: NonNegativeInt = 0
     """Learned vectors for kinds of segments (sentence A, sentence B)."""
+    same: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
+    """Pairs of tokens of which the first has the second's vector, as where an imported model begins with its end."""
 
     @property
     def shares_inputs(self) -> bool:
@@ -50,7 +52,7 @@ class EmbeddingConfig(Config):
 
     def build(self, vocab: int, width: int) -> "Embedding":
         """The module for a vocabulary of this size."""
-        return Embedding(vocab, width, scale=self.scale, factor=self.factor, segments=self.segments)
+        return Embedding(vocab, width, scale=self.scale, factor=self.factor, segments=self.segments, same=self.same)
 
     def num_params(self, vocab: int, width: int) -> int:
         """Learned numbers of one embedding."""
@@ -66,9 +68,18 @@ class Embedding(nn.Module):
     """Row `token` of a learned table, times √width if scaled, mapped up if factorised."""
 
     def __init__(
-        self, vocab: int, width: int, scale: bool = True, factor: int | None = None, segments: int = 0
+        self,
+        vocab: int,
+        width: int,
+        scale: bool = True,
+        factor: int | None = None,
+        segments: int = 0,
+        same: tuple[tuple[int, int], ...] = (),
     ) -> None:
         super().__init__()
+        if same and max(map(max, same)) >= vocab:
+            raise ConfigError("model.embedding.same", f"expected tokens below {vocab}, got {max(map(max, same))}")
+        self.same = same
         self.table = nn.Embedding(vocab, factor or width)
         self.up = nn.Linear(factor, width, bias=False) if factor else None
         self.segments = nn.Embedding(segments, width) if segments else None
@@ -78,6 +89,8 @@ class Embedding(nn.Module):
         self, tokens: Int[Tensor, "batch time"], segments: Int[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time width"]:
         """The vectors of the tokens, with those of their segments if there are any."""
+        for token, other in self.same:
+            tokens = tokens.masked_fill(tokens == token, other)
         x = self.table(tokens)
         x = (x if self.up is None else self.up(x)) * self.scale
         if self.segments is not None:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
@@ -16,6 +16,9 @@ from regard.nn.norm import LayerNorm
 
 LARGE, LARGE_ON_CPU = 1 << 25, 1 << 20
 """Logits (tokens × vocabulary) from which on the loss is computed in slices: there to save memory, here time too."""
+
+NEVER = -1e4
+"""Score of a token that is never written: in every precision, its probability is zero."""
 
 Pooling = Literal["mean", "max", "first", "last"]
 
@@ -32,10 +35,14 @@ class VocabularyHeadConfig(Config):
     """ε of that norm."""
     scale: bool = False
     """Divide x by √width first, as T5 does with a shared embedding."""
+    never: tuple[NonNegativeInt, ...] = ()
+    """Tokens that are never written and take no probability: those that an imported model does not have."""
 
     def build(self, width: int, vocab: int, shared: Embedding | None = None) -> "VocabularyHead":
         """The module; with `shared`, W is that embedding's table."""
-        return VocabularyHead(width, vocab, shared, self.bias, self.transform, self.transform_epsilon, self.scale)
+        return VocabularyHead(
+            width, vocab, shared, self.bias, self.transform, self.transform_epsilon, self.scale, self.never
+        )
 
     def num_params(self, width: int, vocab: int, shared: bool) -> int:
         """Learned numbers of its own."""
@@ -52,6 +59,8 @@ class VocabularyHeadConfig(Config):
 class VocabularyHead(nn.Module):
     """logits = W x + b, W shared with the embedding or its own."""
 
+    never: Tensor | None
+
     def __init__(
         self,
         width: int,
@@ -61,8 +70,11 @@ class VocabularyHead(nn.Module):
         transform: Activation | None = None,
         transform_epsilon: float = 1e-5,
         scale: bool = False,
+        never: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
+        if never and max(never) >= vocab:
+            raise ConfigError("model.head.never", f"expected tokens below {vocab}, got {max(never)}")
         self.vocab = vocab
         self.transform = nn.Linear(width, width) if transform else None
         self.transform_norm = LayerNorm(width, transform_epsilon) if transform else None
@@ -70,6 +82,7 @@ class VocabularyHead(nn.Module):
         self.scale = width**-0.5 if scale else 1.0
         self.linear = nn.Linear(width, vocab, bias=False) if shared is None else None
         self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
+        self.register_buffer("never", torch.tensor(never) if never else None, persistent=False)
         self._shared = [shared]  # used here, owned by the model
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
@@ -77,7 +90,8 @@ class VocabularyHead(nn.Module):
         x = self.prepare(x)
         shared = self._shared[0]
         logits = self.linear(x) if self.linear is not None else shared.scores(x)  # type: ignore[union-attr]
-        return logits if self.bias is None else logits + self.bias
+        logits = logits if self.bias is None else logits + self.bias
+        return logits if self.never is None else logits.index_fill(-1, self.never, NEVER)
 
     def loss(
         self, x: Float[Tensor, "batch time width"], targets: Int[Tensor, "batch time"], smoothing: float = 0.0
@@ -91,7 +105,14 @@ class VocabularyHead(nn.Module):
         if shared is not None and shared.up is not None:
             x = x @ shared.up.weight
         weight = shared.table.weight if shared is not None else self.linear.weight  # type: ignore[union-attr]
-        return linear_cross_entropy(x, weight, self.bias, targets.flatten(), smoothing)
+        return linear_cross_entropy(x, weight, self._offsets(x), targets.flatten(), smoothing)
+
+    def _offsets(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, " vocab"] | None:
+        """What is added to the product with W: b, and for tokens that are never written, enough to prevent it."""
+        if self.never is None:
+            return self.bias
+        bias = x.new_zeros(self.vocab) if self.bias is None else self.bias
+        return bias.index_fill(0, self.never, NEVER)
 
     def prepare(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """What W is multiplied with."""

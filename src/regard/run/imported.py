@@ -7,7 +7,7 @@ import torch
 
 from regard.config import dump_toml
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RunError
+from regard.errors import RunError, counted
 from regard.export.reading import Imported
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE
 from regard.run.recipe import Recipe
@@ -38,6 +38,8 @@ def _recipe(model: Imported) -> Recipe:
         "data": {"max_length": model.length},
         "model": model.config.tree(),
     }
+    if model.task == "masked_language_model":  # each text for itself, as its tokenizer surrounds it
+        tree["data"]["batching"] = {"kind": "bucketed"}
     if model.tokenizers:
         tree["tokenizer"] = {"kind": _tokenizer_kind(model.tokenizers[0])}
     else:
@@ -50,15 +52,17 @@ def _tokenizer_kind(tokenizer: Tokenizer) -> str:
     """What the settings of a vocabulary like this would be called."""
     kind = type(tokenizer.core.model).__name__
     if kind != "BPE":
-        return {"Unigram": "unigram", "WordLevel": "word"}[kind]
-    return "bpe" if type(tokenizer.core.pre_tokenizer).__name__ == "ByteLevel" else "char"
+        return {"Unigram": "unigram", "WordLevel": "word", "WordPiece": "word"}[kind]
+    own = tokenizer.numbering is None
+    return "char" if own and type(tokenizer.core.pre_tokenizer).__name__ != "ByteLevel" else "bpe"
 
 
 def _card(out: Path, model: Imported, recipe: Recipe, origin: str) -> str:
     lines = [
         f"# {out.name}",
         "",
-        f"A {model.layout.name} imported from {origin}: {recipe.model.depth} layers of width {recipe.model.width}.",
+        f"A {model.layout.name} imported from {origin}: "
+        f"{counted(recipe.model.depth, 'layer')} of width {recipe.model.width}.",
         *(f"Note: {note}." for note in model.notes),
         "",
         "```",

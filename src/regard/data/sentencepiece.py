@@ -1,0 +1,198 @@
+"""A SentencePiece model file read without its library, and the same way of cutting text as a `tokenizer.json`.
+
+The file is a protocol buffer: a list of pieces with their scores, and how text is normalised. Only what decides how
+text is cut is read; sizes are checked before anything is believed.
+"""
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Core
+
+from regard.errors import DataError
+
+LARGEST_FILE = 64_000_000  # bytes; a quarter of a million pieces take about a tenth of it
+MOST_PIECES = 2**21
+LONGEST_PIECE = 256  # characters
+SPACE = "▁"
+
+Kind = Literal["normal", "unknown", "control", "user", "unused", "byte"]
+KINDS: dict[int, Kind] = {1: "normal", 2: "unknown", 3: "control", 4: "user", 5: "unused", 6: "byte"}
+UNIGRAM, BPE = 1, 2
+VARINT, EIGHT_BYTES, COUNTED, FOUR_BYTES = 0, 1, 2, 5
+
+
+@dataclass(frozen=True)
+class Subword:
+    """A piece of the vocabulary."""
+
+    text: str
+    score: float = 0.0
+    kind: Kind = "normal"
+
+
+@dataclass(frozen=True)
+class SentencePieceModel:
+    """What a file says."""
+
+    subwords: list[Subword]
+    algorithm: int = UNIGRAM
+    byte_fallback: bool = False
+    characters: bytes = field(default=b"", repr=False)
+    """The compiled table of character replacements."""
+    dummy_prefix: bool = True
+    """Whether a text begins with a space."""
+    squeeze: bool = True
+    """Whether spaces at the ends, and all but one of several, are taken away."""
+
+    @property
+    def unknown(self) -> int:
+        """The id of the unknown piece."""
+        return next(number for number, subword in enumerate(self.subwords) if subword.kind == "unknown")
+
+    def core(self, extra: list[str] | None = None) -> Core:
+        """The same cuts by the `tokenizers` library; `extra` are special tokens after the pieces."""
+        found = [*self.subwords, *(Subword(token, 0.0, "control") for token in extra or [])]
+        core = Core(self._model(found))
+        core.normalizer = self._normaliser()
+        core.pre_tokenizer = self._spaces()
+        core.decoder = self._decoder()
+        core.add_special_tokens([one.text for one in found if one.kind in ("control", "unknown")])
+        core.add_tokens([one.text for one in found if one.kind == "user"])
+        return core
+
+    def _model(self, found: list[Subword]) -> models.Model:
+        if self.algorithm == UNIGRAM:
+            scores = [(one.text, one.score) for one in found]
+            return models.Unigram(scores, unk_id=self.unknown, byte_fallback=self.byte_fallback)
+        numbers = {one.text: number for number, one in enumerate(found)}
+        return models.BPE(
+            numbers,
+            merges(self.subwords),
+            unk_token=self.subwords[self.unknown].text,
+            fuse_unk=True,
+            byte_fallback=self.byte_fallback,
+        )
+
+    def _normaliser(self) -> normalizers.Normalizer | None:
+        steps: list[normalizers.Normalizer] = []
+        if self.characters:
+            steps.append(normalizers.Precompiled(self.characters))
+        if self.squeeze and not self.dummy_prefix:
+            steps += [normalizers.Strip(), normalizers.Replace(Regex(r"\s+"), " ")]
+        return normalizers.Sequence(steps) if steps else None
+
+    def _spaces(self) -> pre_tokenizers.PreTokenizer:
+        if not self.dummy_prefix:
+            return pre_tokenizers.Metaspace(SPACE, prepend_scheme="never", split=self.squeeze)
+        if not self.squeeze:
+            return pre_tokenizers.Metaspace(SPACE, prepend_scheme="first", split=False)
+        cuts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(SPACE, prepend_scheme="always")]
+        return pre_tokenizers.Sequence(cuts)
+
+    def _decoder(self) -> decoders.Decoder:
+        if not self.byte_fallback:
+            return decoders.Metaspace(SPACE, prepend_scheme="always" if self.dummy_prefix else "never")
+        steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+        return decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if self.dummy_prefix else steps)
+
+
+def merges(subwords: list[Subword]) -> list[tuple[str, str]]:
+    """The merges of a BPE model, which its file does not hold: every cut of a piece into two, best piece first."""
+    numbers = {one.text: number for number, one in enumerate(subwords) if one.kind in ("normal", "unused", "user")}
+    ranked = sorted((one for one in subwords if one.kind == "normal"), key=lambda one: (-one.score, numbers[one.text]))
+    found: list[tuple[str, str]] = []
+    for one in ranked:
+        cuts = [(one.text[:place], one.text[place:]) for place in range(1, len(one.text))]
+        known = [(left, right) for left, right in cuts if left in numbers and right in numbers]
+        found += sorted(known, key=lambda cut: (numbers[cut[0]], numbers[cut[1]]))
+    return found
+
+
+def read_sentencepiece(file: Path) -> SentencePieceModel:
+    """The model in a `.spm` or `.model` file; DataError where it is none, or none that the library could run."""
+    if (size := file.stat().st_size) > LARGEST_FILE:
+        raise DataError(file, f"{size:,} bytes, but a SentencePiece model has at most {LARGEST_FILE:,}")
+    try:
+        model = _model(file.read_bytes())
+    except (ValueError, IndexError, struct.error, KeyError, TypeError) as error:
+        raise DataError(file, f"not a SentencePiece model ({error})") from None
+    if problem := _problem(model):
+        raise DataError(file, f"not a SentencePiece model that regard can use: {problem}")
+    return model
+
+
+def _model(data: bytes) -> SentencePieceModel:
+    subwords: list[Subword] = []
+    trainer: dict[int, Any] = {}
+    normaliser: dict[int, Any] = {}
+    for number, value in fields(data):
+        if number == 1:
+            if len(subwords) == MOST_PIECES:
+                raise ValueError(f"more than {MOST_PIECES:,} pieces")
+            subwords.append(_subword(value))
+        elif number in (2, 3):
+            (trainer if number == 2 else normaliser).update(fields(value))
+    return SentencePieceModel(
+        subwords,
+        algorithm=trainer.get(3, UNIGRAM),
+        byte_fallback=bool(trainer.get(35, 0)),
+        characters=bytes(normaliser.get(2, b"")),
+        dummy_prefix=bool(normaliser.get(3, 1)),
+        squeeze=bool(normaliser.get(4, 1)),
+    )
+
+
+def _subword(data: bytes) -> Subword:
+    found = dict(fields(data))
+    return Subword(found[1].decode(), struct.unpack("<f", found.get(2, bytes(4)))[0], KINDS[found.get(3, 1)])
+
+
+def _problem(model: SentencePieceModel) -> str | None:
+    if model.algorithm not in (UNIGRAM, BPE):
+        return "it cuts into words or characters; expected unigram or BPE"
+    if sum(one.kind == "unknown" for one in model.subwords) != 1:
+        return "expected one unknown piece"
+    if len({one.text for one in model.subwords}) != len(model.subwords):
+        return "a piece stands in it twice"
+    if not all(math.isfinite(one.score) for one in model.subwords):
+        return "a score is no number"
+    longest = max(len(one.text) for one in model.subwords)
+    return f"a piece of {longest:,} characters, at most {LONGEST_PIECE}" if longest > LONGEST_PIECE else None
+
+
+def fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field of a message: whole numbers as such, everything else as bytes."""
+    place = 0
+    while place < len(data):
+        key, place = _whole(data, place)
+        number, wire = key >> 3, key & 7
+        if wire == VARINT:
+            value, place = _whole(data, place)
+        elif wire in (COUNTED, FOUR_BYTES, EIGHT_BYTES):
+            size = {FOUR_BYTES: 4, EIGHT_BYTES: 8}.get(wire)
+            if size is None:
+                size, place = _whole(data, place)
+            if place + size > len(data):
+                raise ValueError("it ends too early")
+            value, place = data[place : place + size], place + size
+        else:
+            raise ValueError(f"field {number} is of an unknown type")
+        yield number, value
+
+
+def _whole(data: bytes, place: int) -> tuple[int, int]:
+    """A whole number of up to ten bytes, seven bits in each, and the place after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+    raise ValueError("a number has no end")

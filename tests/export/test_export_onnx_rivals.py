@@ -1,0 +1,75 @@
+"""Recurrent and convolutional models as ONNX graphs: operators for their layers, memories and windows as state."""
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from onnx_checks import checked
+from tiny import PAIRS, TEXTS, rival_decoder, rival_encoder, rival_pair
+
+from regard.data.special import BOS, EOS, PAD
+from regard.decode import GreedyConfig
+from regard.export.onnx_engine import OnnxModel, padded
+from regard.tasks.writing import Writer
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+EXPERTS = {"experts": 4, "chosen": 2, "hidden": 8}
+SUBJECTS: dict[str, Any] = {
+    "lstm-seq2seq": lambda: rival_pair("lstm-seq2seq", depth=1, decoder_depth=2),
+    "gru": lambda: rival_decoder("recurrent", cell="gru", experts=EXPERTS),
+}
+SLOW: dict[str, Any] = {
+    "windows": lambda: rival_decoder("window-decoder"),
+    "bi-rnn, experts": lambda: rival_encoder("recurrent-encoder", cell="rnn", experts=EXPERTS),
+    "rnn": lambda: rival_decoder("recurrent", cell="rnn", residual=True),
+    "lstm": lambda: rival_decoder("recurrent", embedding={"share": "all"}),
+    "no attention, backward": lambda: rival_pair(
+        "lstm-seq2seq", attention="none", cell="gru", reading="backward", decoder_depth=3
+    ),
+    "additive, tanh": lambda: rival_pair("lstm-seq2seq", attention="additive", readout="tanh", reading="forward"),
+    "gnmt": lambda: rival_pair("gnmt", experts=EXPERTS),
+    "deep-att": lambda: rival_pair("deep-att"),
+    "bytenet": lambda: rival_pair("bytenet", stretch=1.3, extra=2, kernel=2),
+    "bytenet, added": lambda: rival_pair("bytenet", join="add", decoder_kernel=1),
+    "convs2s": lambda: rival_pair("convs2s"),
+    "convs2s, waves": lambda: rival_pair("convs2s", position="sinusoidal", hidden=24, weight_norm=False),
+    "window classes": lambda: rival_encoder("window-encoder", head={"kind": "pooled", "pooling": "max"}),
+    "last of an lstm": lambda: rival_encoder("recurrent", head={"kind": "pooled", "pooling": "last"}),
+}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_the_graphs_compute_the_same(name: str, tmp_path: Path) -> None:
+    subject = SUBJECTS[name]()
+    model = checked(subject, PAIRS if subject.translates else TEXTS, tmp_path / "out")
+    if subject.translates:
+        writes_as_torch_does(subject, model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_the_graphs_of_other_rivals_compute_the_same(name: str, tmp_path: Path) -> None:
+    subject = SLOW[name]()
+    model = checked(subject, PAIRS if subject.translates else TEXTS, tmp_path / "out")
+    if subject.translates:
+        writes_as_torch_does(subject, model)
+
+
+def writes_as_torch_does(subject: Any, model: OnnxModel) -> None:
+    writer = Writer(subject.model, subject.source, subject.target, torch.device("cpu"))
+    ours = writer.translate(list(PAIRS.texts), GreedyConfig(max_length=12))
+    assert model.write(list(PAIRS.texts), 12) == [outputs[0].text for outputs in ours]
+    tokens = model.greedy(padded([[30, 31, EOS], [32, EOS]]), 12)
+    assert not {PAD, BOS, EOS} & {token for row in tokens for token in row}
+
+
+def test_a_recurrent_layer_is_the_operator_that_onnx_has_for_it(tmp_path: Path) -> None:
+    checked(rival_encoder("recurrent-encoder", depth=1), TEXTS, tmp_path / "out")
+    operators = [node.op_type for node in onnx.load(tmp_path / "out" / "model.onnx").graph.node]
+    assert operators.count("LSTM") == 1
+    assert "Loop" not in operators
+    assert "Scan" not in operators
