@@ -1,10 +1,12 @@
 """One, two and four processes, copied (DDP) and cut up (FSDP): losses, what each holds, how long a step takes.
 
     python benchmarks/grow.py --out docs/measurements/grow-cpu.json
+    python benchmarks/grow.py --experts --out docs/measurements/grow-experts.json
     python benchmarks/grow.py --device cuda --out docs/measurements/grow-gpu.json
     python benchmarks/paper_model.py
 
-On a CPU the processes talk through gloo, and all train the same small translator. On a GPU there is one process, and
+On a CPU the processes talk through gloo, and all train the same small translator; with `--experts`, one with mixtures
+whose experts are divided among them. On a GPU there is one process, and
 FSDP is measured against none on larger models: `--rounds` runs of each in turn, and the median of their steps. What
 each holds and what its forward passes save is put beside what `regard/train/parallel_paper.py` says on paper.
 """
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 SCHEDULE = {"kind": "constant", "lr": 1e-3}
@@ -45,6 +48,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--processes", default="1,2,4", help="on a CPU: numbers of processes, by commas")
+    parser.add_argument("--experts", action="store_true", help="on a CPU: a model with experts, which are divided")
     parser.add_argument("--models", default="base,decoder", help="on a GPU: models, by commas")
     parser.add_argument("--steps", type=int, default=0, help="20 on a CPU, 60 on a GPU")
     parser.add_argument("--rounds", type=int, default=3, help="on a GPU")
@@ -65,27 +69,38 @@ def machine(device: str) -> dict:
 # One CPU, several processes
 
 
-def small(steps: int, parallel: str) -> dict:
+EXPERTS = {"kind": "experts", "experts": 8, "chosen": 2, "hidden": 256}
+
+
+def small(steps: int, parallel: str, experts: bool = False, among: int = 1) -> dict:
     """A translator of the embedded corpus; no dropout, as each process draws its own."""
+    feedforward = {"feedforward": EXPERTS} if experts else {}
     return {
         "task": "translation",
         "data": {"train": {"street": "train", "limit": 2000}, "valid": {"street": "valid", "limit": 50}},
         "tokenizer": {"kind": "bpe", "size": 1000},
-        "model": {"kind": "encoder-decoder", "width": 128, "depth": 3, "heads": 4, "dropout": 0.0},
+        "model": {"kind": "encoder-decoder", "width": 128, "depth": 3, "heads": 4, "dropout": 0.0, **feedforward},
         "train": {"steps": steps, "tokens_per_batch": 1024, "save_every": steps, "log_every": 1, "device": "cpu",
-                  "precision": "float32", "schedule": SCHEDULE, "parallel": parallel},
+                  "precision": "float32", "schedule": SCHEDULE, "parallel": parallel, "expert_parallel": among},
     }  # fmt: skip
+
+
+def ways(arguments: argparse.Namespace) -> Iterator[tuple[int, str, int]]:
+    """Numbers of processes, how the model is shared out, and among how many its experts are divided."""
+    for processes in map(int, arguments.processes.split(",")):
+        for parallel in ("none", "fsdp") if processes == 1 else ("ddp", "fsdp"):
+            divisors = [n for n in range(2, processes + 1) if processes % n == 0] if arguments.experts else []
+            yield from ((processes, parallel, among) for among in divisors or [1])
 
 
 def on_processors(arguments: argparse.Namespace) -> list[dict]:
     rows = []
-    for processes in map(int, arguments.processes.split(",")):
-        for parallel in ("none", "fsdp") if processes == 1 else ("ddp", "fsdp"):
-            recipe = small(arguments.steps, parallel)
-            found = launched(recipe, processes)
-            row = {"parallel": parallel, "processes": processes, **summary(found, rows)}
-            rows.append({**row, "paper": paper_held(recipe, parallel, processes, found[0])})
-            print(json.dumps({key: value for key, value in rows[-1].items() if key != "losses"}), flush=True)
+    for processes, parallel, among in ways(arguments):
+        recipe = small(arguments.steps, parallel, arguments.experts, among)
+        found = launched(recipe, processes)
+        row = {"parallel": parallel, "processes": processes, "among": among, **summary(found, rows)}
+        rows.append({**row, "paper": paper_held(recipe, parallel, processes, among, found[0])})
+        print(json.dumps({key: value for key, value in rows[-1].items() if key != "losses"}), flush=True)
     return rows
 
 
@@ -112,12 +127,12 @@ def summary(found: list[dict], before: list[dict]) -> dict:
     return {"losses": losses, "apart": apart, "held": [one["held"] for one in found], "step_seconds": round(step, 4)}
 
 
-def paper_held(recipe: dict, parallel: str, processes: int, found: dict) -> list[dict]:
+def paper_held(recipe: dict, parallel: str, processes: int, among: int, found: dict) -> list[dict]:
     from regard.run.recipe import resolve_recipe
     from regard.train.parallel_paper import held, on_paper
 
     model = on_paper(resolve_recipe(recipe).model, found["vocab"])
-    return [vars(held(model, parallel, processes, rank)) for rank in range(processes)]
+    return [vars(held(model, parallel, processes, rank, among)) for rank in range(processes)]
 
 
 # One GPU, one process

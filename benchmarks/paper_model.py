@@ -40,7 +40,7 @@ def stored(name: str) -> dict | None:
 
 
 def measured() -> str:
-    makers = {"grow-cpu": processors, "grow-gpu": gpu}
+    makers = {"grow-cpu": processors, "grow-experts": experts, "grow-gpu": gpu}
     return "\n".join(make(found) for name, make in makers.items() if (found := stored(name)))
 
 
@@ -59,6 +59,24 @@ def processors(result: dict) -> str:
         lines.append(
             f"| {row['parallel']} | {row['processes']} | {row['apart']:.1e} | {spread(held)} | {spread(told)} "
             f"| {row['step_seconds']:.3f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def experts(result: dict) -> str:
+    """A model with mixtures, whose experts are divided among some processes."""
+    lines = [
+        f"**The same with eight experts in each feed-forward part**, load of the host {result['load']:.1f}: "
+        f"{len(result['rows'][0]['losses'])} steps.\n",
+        "| | processes | experts divided among | largest distance of a loss | KiB held by each | on paper |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in result["rows"]:
+        held, told = (sorted({round(kept(one) / 1024) for one in row[key]}) for key in ("held", "paper"))
+        assert row["held"] == row["paper"], "what was held is not what the paper says"
+        lines.append(
+            f"| {row['parallel']} | {row['processes']} | {row['among']} | {row['apart']:.1e} | {spread(held)} "
+            f"| {spread(told)} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -72,6 +72,39 @@ class ExpertsConfig(Config):
         return router + 4 * tokens * self.chosen * width * self.hidden_of(width)
 
 
+class Alone:
+    """The processes that compute mixtures together: one, which has all tokens and all experts.
+
+    Where experts are divided among several (`regard.train.expert_parallel`), what knows the others takes its place.
+    """
+
+    def counted(self, real: Bool[Tensor, " tokens"]) -> Bool[Tensor, " tokens"]:
+        """Those of this process's tokens that count."""
+        return real
+
+    def total(self, *sums: Tensor) -> tuple[Tensor, ...]:
+        """Sums over this process's tokens as sums over all, with a slope."""
+        return sums
+
+    def ahead(self, asked: Int[Tensor, "chosen experts"]) -> Int[Tensor, "chosen experts"]:
+        """How many tokens of others are served before this process's first one, by choice and expert."""
+        return torch.zeros_like(asked)
+
+    def noise(self, scores: Float[Tensor, "tokens experts"], rows: int) -> Float[Tensor, "tokens experts"]:
+        """A normal number for each score; the tokens stand in so many rows."""
+        return torch.randn_like(scores)
+
+    def computed(self, order: Int[Tensor, " choices"], kept: Bool[Tensor, " choices"]) -> Int[Tensor, " some"]:
+        """Which choices are computed: also those that count for nothing, as leaving them out would make us wait."""
+        return order
+
+    def compute(
+        self, part: "Experts", rows: Float[Tensor, "rows width"], ends: Int[Tensor, " experts"]
+    ) -> Float[Tensor, "rows width"]:
+        """Rows sorted by expert through their experts."""
+        return part.compute(rows, ends)
+
+
 class Experts(nn.Module):
     """y = Σ_{e ∈ chosen} g_e · W₂ᵉ ReLU(W₁ᵉ x), the gates g a softmax over the chosen experts' router scores.
 
@@ -104,6 +137,8 @@ class Experts(nn.Module):
         self.up = nn.Parameter(torch.empty(experts, width, hidden))
         self.down = nn.Parameter(torch.empty(experts, hidden, width))
         self.dropout = Dropout(dropout)
+        self.company = Alone()
+        """The processes among which the experts are divided."""
         self.balance_loss: Tensor | None = None
         """What to add to the loss after a training pass: each kind of unevenness times its weight."""
         self.passed_by: Tensor | None = None
@@ -121,33 +156,34 @@ class Experts(nn.Module):
         """Each token through its chosen experts; padding (not `valid`) counts for nothing in balance and capacity."""
         tokens = x.flatten(0, 1)
         real = torch.ones_like(tokens[:, 0], dtype=torch.bool) if valid is None else valid.flatten()
-        gates, expert = self.route(tokens, real)
+        real = self.company.counted(real)
+        gates, expert = self.route(tokens, real, len(x))
         kept = self._within_capacity(expert, real)
         weight = (gates * kept).flatten()
-        order = expert.flatten().argsort(stable=True)
+        order = self.company.computed(expert.flatten().argsort(stable=True), kept.flatten())
         source = order // self.chosen
-        ends = torch.bincount(expert.flatten(), minlength=self.experts).cumsum(0).int()
-        y = self.compute(tokens[source], ends) * weight[order, None].to(x.dtype)
+        ends = torch.bincount(expert.flatten()[order], minlength=self.experts).cumsum(0).int()
+        y = self.company.compute(self, tokens[source], ends) * weight[order, None].to(x.dtype)
         return torch.zeros_like(tokens).index_add(0, source, y.to(x.dtype)).view_as(x)
 
     def route(
-        self, tokens: Float[Tensor, "tokens width"], real: Bool[Tensor, " tokens"]
+        self, tokens: Float[Tensor, "tokens width"], real: Bool[Tensor, " tokens"], rows: int = 1
     ) -> tuple[Float[Tensor, "tokens chosen"], Int[Tensor, "tokens chosen"]]:
-        """Gates and numbers of the experts chosen for each token; the gates of a token sum to one."""
+        """Gates and numbers of the experts chosen for each token, of so many rows; a token's gates sum to one."""
         scores = clean = self.router(tokens).float()
         deviation = None
         if self.noise is not None and self.training:
             deviation = F.softplus(self.noise(tokens).float())
-            scores = clean + torch.randn_like(clean) * deviation
+            scores = clean + self.company.noise(clean, rows) * deviation
         best, expert = scores.topk(self.chosen, dim=-1)
         gates = best.softmax(-1)
         if self.training:
-            self.balance_loss = self.balance * unevenness(scores, expert, real)
+            self.balance_loss = self.balance * unevenness(scores, expert, real, self.company)
             if self.importance:
-                importance = gate_sums(gates, expert, self.experts, real)
+                (importance,) = self.company.total(gate_sums(gates, expert, self.experts, real))
                 self.balance_loss = self.balance_loss + self.importance * squared_variation(importance)
             if self.load and deviation is not None:
-                load = expected_load(clean, scores, deviation, self.chosen, real)
+                (load,) = self.company.total(expected_load(clean, scores, deviation, self.chosen, real))
                 self.balance_loss = self.balance_loss + self.load * squared_variation(load)
         return gates, expert
 
@@ -164,23 +200,29 @@ class Experts(nn.Module):
         """True where the chosen expert still has room; first choices are served before second ones."""
         kept = real[:, None].expand_as(expert)
         if self.capacity is not None and self.training:
-            limit = (self.capacity * real.sum().double() * self.chosen / self.experts).ceil()
+            (count,) = self.company.total(real.sum())
+            limit = (self.capacity * count.double() * self.chosen / self.experts).ceil()
             asked = F.one_hot(expert.T.flatten(), self.experts) * kept.T.flatten()[:, None]
-            place = (asked.cumsum(0) * asked).sum(-1).view(self.chosen, -1).T
+            ahead = self.company.ahead(asked.view(self.chosen, -1, self.experts).sum(1))
+            place = (asked.cumsum(0) * asked).sum(-1).view(self.chosen, -1).T + ahead.T.gather(0, expert)
             full = kept & (place > limit)
-            self.passed_by = full.sum()
+            (self.passed_by,) = self.company.total(full.sum())
             kept = kept & ~full
         return kept
 
 
 def unevenness(
-    scores: Float[Tensor, "tokens experts"], expert: Int[Tensor, "tokens chosen"], real: Bool[Tensor, " tokens"]
+    scores: Float[Tensor, "tokens experts"],
+    expert: Int[Tensor, "tokens chosen"],
+    real: Bool[Tensor, " tokens"],
+    company: Alone | None = None,
 ) -> Float[Tensor, ""]:
     """experts · Σ_e (share of choices that fall on e) · (mean router probability of e): one when used evenly."""
-    count = real.sum().clamp(min=1)
-    used = (F.one_hot(expert, scores.shape[-1]).sum(1) * real[:, None]).sum(0) / (count * expert.shape[1])
-    liked = (scores.softmax(-1) * real[:, None]).sum(0) / count
-    return scores.shape[-1] * (used * liked).sum()
+    used = (F.one_hot(expert, scores.shape[-1]).sum(1) * real[:, None]).sum(0)
+    liked = (scores.softmax(-1) * real[:, None]).sum(0)
+    count, used, liked = (company or Alone()).total(real.sum(), used, liked)
+    count = count.clamp(min=1)
+    return scores.shape[-1] * (used / (count * expert.shape[1]) * (liked / count)).sum()
 
 
 def gate_sums(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.errors import RunError
-from regard.train.parallel_state import put
+from regard.train.parallel_state import put, sorted_out
 
 
 class MovingAverageConfig(Config):
@@ -44,7 +44,8 @@ class MovingAverage:
         early = (1 + self.updates) / (10 + self.updates)
         decay = min(self.decay, early) if self.warmup else self.decay
         weights = [p.to(_wide(p)) for p in self._parameters.values()]
-        torch._foreach_lerp_(list(self._averages.values()), weights, 1 - decay)  # type: ignore[attr-defined]
+        for averages, alike in zip(sorted_out(self._averages.values()), sorted_out(weights), strict=True):
+            torch._foreach_lerp_(averages, alike, 1 - decay)  # type: ignore[attr-defined]
         self.updates += 1
 
     @contextmanager

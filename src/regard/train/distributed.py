@@ -2,6 +2,7 @@
 
 import atexit
 import os
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -26,11 +27,13 @@ class Team:
         """Whether this process writes files and speaks."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module) -> nn.Module:
-        """The module whose gradients are averaged over all processes."""
+    def wrap(self, module: nn.Module, apart: Collection[nn.Parameter] = ()) -> nn.Module:
+        """The module whose gradients are averaged over all processes, but for those `apart`."""
         if self.size == 1:
             return module
         devices = [self.device] if self.device.type == "cuda" else None
+        names = [name for name, parameter in module.named_parameters() if parameter in apart]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, names)
         return DistributedDataParallel(module, device_ids=devices)
 
     def own_gradients(self, module: nn.Module, more: bool) -> AbstractContextManager[None]:
@@ -59,10 +62,15 @@ class Team:
             dist.barrier()
 
 
+def leads() -> bool:
+    """Whether this process speaks for all that torchrun has started, also before they are a team and after it."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def take_gpu() -> None:
-    """Gives each process of a machine a GPU of its own, where there are any."""
+    """Gives each process of a machine a GPU of its own; where there are fewer, processes that never talk share them."""
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
 
 
 def join_team(device: str = "auto", alone: bool = False) -> Team:

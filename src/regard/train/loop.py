@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches import Batch, Batches, StreamBatches
+from regard.data.batches import Batch, Batches
 from regard.errors import RunError
+from regard.nn.kernels import of_one_shape
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import average
@@ -24,11 +25,12 @@ from regard.train.bad_numbers import BadBatches, account
 from regard.train.budget import Spent
 from regard.train.compiling import compile_blocks
 from regard.train.distributed import Team
+from regard.train.expert_parallel import DividedExperts
 from regard.train.links import BEST, checkpoints, point
 from regard.train.memory import is_want_of_memory
 from regard.train.optimiser import same_rate
 from regard.train.parallel import checkpoint_blocks, shard
-from regard.train.parallel_state import gathered, put_weights
+from regard.train.parallel_state import put_weights
 from regard.train.precision import Precision, Pulse, clip_gradients
 from regard.train.settings import TrainConfig
 from regard.train.signals import Stopped
@@ -69,28 +71,29 @@ class Trainer:
         log: Log,
         stop: Callable[[], str | None] = lambda: None,
         rates: Callable[[str], float] = same_rate,
+        divided: DividedExperts | None = None,
     ) -> None:
         self.config, self.task, self.model, self.batches, self.judge = config, task, model, batches, judge
         self.folder, self.seed, self.team, self.precision = folder, seed, team, precision
         self.watcher, self.log, self.stop = watcher, log, stop
         self.schedule = config.schedule.build(model.config.width)  # type: ignore[union-attr]
-        self.sharded = config.parallel == "fsdp"
+        self.sharded, self.divided = config.parallel == "fsdp", divided or DividedExperts(model, team)
+        self.in_pieces = self.sharded or self.divided.size > 1
         if self._compiles():
             compile_blocks(model)
         if config.activation_checkpointing:
             checkpoint_blocks(model)
         losses = _Losses(task, model)
         if self.sharded:  # before the optimiser is built, which holds state only for the parts that are here
-            shard(losses, team, precision)
+            shard(losses, team, precision, self.divided.parameters)
         self.optimiser = config.optimiser.build(model, 0.0, rates)
         self.moving = config.moving_average.build(model) if config.moving_average else None
-        self.losses = losses if self.sharded else team.wrap(losses)
+        self.losses = losses if self.sharded else team.wrap(losses, self.divided.parameters)
         self.metric = config.best or task.best_metric
         self.spent = Spent()
-        self.epoch, self.index = 0, 0
+        self.epoch, self.index, self.since_best = 0, 0, 0
         self.best: float | None = None
         self.best_step: int | None = None
-        self.since_best = 0
         self.splits = 1
         """In how many parts memory makes us compute what `accumulate` leaves whole."""
         self.due = False
@@ -100,7 +103,7 @@ class Trainer:
 
     def _compiles(self) -> bool:
         enough = (self.config.steps or math.inf) >= 500
-        auto = self.team.device.type == "cuda" and enough and isinstance(self.batches, StreamBatches)
+        auto = self.team.device.type == "cuda" and enough and self.batches.one_shape
         return {"on": True, "off": False, "auto": auto}[self.config.compile]
 
     # The run as a whole
@@ -136,7 +139,7 @@ class Trainer:
         self.optimiser.set_lr(lr)
         inputs, total = self._gradients()
         loss = torch.tensor(self.team.total(float(total))) if self.team.size > 1 else total
-        pulse = clip_gradients(self.model.parameters(), self.config.clip or None, loss)
+        pulse = clip_gradients(self.model.parameters(), self.config.clip or None, loss, self.divided.norm)
         if pulse.finite:
             self._bad.in_a_row = 0
             self.optimiser.step()
@@ -169,11 +172,13 @@ class Trainer:
         self._seed()
         total = torch.zeros((), device=self.team.device)
         for number, part in enumerate(inputs, start=1):
+            self.divided.count(part.tokens > 0)
             with self.team.own_gradients(self.losses, more=number < len(inputs)):
-                with self.precision.autocast():
+                with self.precision.autocast(), of_one_shape(self.batches.one_shape):
                     loss = self.losses(part) / count * (part.count > 0)
                 (loss * self.team.size).backward()  # the team's gradients are averaged, and should be summed
             total += loss.detach()
+        self.divided.sum_gradients()
         return inputs, total
 
     @property
@@ -277,9 +282,9 @@ class Trainer:
 
     def _judged(self) -> dict[str, float]:
         """What the validation data says; in the first process only, but all take part where the model is cut up."""
-        if self.moving is None and not self.sharded:
+        if self.moving is None and not self.in_pieces:
             return self._measured(self.model) if self.team.leads else {}
-        weights = gathered(self.moving.tensors() if self.moving else self._weights(), self.team.leads)
+        weights = self.divided.gathered(self.moving.tensors() if self.moving else self._weights(), self.team.leads)
         if not self.team.leads:
             return {}
         with self._holding(weights) as model:
@@ -296,7 +301,7 @@ class Trainer:
     @contextmanager
     def _holding(self, weights: Mapping[str, Tensor]) -> Iterator[nn.Module]:
         """The model with other weights for a while; where it is cut up, a copy of it in one piece."""
-        if self.sharded:
+        if self.in_pieces:
             model = self.task.build(self.model.config).to(self.team.device)
             put_weights(model, weights)
             yield model
@@ -344,7 +349,7 @@ class Trainer:
         """Writes a checkpoint; `serve` names the weights to be used from it, if not the usual ones."""
         if self._best_is_next:
             self.best_step = self.spent.steps
-        leads = self.team.leads
+        leads, gathered = self.team.leads, self.divided.gathered
         weights, moments = gathered(self._weights(), leads), gathered(self.optimiser.tensors(), leads)
         further = {"moving": gathered(self.moving.tensors(), leads)} if self.moving else {}
         if self.team.leads:
@@ -360,16 +365,16 @@ class Trainer:
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
         """Goes back to where a checkpoint was written, to the bit."""
+        saved = self.divided.own(saved)
         put_weights(self.model, saved.model)
         self.optimiser.restore(saved.optimizer, saved.state["optimiser"])
         if self.moving:
             self.moving.restore(saved.extra["moving"], saved.state["moving"])
         state = saved.state
         self.spent = Spent(**state["spent"])
-        self.epoch, self.index = state["epoch"], state["index"]
-        self.best, self.since_best = state["best"], state["since_best"]
+        self.epoch, self.index, self.best = state["epoch"], state["index"], state["best"]
+        self.since_best, self.due = state["since_best"], state.get("due", False)
         self.best_step, self.splits = state.get("best_step"), state.get("splits", 1)
-        self.due = state.get("due", False)
         if self.team.leads and self.best_step == saved.step:  # a kill may have come before the name was given
             point(self.folder / "checkpoints", BEST, saved.step)
         self._logged = replace(self.spent)

@@ -23,7 +23,7 @@ from regard.config import BARE_KIND, BY_KIND, Config, refuse
 from regard.errors import ConfigError, RunError
 from regard.nn.position import Position
 from regard.train.muon import Muon, Scaling
-from regard.train.parallel_state import put
+from regard.train.parallel_state import is_cut_up, put
 
 Role = Literal["matrix", "head", "kernel", "table", "vector"]
 Groups = list[dict[str, Any]]
@@ -96,12 +96,16 @@ class AnyOptimiserConfig(Config):
         raise TypeError(f"{type(self).__name__} must say which optimisers it uses")
 
     def groups(self, trained: Sequence[Member], scale: Callable[[str], float]) -> Groups:
-        """Parameters of one weight decay and one share of the learning rate together, in order of appearance."""
-        together: dict[tuple[float, float], list[nn.Parameter]] = {}
+        """Parameters of one weight decay and one share of the learning rate together, in order of appearance.
+
+        Those that are cut up among processes come apart from others, as fused kernels take only one sort.
+        """
+        together: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
         for member in trained:
             decay = self.weight_decay if member.role in DECAYED[self.decay_on] else 0.0
-            together.setdefault((decay, scale(member.name)), []).append(member.parameter)
-        return [{"params": p, "weight_decay": decay, "scale": s} for (decay, s), p in together.items()]
+            sort = (decay, scale(member.name), is_cut_up(member.parameter))
+            together.setdefault(sort, []).append(member.parameter)
+        return [{"params": p, "weight_decay": decay, "scale": s} for (decay, s, _), p in together.items()]
 
 
 class AdamConfig(AnyOptimiserConfig):

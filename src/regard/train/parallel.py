@@ -9,7 +9,7 @@ Whichever it is, the loss of a step is the same: the processes share out the row
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal
 
 import torch
@@ -61,12 +61,12 @@ def room_of(device: torch.device) -> int | None:
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
-def shard(losses: nn.Module, team: Team, precision: Precision) -> None:
+def shard(losses: nn.Module, team: Team, precision: Precision, apart: Collection[nn.Parameter] = ()) -> None:
     """Cuts up a model among the processes, block by block; `losses` is the module that is called with a batch.
 
     A block is put together just before it computes and forgotten after; what stands outside the blocks (embeddings,
     output layer) stays together from the start of a step to its end. In bfloat16, blocks travel and compute in it;
-    gradients are always summed in float32.
+    gradients are always summed in float32. Parameters `apart` are left as they are.
     """
     # loaded here, as it takes a second that runs in one piece need not wait
     from torch.distributed.device_mesh import init_device_mesh
@@ -77,7 +77,7 @@ def shard(losses: nn.Module, team: Team, precision: Precision) -> None:
     mesh = init_device_mesh(team.device.type, (team.size,))
     half = torch.bfloat16 if precision.dtype is torch.bfloat16 else None
     policy = MixedPrecisionPolicy(param_dtype=half, reduce_dtype=torch.float32, cast_forward_inputs=False)
-    shared = set(_shared(losses))
+    shared = {*_shared(losses), *apart}
 
     def cut(part: nn.Module) -> None:
         forget = team.size > 1  # alone, nothing is saved by forgetting
@@ -89,7 +89,7 @@ def shard(losses: nn.Module, team: Team, precision: Precision) -> None:
             _called_by_itself(block.cross)
         cut(block)
     outer = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
-    fully_shard(losses, mesh=mesh, mp_policy=outer, reshard_after_forward=False)
+    fully_shard(losses, mesh=mesh, mp_policy=outer, ignored_params=set(apart), reshard_after_forward=False)
 
 
 def _called_by_itself(cross: Attention) -> None:

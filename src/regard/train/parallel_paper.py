@@ -19,6 +19,7 @@ from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn.block import Block
 from regard.nn.head import LARGE
 from regard.nn.loss import ALIGNED
+from regard.train.expert_parallel import expert_matrices
 from regard.train.parallel import Parallel, outside_blocks
 
 WEIGHT, GRADIENT, MOMENTS = 4, 4, 8  # bytes for each parameter: float32, and two float32 for Adam
@@ -81,14 +82,19 @@ def on_paper(config: DecoderConfig | EncoderDecoderConfig, vocab: int) -> nn.Mod
         return config.build(vocab)
 
 
-def held(model: nn.Module, parallel: Parallel, processes: int, rank: int = 0) -> Held:
-    """What a process holds: all of it, or under FSDP its rows of every parameter."""
-    shapes = [parameter.shape for parameter in model.parameters()]
-    if parallel == "fsdp":
-        shapes = [torch.Size([rows_of(shape[0], processes, rank), *shape[1:]]) for shape in shapes]
-    numbers = sum(shape.numel() for shape in shapes)
-    counters = 4 * len(shapes)  # Adam counts the steps of each parameter
+def held(model: nn.Module, parallel: Parallel, processes: int, rank: int = 0, expert_parallel: int = 1) -> Held:
+    """What a process holds: all of it, or under FSDP its rows of every parameter; of divided experts, its own."""
+    whole, among = list(model.parameters()), processes if parallel == "fsdp" else 1
+    divided = set(expert_matrices(model).values()) if expert_parallel > 1 else set()
+    numbers = sum(p.numel() // expert_parallel if p in divided else _numbers_of(p, among, rank) for p in whole)
+    counters = 4 * len(whole)  # Adam counts the steps of each parameter
     return Held(WEIGHT * numbers, MOMENTS * numbers + counters, GRADIENT * numbers)
+
+
+def _numbers_of(parameter: nn.Parameter, processes: int, rank: int) -> int:
+    if processes == 1:
+        return parameter.numel()
+    return rows_of(parameter.shape[0], processes, rank) * parameter.shape[1:].numel()
 
 
 def rows_of(rows: int, processes: int, rank: int) -> int:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,8 @@ from regard.errors import RunError
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
+
+Cuttable = TypeVar("Cuttable", bound=Tensor)
 
 
 def is_cut_up(tensor: Tensor) -> "TypeIs[DTensor]":
@@ -23,6 +25,14 @@ def is_cut_up(tensor: Tensor) -> "TypeIs[DTensor]":
 def whole(tensor: Tensor) -> Tensor:
     """A tensor in one piece. All processes must ask together, as each holds a part."""
     return tensor.full_tensor() if is_cut_up(tensor) else tensor
+
+
+def sorted_out(tensors: Iterable[Cuttable]) -> list[list[Cuttable]]:
+    """Tensors that are cut up and others apart, as torch works on many at once only where all are of one sort."""
+    sorts: dict[bool, list[Cuttable]] = {}
+    for tensor in tensors:
+        sorts.setdefault(is_cut_up(tensor), []).append(tensor)
+    return list(sorts.values())
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from regard.errors import ConfigError
-from regard.train.parallel_state import whole
+from regard.train.parallel_state import sorted_out, whole
 
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 CLEAR_GAIN = 1.2  # bfloat16 costs digits, so it must win clearly
@@ -167,17 +167,28 @@ class Pulse:
         return math.isfinite(self.loss) and math.isfinite(self.norm)
 
 
-def clip_gradients(parameters: Iterable[nn.Parameter], limit: float | None, loss: Tensor) -> Pulse:
+def gradient_norm(trained: Sequence[nn.Parameter]) -> Tensor:
+    """The norm of all gradients together."""
+    return whole(get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None]))
+
+
+def clip_gradients(
+    parameters: Iterable[nn.Parameter],
+    limit: float | None,
+    loss: Tensor,
+    norm_of: Callable[[Sequence[nn.Parameter]], Tensor] = gradient_norm,
+) -> Pulse:
     """Scales the gradients down to a norm of at most `limit`; waits for the device once.
 
     A norm is a finite number only if every gradient is. Gradients that are not finite are left as they are, so that
     `not_finite` can still tell where the trouble began.
     """
     trained = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = whole(get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None]))
+    norm = norm_of(trained)
     pulse = Pulse(*torch.stack((loss.detach().float(), norm.float().to(loss.device))).tolist())
     if limit is not None and pulse.finite and pulse.norm > limit:
-        clip_grads_with_norm_(trained, limit, norm)
+        for alike in sorted_out(trained):
+            clip_grads_with_norm_(alike, limit, norm)
     return pulse
 
 

@@ -6,6 +6,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from regard.train.average import MovingAverageConfig
 from regard.train.budget import BudgetConfig
+from regard.train.expert_parallel import ExpertParallelSetting
 from regard.train.optimiser import AdamWConfig, OptimiserConfig
 from regard.train.parallel import ParallelSetting
 from regard.train.precision import PrecisionSetting
@@ -37,6 +38,9 @@ class TrainConfig(BudgetConfig):
     parallel: ParallelSetting = "auto"
     """On several processes, which torchrun starts: `ddp` gives each a copy of the model, `fsdp` cuts weights and
     optimiser state up among them; `none` is one process. auto: ddp, or fsdp where copies would fill half of a GPU."""
+    expert_parallel: ExpertParallelSetting = 1
+    """Divide the experts of each mixture among so many processes, to which tokens travel; it must divide the number of
+    experts and that of processes. All else stays as `parallel` has it. auto: as many as possible; 1: not divided."""
     activation_checkpointing: bool = False
     """Keep only what goes into each block, and compute the rest again for the gradient: less memory, more work."""
     save_every: PositiveInt = 500
