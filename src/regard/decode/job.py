@@ -31,6 +31,8 @@ class Job:
     device: torch.device
     regroup: bool = True
     """Drop rows from the batch as they finish; without it every step has the same shape."""
+    ahead: bool = False
+    """Give the device its next step before reading what it chose in this one: for devices that work by themselves."""
 
     @property
     def eos(self) -> int | None:
@@ -108,6 +110,7 @@ def make_job(
         rules=config.rules(eos=eos, bos=bos, pad=pad, unk=unk, device=where),
         device=where,
         regroup=regroup,
+        ahead=where.type == "cuda",
     )
 
 

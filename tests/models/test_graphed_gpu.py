@@ -1,0 +1,95 @@
+"""On a GPU: the kernel equals the plain steps, a captured step the model's own, and searches write the same text."""
+
+from collections.abc import Iterator
+
+import jaxtyping
+import pytest
+import torch
+from test_graphed import BOS, EOS, KINDS, PAD, SEARCHES, SOURCES, VOCAB, logits_of, name, tokens_of, translator, writer
+
+from regard.decode import GreedyConfig, search
+from regard.decode.quick import quickest
+from regard.models.graphed import Graphed, Way
+from regard.nn.layout import Sequences
+from regard.nn.newest import append_and_attend, attend_in_rooms
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+DEVICE = "cuda"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_functions() -> Iterator[None]:
+    """torch cannot trace the wrappers that check shapes in tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("rows", "heads", "kv_heads", "capacity", "width"), [(3, 4, 2, 300, 24), (1, 12, 12, 512, 64), (5, 2, 2, 64, 128)]
+)
+def test_the_kernel_equals_the_plain_steps(rows, heads, kv_heads, capacity, width, dtype):
+    draw = lambda *shape: torch.randn(*shape, dtype=dtype)  # noqa: E731
+    query, key, value = draw(rows, heads, width), draw(rows, kv_heads, width), draw(rows, kv_heads, width)
+    keys, values = draw(rows, kv_heads, capacity, width), draw(rows, kv_heads, capacity, width)
+    lengths = torch.tensor([0, capacity - 1, 17, 40, 1])[:rows]
+    for bias in (None, draw(rows, heads, capacity), draw(1, 1, capacity).expand(rows, heads, capacity)):
+        both = []
+        for device in ("cpu", DEVICE):
+            given = [part.clone().to(device) for part in (query, key, value, keys, values, lengths)]
+            answer = append_and_attend(*given, None if bias is None else bias.to(device), 0.2)
+            both.append([part.cpu().float() for part in (answer, *given[3:5])])
+        for one, two in zip(*both, strict=True):
+            torch.testing.assert_close(one, two, atol=3e-2 if dtype == torch.bfloat16 else 1e-5, rtol=1e-2)
+    rooms = torch.tensor([rows - 1, 0, 0, 1, 2])[:rows]
+    given = (query, keys, values, lengths + 1, rooms)
+    one = attend_in_rooms(*given, 0.2)
+    two = attend_in_rooms(*(part.to(DEVICE) for part in given), 0.2)
+    torch.testing.assert_close(one, two.cpu(), atol=3e-2 if dtype == torch.bfloat16 else 1e-5, rtol=1e-2)
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=name)
+@pytest.mark.parametrize("ragged", [False, True], ids=["even", "ragged"])
+def test_captured_equals_the_models_own_step(kinds, ragged):
+    model = writer(**kinds).double().to(DEVICE)
+    prompt, tokens = torch.randint(3, VOCAB, (3, 5), device=DEVICE), torch.randint(3, VOCAB, (6, 4), device=DEVICE)
+    lengths = torch.tensor([2, 5, 1], device=DEVICE) if ragged else None
+    stepper = Graphed(model)
+    assert stepper.way == "captured"
+    for rows in ([2, 0], [1, 1, 0, 2, 2, 0]):
+        own, other = (
+            logits_of(one, None, prompt, lengths, tokens, torch.tensor(rows, device=DEVICE)) for one in (model, stepper)
+        )
+        for one, two in zip(own, other, strict=True):
+            torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)  # the kernel sums in float32
+
+
+@pytest.mark.parametrize("config", SEARCHES, ids=lambda config: config.kind)
+@pytest.mark.parametrize("way", ["captured", "compiled"])
+def test_the_same_text_by_every_way(config, way: Way):
+    model, prompts = writer(position="rotary").to(DEVICE), [[4], [5, 6, 7], [7, 8, 9], [4, 4]]
+    own, other = (
+        search(one, None, prompts, config, eos=EOS, bos=BOS, device=DEVICE) for one in (model, Graphed(model, way))
+    )
+    assert tokens_of(own) == tokens_of(other)
+    model, source = translator().to(DEVICE), Sequences.padded(SOURCES, device=DEVICE)
+    own, other = (search(one, source, None, config, eos=EOS, bos=BOS, pad=PAD) for one in (model, Graphed(model, way)))
+    assert tokens_of(own) == tokens_of(other)
+
+
+def test_the_choice_is_said_and_used_again_and_again():
+    model = writer(position="learned").to(DEVICE)
+    chosen = quickest(model, torch.device(DEVICE))
+    assert isinstance(chosen.stepper, Graphed)
+    assert "CUDA graph" in chosen.why
+    for prompts in ([[5, 6]], [[7]], [[5, 6], [7, 8], [9, 4]]):
+        own, other = (
+            search(one, None, prompts, GreedyConfig(max_length=20), eos=None, bos=None, device=DEVICE)
+            for one in (model, chosen.stepper)
+        )
+        assert tokens_of(own) == tokens_of(other)
