@@ -32,6 +32,7 @@ def bill(tools: Path) -> str:
 def audit(tools: Path) -> int:
     """Asks the advisory service about every package of this environment; says what it answered."""
     file = BUILD / "audit.json"
+    file.unlink(missing_ok=True)  # an earlier answer is none to this question
     where = ["--path", sysconfig.get_paths()["purelib"], "--skip-editable"]
     options = ["--format", "json", "--output", str(file), "--progress-spinner", "off"]
     done = subprocess.run([str(tools / "pip-audit"), *where, *options], capture_output=True, text=True)
@@ -42,15 +43,15 @@ def audit(tools: Path) -> int:
     unknown = [package["name"] for package in packages if "skip_reason" in package]
     weak = [package for package in packages if package.get("vulns")]
     asked = len(packages) - len(unknown)
+    if not asked:
+        print("nothing could be asked: the index in use has no advisories; run it where the public one can be reached")
+        return NOTHING_ASKED
     print(f"{asked} packages asked about, {len(unknown)} unknown to the advisory service, {len(weak)} with weaknesses")
     for package in weak:
         known = ", ".join(
             f"{one['id']} (mended in {', '.join(one['fix_versions']) or 'no version'})" for one in package["vulns"]
         )
         print(f"  {package['name']} {package['version']}: {known}")
-    if not asked:
-        print("nothing could be asked: the index in use has no advisories; run it where pypi.org can be reached")
-        return NOTHING_ASKED
     return 1 if weak else 0
 
 

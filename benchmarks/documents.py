@@ -1,17 +1,17 @@
 """The systems of Liu 2018 on documents: trained, tested, and what they need for long ones.
 
     python benchmarks/documents.py train aeslc scitldr qmsum --data ../data
+    python benchmarks/documents.py train aeslc --systems T-DMCA --data ../data     # one of them, beside other processes
     python benchmarks/documents.py memory --lengths 500,4000,11000
     python benchmarks/documents_report.py
 
 `train` takes the variants of `recipes/documents/NAME-systems.toml` one after another and keeps perplexity, ROUGE,
-FLOPs, seconds and the most memory that training took in `docs/measurements/documents-NAME.json`. `memory` makes single
-training steps of the QMSum recipe's model over one document, with full attention, with full attention that keeps its
-weights (as all did in 2018), and with local and memory-compressed layers, into `documents-memory.json` beside it.
+FLOPs, seconds and the most memory that training took in `docs/measurements/documents/`, a file for each. `memory` makes
+single training steps of the QMSum recipe's model over one document, with full attention, with full attention that keeps
+its weights (as all did in 2018), and with local and memory-compressed layers, into `memory.json` beside them.
 """
 
 import argparse
-import gc
 import json
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from results import machine
+from parts import peak_of_memory, start_of_memory, store
 from torch import nn
 
 from regard import api
@@ -37,14 +37,13 @@ from regard.train.precision import choose_precision
 RECIPES = Path("recipes/documents")
 FOLDERS = {"aeslc": "aeslc", "scitldr": "scitldr-a", "qmsum": "qmsum"}
 FIVE = "seq2seq-attention,T-ED,T-D,T-DMCA,T-DMCA-MoE"
-GIB = 2**30
 
 
 def main() -> None:
     arguments = parse()
-    arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.what == "memory":
-        store(arguments.out / "documents-memory.json", {"name": "memory", "rows": memory_rows(arguments)})
+        command = f"python benchmarks/documents.py memory --lengths {arguments.lengths}"
+        store(arguments.out / "memory.json", {"name": "memory", "command": command, "rows": memory_rows(arguments)})
         return
     for name in arguments.names or FOLDERS:
         measure_systems(name, arguments)
@@ -59,7 +58,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings on top of every system")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with one folder a data set")
     parser.add_argument("--runs", type=Path, default=Path("runs/documents"))
-    parser.add_argument("--out", type=Path, default=Path("docs/measurements"))
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements/documents"))
     parser.add_argument("--lengths", default="500,4000,11000", help="tokens of the input, for memory")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
@@ -69,18 +68,22 @@ def parse() -> argparse.Namespace:
 
 
 def measure_systems(name: str, arguments: argparse.Namespace) -> None:
-    """Every system on one data set; what is done is kept after each, and not done twice."""
+    """The systems on one data set; each is kept once it is done."""
     folder = f"data.folder={(arguments.data / FOLDERS[name]).resolve()}"
     sweep = read_sweep([RECIPES / f"{name}-systems.toml"], [folder, f"seed={arguments.seed}", *arguments.set])
-    wanted = None if arguments.systems == "all" else arguments.systems.split(",")
-    rows = []
+    known = [variant.name for variant in sweep.variants]
+    wanted = known if arguments.systems == "all" else arguments.systems.split(",")
+    if unknown := set(wanted) - set(known):
+        raise SystemExit(f"{name}: no system is called {min(unknown)}")
     for variant in sweep.variants:
-        if wanted is not None and variant.name not in wanted:
-            continue
-        rows.append(measured(variant, arguments.runs / f"{name}-{variant.folder}-seed{arguments.seed}", arguments))
-        print(json.dumps(rows[-1]), flush=True)
-        settings = {"seed": arguments.seed, "settings": arguments.set}
-        store(arguments.out / f"documents-{name}.json", {"name": name, **settings, "rows": rows})
+        if variant.name in wanted:
+            run = arguments.runs / f"{name}-{variant.folder}-seed{arguments.seed}"
+            row = measured(variant, run, arguments)
+            words = ["python benchmarks/documents.py train", name, "--systems", variant.name]
+            command = " ".join([*words, *(["--set", *arguments.set] if arguments.set else [])])
+            part = {"name": name, "seed": arguments.seed, "command": command, **row}
+            store(arguments.out / f"{name}-{variant.folder}.json", part)
+            print(json.dumps(part), flush=True)
 
 
 def measured(variant: Variant, folder: Path, arguments: argparse.Namespace) -> dict:
@@ -169,27 +172,6 @@ def timed(call: Callable[[], None], device: str) -> float:
     if device == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter() - began
-
-
-def start_of_memory(device: str) -> float:
-    """Forgets the peak so far; what is held now, in GiB."""
-    gc.collect()
-    if device != "cuda":
-        return 0.0
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    return torch.cuda.memory_allocated() / GIB
-
-
-def peak_of_memory(device: str) -> float | None:
-    """The most GiB that the device's allocator handed out; None where there is no device to ask."""
-    return round(torch.cuda.max_memory_allocated() / GIB, 3) if device == "cuda" else None
-
-
-def store(file: Path, result: dict) -> None:
-    text = json.dumps({**result, "machine": machine()}, indent=1, ensure_ascii=False)
-    file.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,21 @@
-"""Tables of Liu 2018's systems in Markdown, from docs/measurements/documents-*.json; no figure is typed by hand."""
+"""Tables of Liu 2018's systems in Markdown, from docs/measurements/documents/*.json; no figure is typed by hand."""
 
-import json
 from pathlib import Path
 
-MEASUREMENTS = Path("docs/measurements")
+from parts import hardware, read
+
+MEASUREMENTS = Path("docs/measurements/documents")
 TITLES = {"aeslc": "AESLC, subjects of messages", "scitldr": "SciTLDR, one sentence for an abstract"}
 TITLES |= {"qmsum": "QMSum, minutes of meetings"}
+SYSTEMS = ("seq2seq-attention", "T-ED", "T-ED-MoE", "T-D", "T-D-MoE", "T-DMCA", "T-DMCA-MoE")
 COLUMNS = ("system", "L", "inputs cut", "parameters", "perplexity", "ROUGE-1", "ROUGE-2", "ROUGE-L")
-COLUMNS += ("training FLOPs", "GiB", "minutes")
+COLUMNS += ("training FLOPs", "steps", "GiB", "minutes")
+HEAD = """## Documents (Liu 2018)
+
+Five systems on three sets of documents: perplexity of the reference and ROUGE of what a beam of four writes, on data
+that nothing was chosen by. L is how many tokens of an input are read.
+"""
+NOTHING = "Not measured yet: `python benchmarks/documents.py train`, then `memory`.\n"
 
 
 def main() -> None:
@@ -15,22 +23,28 @@ def main() -> None:
 
 
 def sections(folder: Path) -> str:
-    """A section for each data set that was measured, and one for memory."""
-    parts = []
+    """A table for each data set that was measured, and one for memory."""
+    parts = read(folder)
+    memory = parts.pop("memory", None)
+    if not parts and memory is None:
+        return f"{HEAD}\n{NOTHING}"
+    tables = []
     for name, title in TITLES.items():
-        file = folder / f"documents-{name}.json"
-        if file.exists():
-            parts.append(f"### {title}\n\n{systems_table(json.loads(file.read_text(encoding='utf-8')))}")
-    file = folder / "documents-memory.json"
-    if file.exists():
-        parts.append(f"### Memory of one training step\n\n{memory_table(json.loads(file.read_text(encoding='utf-8')))}")
-    return "\n".join(parts)
+        rows = sorted((part for part in parts.values() if part["name"] == name), key=place)
+        tables.append(f"### {title}\n\n{systems_table(rows) if rows else NOTHING}")
+    tables.append(f"### Memory of one training step\n\n{memory_table(memory) if memory else NOTHING}")
+    commands = [f"- `{part['command']}`" for part in [*parts.values(), *([memory] if memory else [])]]
+    return "\n".join([HEAD, *tables, "Commands:\n", *commands, ""])
 
 
-def systems_table(result: dict) -> str:
+def place(part: dict) -> int:
+    return SYSTEMS.index(part["system"])
+
+
+def systems_table(rows: list[dict]) -> str:
     """Perplexity and ROUGE of each system beside what it cost."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
-    for row in result["rows"]:
+    for row in rows:
         scores = row["metrics"]
         cells = [
             row["system"],
@@ -39,15 +53,15 @@ def systems_table(result: dict) -> str:
             f"{row['parameters'] / 1e6:.1f} M",
             *(f"{scores[name]:.2f}" for name in ("perplexity", "rouge_1", "rouge_2", "rouge_l")),
             f"{row['flops']:.2e}",
+            f"{row['step']:,}",
             "–" if row["gib"] is None else f"{row['gib']:.2f}",
             f"{row['seconds'] / 60:.1f}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    first = result["rows"][0]
-    where = result["machine"]["gpu"] or "CPU"
+    first = rows[0]
     lines.append(
-        f"\n{first['examples']:,} examples ({first['split']}), seed {result['seed']}; "
-        f"ROUGE {first['signatures']['rouge_l']}; {where}, torch {result['machine']['torch']}.\n"
+        f"\n{first['examples']:,} examples ({first['split']}), seed {first['seed']}; "
+        f"ROUGE {first['signatures']['rouge_l']}; {hardware(first)}.\n"
     )
     return "\n".join(lines)
 
@@ -61,8 +75,7 @@ def memory_table(result: dict) -> str:
     for kind in kinds:
         found = {row["input_tokens"]: row for row in result["rows"] if row["attention"] == kind}
         lines.append(f"| {kind} | " + " | ".join(memory_cell(found.get(length)) for length in lengths) + " |")
-    where = result["machine"]["gpu"] or "CPU"
-    lines.append(f"\nGiB beside the weights / milliseconds / FLOPs; one document a step, {where}.\n")
+    lines.append(f"\nGiB beside the weights / milliseconds / FLOPs; one document a step; {hardware(result)}.\n")
     return "\n".join(lines)
 
 

@@ -1,147 +1,126 @@
 """Does pre-training help? An encoder learns WikiText-2, and classifiers of SST-2 begin with it or at random.
 
-    python benchmarks/pretraining.py --data ../shared/data --out docs/measurements/pretraining.json
+    python benchmarks/pretraining.py pretrain masked --data ../data
+    python benchmarks/pretraining.py classify masked scratch recipe --seeds 1 2 3 --data ../data
 
-Pre-trains once (recipes/pretrain/wikitext2-mlm.toml), then trains with each seed: the classifier that starts from it
-(sst2-finetune.toml), the same classifier from scratch, with a vocabulary of its own from SST-2, and the best classifier
-that this repository trains from scratch (recipes/sst2.toml). All are tested on SST-2's dev sentences; settings were
-chosen on a tenth of the training data. `--causal` adds a start from a language model (wikitext2-causal.toml).
-`+key=value` sets something in all runs, for a quick try: +train.steps=20.
+`pretrain` trains recipes/pretrain/wikitext2-mlm.toml (`masked`) or wikitext2-causal.toml (`causal`). `classify` trains
+classifiers with each seed: one that starts from a pre-trained model (sst2-finetune.toml), the same model from
+`scratch`, with a vocabulary of its own from SST-2, or the best that this repository trains from scratch, `recipe`
+(sst2.toml). They are tested on SST-2's dev sentences; settings were chosen on a tenth of the training data. Processes
+may go side by side once what they start from is there; each run becomes a file of docs/measurements/pretraining/.
+`--set key=value` goes on top of all recipes, for a quick try: --set train.steps=20.
 """
 
 import argparse
-import json
-import subprocess
-import sys
 import time
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
-from results import last_line, machine
+from parts import pack_answers, store
+from results import last_line
 
+from regard import api
 from regard.config import dump_toml, read_toml
-from regard.metrics import accuracy_test
 
 PRETRAIN = Path("recipes/pretrain")
-BASELINE = "from scratch, the same model"
+STARTS = {"masked": "wikitext2-mlm", "causal": "wikitext2-causal"}
+SYSTEMS = (*STARTS, "scratch", "recipe")
 
 
 def main() -> None:
     arguments = parse()
-    arguments.runs.mkdir(parents=True, exist_ok=True)
-    starts = {"masked": "wikitext2-mlm"} | ({"causal": "wikitext2-causal"} if arguments.causal else {})
-    pretrained = {name: pretrain(recipe, arguments) for name, recipe in starts.items()}
-    jobs = {f"started from the {name} language model": fine_tuning(run) for name, run in pretrained.items()}
-    jobs[BASELINE] = from_scratch(pretrained["masked"], arguments)
-    jobs["from scratch, recipes/sst2.toml"] = [Path("recipes/sst2.toml")]
-    rows = {name: [classify(name, job, seed, arguments) for seed in arguments.seeds] for name, job in jobs.items()}
-    table = {name: summary(found, rows[BASELINE]) for name, found in rows.items()}
-    result = {
-        "command": "python benchmarks/pretraining.py" + (" --causal" if arguments.causal else ""),
-        "pretraining": {name: told(run) for name, run in pretrained.items()},
-        "classifiers": {name: {**table[name], "runs": [without(run, "right") for run in rows[name]]} for name in rows},
-        "machine": machine(),
-    }
-    arguments.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for name, row in table.items():
-        print(f"{name:42} {row['mean']:.4f} ± {row['deviation']:.4f}  gain {row['gain']:+.4f}  p {row['p_value']:.4f}")
+    if arguments.what == "pretrain":
+        for name in arguments.names or ["masked"]:
+            pretrain(name, arguments)
+    else:
+        for name in arguments.names or SYSTEMS:
+            for seed in arguments.seeds:
+                classify(name, seed, arguments)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", help="+key=value for all runs")
+    parser.add_argument("what", choices=["pretrain", "classify"])
+    parser.add_argument("names", nargs="*", help=f"pretrain: {', '.join(STARTS)}; classify: {', '.join(SYSTEMS)}")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings on top of all recipes")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with wikitext-2 and sst2")
-    parser.add_argument("--out", type=Path, default=Path("docs/measurements/pretraining.json"))
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements/pretraining"))
     parser.add_argument("--runs", type=Path, default=Path("runs/pretraining"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--causal", action="store_true", help="also pre-train a language model and start from it")
     arguments = parser.parse_args()
-    arguments.settings = [setting.removeprefix("+") for setting in arguments.settings]
+    known = STARTS if arguments.what == "pretrain" else SYSTEMS
+    if unknown := set(arguments.names) - set(known):
+        parser.error(f"{arguments.what}: expected {', '.join(known)}, got {min(unknown)}")
     return arguments
 
 
-def pretrain(recipe: str, arguments: argparse.Namespace) -> Path:
-    """The folder of the pre-trained run; one that is there already is used again."""
-    out = arguments.runs / recipe
-    if not (out / "README.md").is_file():  # the last thing that a run writes
-        data = f"data.folder={arguments.data / 'wikitext-2'}"
-        resume = ["--resume"] if (out / "recipe.toml").is_file() else []
-        regard("train", PRETRAIN / f"{recipe}.toml", data, *arguments.settings, "--out", out, *resume)
-    return out
-
-
-def fine_tuning(run: Path) -> list[Any]:
-    return [PRETRAIN / "sst2-finetune.toml", f"model.from={run}"]
-
-
-def from_scratch(pretrained: Path, arguments: argparse.Namespace) -> list[Any]:
-    """The fine-tuning recipe with the pre-trained model's settings, but neither its weights nor its vocabulary."""
-    tree, before = read_toml(PRETRAIN / "sst2-finetune.toml"), read_toml(pretrained / "recipe.toml")
-    del tree["start"]
-    model = {name: value for name, value in before["model"].items() if name != "head"}
-    own = {name: value for name, value in tree["model"].items() if name != "from"}
-    tree |= {"model": {**model, **own}, "tokenizer": before["tokenizer"]}
-    file = arguments.runs / "sst2-scratch.toml"
-    file.write_text(dump_toml(tree), encoding="utf-8")
-    return [file]
-
-
-def classify(name: str, job: list[Any], seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Trains one classifier and tests it on the dev sentences."""
-    out = arguments.runs / f"{name.replace(' ', '-').replace(',', '').replace('/', '-')}-seed{seed}"
-    began = time.time()
-    if not (out / "README.md").is_file():
-        resume = ["--resume"] if (out / "recipe.toml").is_file() else []
-        data = f"data.folder={arguments.data / 'sst2'}"
-        regard("train", *job, f"seed={seed}", data, *arguments.settings, "--out", out, *resume)
-    from regard import api
-
-    report = api.evaluate(out, "test")
-    print(name, seed, report.metrics, flush=True)
-    return {
-        "seed": seed,
-        "metrics": report.metrics,
-        "examples": report.examples,
-        "minutes": round((time.time() - began) / 60, 2),
-        "training": last_line(out / "metrics.jsonl"),
-        "right": report.evidence["right"],
-    }
-
-
-def summary(found: list[dict[str, Any]], beside: list[dict[str, Any]]) -> dict[str, float]:
-    """Mean accuracy and its deviation over seeds, the gain over the same model from scratch, and McNemar's p of it."""
-    scores, others = ([run["metrics"]["accuracy"] for run in runs] for runs in (found, beside))
-    right, before = ([answer for run in runs for answer in run["right"]] for runs in (found, beside))
-    return {
-        "mean": mean(scores),
-        "deviation": stdev(scores) if len(scores) > 1 else 0.0,
-        "gain": mean(scores) - mean(others),
-        "p_value": accuracy_test(before, right).p_value,
-    }
-
-
-def told(run: Path) -> dict[str, Any]:
-    """What a pre-trained run reached and spent."""
-    from regard import api
-
-    report = api.evaluate(run, "valid")
-    recipe = read_toml(run / "recipe.toml")
-    recipe["data"].pop("folder", None)  # where the data lay decides nothing
-    return {
+def pretrain(name: str, arguments: argparse.Namespace) -> None:
+    """A language model of WikiText-2, and what it reached and spent."""
+    file, out = PRETRAIN / f"{STARTS[name]}.toml", arguments.runs / STARTS[name]
+    minutes = trained(file, [f"data.folder={(arguments.data / 'wikitext-2').resolve()}"], out, arguments)
+    report = api.evaluate(out, "valid")
+    part = {
+        "start": name,
+        "command": " ".join(["regard train", str(file), *arguments.set]),
         "metrics": report.metrics,
         "signatures": report.signatures,
-        "training": last_line(run / "metrics.jsonl"),
-        "recipe": recipe,
+        "minutes": minutes,
+        "training": last_line(out / "metrics.jsonl"),
     }
+    store(arguments.out / f"pretrain-{name}.json", part)
+    print(name, report.metrics, f"{minutes} min", flush=True)
 
 
-def without(run: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in run.items() if key != name}
+def classify(name: str, seed: int, arguments: argparse.Namespace) -> None:
+    """One classifier, tested on the dev sentences."""
+    out = arguments.runs / f"{name}-seed{seed}"
+    file, settings = job(name, out, arguments)
+    data = f"data.folder={(arguments.data / 'sst2').resolve()}"
+    minutes = trained(file, [*settings, f"seed={seed}", data], out, arguments)
+    run = api.load(out)
+    reports = {split: api.evaluate(run, split) for split in ("valid", "test")}
+    part = {
+        "system": name,
+        "seed": seed,
+        "command": f"python benchmarks/pretraining.py classify {name} --seeds {seed}",
+        "accuracy": {split: report.metrics["accuracy"] for split, report in reports.items()},
+        "examples": reports["test"].examples,
+        "parameters": run.task.num_params(run.recipe.model),
+        "minutes": minutes,
+        "training": last_line(out / "metrics.jsonl"),
+        "right": pack_answers(reports["test"].evidence["right"]),
+    }
+    store(arguments.out / f"{name}-seed{seed}.json", part)
+    print(name, seed, part["accuracy"], f"{minutes} min", flush=True)
 
 
-def regard(*words: Any) -> None:
-    subprocess.run([sys.executable, "-m", "regard", *map(str, words)], check=True)
+def job(name: str, out: Path, arguments: argparse.Namespace) -> tuple[Path, list[str]]:
+    """The recipe of a classifier, and what is set on top of it."""
+    if name in STARTS:
+        return PRETRAIN / "sst2-finetune.toml", [f"model.from={arguments.runs / STARTS[name]}"]
+    if name == "recipe":
+        return Path("recipes/sst2.toml"), []
+    file = out.with_suffix(".toml")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(dump_toml(from_scratch()), encoding="utf-8")
+    return file, []
+
+
+def from_scratch() -> dict[str, Any]:
+    """The fine-tuning recipe with the pre-trained model's settings, but neither its weights nor its vocabulary."""
+    tree, before = read_toml(PRETRAIN / "sst2-finetune.toml"), read_toml(PRETRAIN / "wikitext2-mlm.toml")
+    model = {name: value for name, value in before["model"].items() if name != "head"}
+    own = {name: value for name, value in tree["model"].items() if name != "from"}
+    rest = {name: value for name, value in tree.items() if name != "start"}
+    return {**rest, "model": {**model, **own}, "tokenizer": before["tokenizer"]}
+
+
+def trained(file: Path, settings: list[str], out: Path, arguments: argparse.Namespace) -> float:
+    """Trains a run, unless it is there already; the minutes that this took."""
+    began = time.time()
+    if not (out / "README.md").is_file():  # the last thing that a run writes
+        api.train(file, *settings, *arguments.set, out=out, resume=(out / "recipe.toml").is_file())
+    return round((time.time() - began) / 60, 2)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 """The page about faults: what stands in it is typed here, its numbers never."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+MEASURED_MILLION = Path(__file__).parents[1] / "docs" / "measurements" / "million.json"
 
 FAULTS = {
     "kills": ("kill −9 at random moments, a third of them while saving",
@@ -64,6 +67,21 @@ page has the longest. A failure is a trial that ended otherwise than the third c
 | fault | trials | what must be | failures | |
 |---|---|---|---|---|
 """
+MILLION = """
+## A file that several processes translate, killed twice
+
+`python benchmarks/million.py` ({date}, {cores} cores{gpu}, torch {torch}, {device}): {lines:,} lines, {blank:,} of them
+blank, {odd:,} with odd characters, {long:,} longer than the model takes at once; {processes} processes under torchrun
+share {parts:,} parts of {lines_per_part:,} lines. The model is tiny, as the parts are what is tried; seed {seed}.
+
+| | killed | after | parts then | whole parts after it | seconds |
+|---|---|---|---|---|---|
+{starts}
+
+One process left alone took {alone[seconds]:,.0f} s ({alone[lines_per_second]:,} lines/s); the others, with both kills
+and all starts, {shared[seconds]:,.0f} s ({shared[lines_per_second]:,} lines/s). Of {parts:,} parts, **{differing:,}**
+differ and **{twice:,}** were finished twice; both folders joined are {megabytes:,.1f} MB with the SHA-256 `{digest}…`.
+"""
 REST = """
 ## Found on the way, and mended
 
@@ -95,7 +113,30 @@ def write_page(kept: Mapping[str, Any], file: Path) -> None:
     """Writes the page from what was measured."""
     rows = "".join(row(name, kept[name]) for name in FAULTS if name in kept)
     found = "\n".join(f"- {sentence}" for sentence in FOUND)
-    file.write_text(HEAD + rows + REST.format(found=found, silence=silence()), encoding="utf-8")
+    file.write_text(HEAD + rows + million() + REST.format(found=found, silence=silence()), encoding="utf-8")
+
+
+def million() -> str:
+    """What `million.py` measured, if it has."""
+    if not MEASURED_MILLION.exists():
+        return ""
+    tree = json.loads(MEASURED_MILLION.read_text(encoding="utf-8"))
+    starts = "\n".join(start_row(number, start) for number, start in enumerate(tree["shared"]["starts"], start=1))
+    machine, output = tree["machine"], tree["output"]
+    return MILLION.format(
+        **{**tree, **machine, **tree["input"]["kinds"], "gpu": f", {machine['gpu']}" if machine["gpu"] else ""},
+        starts=starts,
+        megabytes=output["bytes"] / 1e6,
+        digest=output["sha256"][:16],
+    )
+
+
+def start_row(number: int, start: Mapping[str, Any]) -> str:
+    """One start of the processes."""
+    moment = f"{start['after']:,.1f} s | {start['parts_then']:,}" if start["killed"] else "– | –"
+    return (
+        f"| start {number} | {start['killed'] or 'nobody'} | {moment} | {start['parts']:,} | {start['seconds']:,.0f} |"
+    )
 
 
 def row(name: str, found: Mapping[str, Any]) -> str:

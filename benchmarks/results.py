@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 FOLDERS = {"shakespeare-char": "tinyshakespeare", "shakespeare-char-cpu": "tinyshakespeare", "wikitext2": "wikitext-2"}
-FOLDERS |= {"multi30k-en-de": "multi30k"}
+FOLDERS |= {"multi30k-en-de": "multi30k", "images/fashion-mnist": "fashion-mnist", "images/cifar10": "cifar10-jpg"}
 
 
 def data_folder(recipe: str) -> str:

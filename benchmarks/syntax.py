@@ -1,94 +1,78 @@
 """Syntax on UD English EWT: parts of speech with three kinds of positions, and a parser that writes brackets.
 
-    python benchmarks/syntax.py --data data/ud-english-ewt --out docs/measurements/syntax.json
+    python benchmarks/syntax.py upos sinusoidal rotary tree --seeds 1 2 3 --data ../data
+    python benchmarks/syntax.py parse --seeds 1 --data ../data
 
-Trains recipes/syntax/upos.toml with sinusoidal, rotary and tree positions, each with several seeds, and
-recipes/syntax/parse.toml once; all are tested on dev, which nothing was chosen by. Settings at the end of the command
-(`train.epochs=1`) go on top of every recipe. Runs that are there already are only tested.
+`upos` trains recipes/syntax/upos.toml with the positions that are named, `parse` recipes/syntax/parse.toml, each with
+every seed; all are tested on dev, which nothing was chosen by. Processes may go side by side: each run becomes a file
+of docs/measurements/syntax/. `--set train.epochs=1` puts settings on top. Runs that are there already are only tested.
 """
 
 import argparse
 import json
-import statistics
 import time
 from pathlib import Path
-from typing import Any
 
-from results import last_line, machine
+from parts import pack_answers, store
+from results import last_line
 
-from regard import api, metrics
-from regard.run import Run, read_recipe
+from regard import api
 
 POSITIONS = ("sinusoidal", "rotary", "tree")
 
 
 def main() -> None:
     arguments = parse()
-    found: dict[str, Any] = {"machine": machine()}
-    if arguments.only in (None, "upos"):
-        found["upos"] = positions(arguments)
-    if arguments.only in (None, "parse"):
-        found["parse"] = parser_row(arguments)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for seed in arguments.seeds:
+        if arguments.what == "parse":
+            measured("parse", f"parse-seed{seed}", [f"seed={seed}"], arguments)
+        else:
+            for position in arguments.positions or POSITIONS:
+                settings = [f"model.position={position}", f"seed={seed}"]
+                measured("upos", f"upos-{position}-seed{seed}", settings, arguments)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", help="key=value on top of every recipe")
-    parser.add_argument("--data", type=Path, default=Path("data/ud-english-ewt"))
+    parser.add_argument("what", choices=["upos", "parse"])
+    parser.add_argument("positions", nargs="*", help=f"of {', '.join(POSITIONS)}; all when left out")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings on top of the recipe")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with ud-english-ewt")
     parser.add_argument("--runs", type=Path, default=Path("runs/syntax"))
-    parser.add_argument("--out", type=Path, default=Path("docs/measurements/syntax.json"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", choices=("upos", "parse"))
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements/syntax"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    arguments = parser.parse_args()
+    if unknown := set(arguments.positions) - set(POSITIONS):
+        parser.error(f"expected {', '.join(POSITIONS)}, got {min(unknown)}")
+    return arguments
 
 
-def positions(arguments: argparse.Namespace) -> dict[str, Any]:
-    """A row for each kind of positions, and how sure it is that it differs from the first."""
-    rows: dict[str, Any] = {}
-    right: dict[str, list[bool]] = {}
-    for position in POSITIONS:
-        right[position], seeds = [], []
-        for seed in range(1, arguments.seeds + 1):
-            name, settings = f"upos-{position}-seed{seed}", [f"model.position={position}", f"seed={seed}"]
-            row, report = trained("upos", name, settings, arguments)
-            seeds.append({"seed": seed, **row})
-            right[position] += report.evidence["right"]
-        accuracies = [row["test"]["accuracy"] for row in seeds]
-        spread = statistics.pstdev(accuracies)
-        rows[position] = {"accuracy": statistics.mean(accuracies), "spread": spread, "runs": seeds}
-        if position != POSITIONS[0]:
-            tested = metrics.accuracy_test(right[POSITIONS[0]], right[position])
-            rows[position] |= {"p_value": tested.p_value, "signature": tested.signature}
-    return rows
-
-
-def parser_row(arguments: argparse.Namespace) -> dict[str, Any]:
-    return trained("parse", "parse-seed1", [], arguments)[0]
-
-
-def trained(
-    recipe: str, name: str, settings: list[str], arguments: argparse.Namespace
-) -> tuple[dict[str, Any], api.Report]:
-    """What one run reached on the test data, and the report of that test."""
-    folder, began = arguments.runs / name, time.time()
-    if not (folder / "checkpoints" / "best").exists():
-        chosen = [f"data.folder={arguments.data.resolve()}", *settings, *arguments.settings]
-        api.train(read_recipe(Path(f"recipes/syntax/{recipe}.toml"), chosen), out=folder)
-    minutes, run = round((time.time() - began) / 60, 2), Run.open(folder)
+def measured(recipe: str, name: str, settings: list[str], arguments: argparse.Namespace) -> None:
+    """One run, and what it reached on the test data."""
+    file, folder, began = Path(f"recipes/syntax/{recipe}.toml"), arguments.runs / name, time.time()
+    data = f"data.folder={(arguments.data / 'ud-english-ewt').resolve()}"
+    if not (folder / "README.md").is_file():  # the last thing that a run writes
+        resume = (folder / "recipe.toml").is_file()
+        api.train(file, data, *settings, *arguments.set, out=folder, resume=resume)
+    minutes, run = round((time.time() - began) / 60, 2), api.load(folder)
     report = api.evaluate(run, "test")
-    row = {
-        "command": " ".join(["regard train", f"recipes/syntax/{recipe}.toml", *settings, *arguments.settings]),
+    right = report.evidence.get("right")
+    part = {
+        "recipe": recipe,
+        "position": run.recipe.model.position.kind,  # type: ignore[union-attr]
+        "seed": run.recipe.seed,
+        "command": " ".join(["regard train", str(file), *settings, *arguments.set]),
         "test": report.metrics,
+        "signatures": report.signatures,
         "examples": report.examples,
         "parameters": run.task.num_params(run.recipe.model),
         "minutes": minutes,
         "training": last_line(folder / "metrics.jsonl"),
+        **({} if right is None else {"right": pack_answers(right)}),
     }
+    store(arguments.out / f"{name}.json", part)
     shown = {key: round(value, 4) for key, value in report.metrics.items()}
     print(name, json.dumps(shown), f"{minutes} min", flush=True)
-    return row, report
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ same pixels.
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
+from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field, NonNegativeInt
 
 from regard.config import Config
@@ -68,20 +69,20 @@ def moved(
     """Each image moved by its own numbers of pixels, black where nothing was, then mirrored if it is to be."""
     _, height, width, _ = images.shape
     margin = int(max(np.abs(down).max(initial=0), np.abs(right).max(initial=0)))
-    if margin == 0 and not mirrored.any():
-        return images
     wide = np.pad(images, ((0, 0), (margin, margin), (margin, margin), (0, 0)))
-    rows = np.arange(height)[None] + margin - down[:, None]
-    columns = np.where(mirrored[:, None], np.arange(width)[::-1], np.arange(width)) + margin - right[:, None]
-    return wide[np.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]]
+    windows = sliding_window_view(wide, (height, width), axis=(1, 2))  # type: ignore[call-overload]
+    cut = np.moveaxis(windows[np.arange(len(images)), margin - down, margin - right], 1, 3)
+    cut[mirrored] = cut[mirrored, :, ::-1]
+    return cut
 
 
 def lit(images: Images, brightness: Float[np.ndarray, " images"], contrast: Float[np.ndarray, " images"]) -> Images:
     """Each image with its brightness, then its distance from its own mean, multiplied."""
-    bright = images * brightness[:, None, None, None]
-    mean = bright.mean(axis=(1, 2, 3), keepdims=True)
-    changed = mean + (bright - mean) * contrast[:, None, None, None]
-    return changed.round().clip(0, 255).astype(np.uint8)
+    gain = (brightness * contrast).astype(np.float32)
+    mean = images.mean(axis=(1, 2, 3), dtype=np.float32) * brightness.astype(np.float32)
+    offset = mean * (1 - contrast.astype(np.float32))
+    changed = images * gain[:, None, None, None] + offset[:, None, None, None]
+    return np.rint(changed, out=changed).clip(0, 255, out=changed).astype(np.uint8)
 
 
 def holed(images: Images, where: Float[np.ndarray, "images 2"], size: int) -> Images:

@@ -15,7 +15,7 @@ from regard.data.examples import LabelledPicture, Picture, Place
 from regard.data.findings import Findings
 from regard.data.images.decoding import MOST_PIXELS
 from regard.data.text import READ_ERRORS, open_stream, why_unreadable
-from regard.errors import DataError
+from regard.errors import DataError, counted
 
 IMAGES = 0x00000803
 LABELS = 0x00000801
@@ -28,7 +28,9 @@ def idx_pictures(images: Path, labels: Path, findings: Findings) -> Iterator[Lab
         with ExitStack() as stack:
             pixels, classes = _Items(images, IMAGES, stack), _Items(labels, LABELS, stack)
             if pixels.count != classes.count:
-                raise DataError(labels, f"{classes.count:,} labels, but {images} has {pixels.count:,} images")
+                raise DataError(
+                    labels, f"{counted(classes.count, 'label')}, but {images} has {counted(pixels.count, 'image')}"
+                )
             for number in range(1, pixels.count + 1):
                 grid = np.frombuffer(pixels.item(number), np.uint8).reshape(pixels.shape)
                 picture = Picture.held(images, grid, f"image {number:,}")

@@ -1,0 +1,87 @@
+"""The table of classifiers over long inputs in docs/long.md, from docs/measurements/long_tasks/*.json."""
+
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from parts import hardware, read, replace_between
+
+DOCUMENT = Path("docs/long.md")
+BEGIN, END = "<!-- tasks: begin -->", "<!-- tasks: end -->"
+TITLES = {"imdb": "IMDB, whole reviews up to 4,096 tokens", "listops": "ListOps, up to 2,815 tokens, ten classes"}
+KINDS = ("full", "window", "bigbird", "linformer")
+COLUMNS = ("attention", "accuracy, test", "valid", "parameters", "tokens/s", "GiB", "tokens/s, longest", "GiB, longest")
+NOTHING = "Not measured yet: `python benchmarks/long_tasks.py train TASK KIND`, then `speed` and `report`."
+
+
+def write_table(measurements: Path, document: Path = DOCUMENT) -> str:
+    """Puts the tables into the document; the text that was put there."""
+    text = tables(measurements)
+    replace_between(document, BEGIN, END, text)
+    return text
+
+
+def tables(measurements: Path) -> str:
+    """A table for each task, and how it came about; a sentence where nothing was measured."""
+    parts = read(measurements)
+    speed = parts.pop("speed", None)
+    if not parts and speed is None:
+        return NOTHING
+    found = [task_table(task, parts, speed) for task in TITLES]
+    return "\n".join([*found, *commands(parts, speed)])
+
+
+def task_table(task: str, parts: dict[str, dict], speed: dict | None) -> str:
+    """Accuracy, speed and memory of each kind of attention."""
+    trained = {
+        kind: [part for part in parts.values() if (part["task"], part["kind"]) == (task, kind)] for kind in KINDS
+    }
+    rows = {(row["kind"], row["batches"]): row for row in (speed or {"rows": []})["rows"] if row["task"] == task}
+    lines = [f"**{TITLES[task]}**\n", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    for kind in KINDS:
+        cells = [*scores(trained[kind]), *costs(rows.get((kind, "usual"))), *costs(rows.get((kind, "longest")))]
+        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\n" + remarks(trained, rows) + "\n"
+
+
+def scores(parts: list[dict[str, Any]]) -> list[str]:
+    if not parts:
+        return ["–", "–", "–"]
+    accuracies = [f"{mean(part['accuracy'][split] for part in parts):.1%}" for split in ("test", "valid")]
+    return [f"**{accuracies[0]}**", accuracies[1], f"{parts[0]['parameters'] / 1e6:.2f} M"]
+
+
+def costs(row: dict[str, Any] | None) -> list[str]:
+    if row is None:
+        return ["–", "–"]
+    return [f"{row['tokens_per_second']:,.0f}", "–" if row["gib"] is None else f"{row['gib']:.2f}"]
+
+
+def remarks(trained: dict[str, list[dict]], rows: dict[tuple[str, str], dict]) -> str:
+    """What the figures rest on."""
+    sentences, every = [], [part for parts in trained.values() for part in parts]
+    if every:
+        first, seeds = every[0], sorted({part["seed"] for part in every})
+        sentences.append(
+            f"{first['examples']['test']:,} test examples, {first['majority']:.1%} of them of the most frequent class; "
+            f"seed {', '.join(map(str, seeds))}; {min(part['training']['step'] for part in every):,} to "
+            f"{max(part['training']['step'] for part in every):,} steps; {hardware(first)}."
+        )
+    missing = [kind for kind, parts in trained.items() if not parts]
+    if missing:
+        sentences.append(f"Not trained yet: {', '.join(missing)}.")
+    if rows:
+        usual, longest = (rows[next(iter(rows))[0], which]["row"] for which in ("usual", "longest"))
+        sentences.append(
+            f"Rows of the batches that were timed: {usual['median']:,.0f} tokens (median), of the longest ones "
+            f"{longest['median']:,.0f}; GiB are those of a step beside weights and optimiser state."
+        )
+    else:
+        sentences.append("Speed and memory are not measured yet.")
+    return " ".join(sentences)
+
+
+def commands(parts: dict[str, dict], speed: dict | None) -> list[str]:
+    found = [*parts.values(), *([speed] if speed else [])]
+    timed = [f"Speed: {hardware(speed)}.\n"] if speed else []
+    return [*timed, "Commands:\n", *(f"- `{part['command']}`" for part in found)]
