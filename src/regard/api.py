@@ -2,7 +2,7 @@
 
 run = regard.api.train("recipes/demo.toml", out="runs/demo")
 run = regard.api.load("runs/demo")
-run.translate(["The street was too wide."])[0][0].text
+run.translate(["Anna threw away the old chair."])[0][0].text
 regard.api.evaluate(run).metrics["bleu"]
 """
 
@@ -19,14 +19,18 @@ from regard.compare import Comparison, compare_sweep, read_sweep
 from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import RunError
+from regard.export.images import ImageForm
 from regard.export.parity import Parity
 from regard.export.reading import read_folder
 from regard.export.subject import HeldOut, Subject
 from regard.export.writing import Target, export_model
-from regard.run import Recipe, Run, read_recipe, train_run
+from regard.run import Recipe, Run, read_recipe
 from regard.run.imported import write_imported
 from regard.run.scoring import Report, score_run
+from regard.run.training import train_run
+from regard.tasks.images import ImageTask
 from regard.tasks.writing import AnySearch
+from regard.train.distributed import leads
 from regard.train.links import checkpoints
 from regard.train.log import read_metrics
 from regard.train.precision import choose_precision, machine_peak
@@ -45,7 +49,9 @@ def train(
         return load(folder)
     device = resolved.train.device
     with make_watcher(_peak(resolved, "cpu" if device == "auto" else device)) as told:
-        told.say(f"{train_run(resolved, folder, told, resume)}; the run is in {folder}")
+        ended = train_run(resolved, folder, told, resume)
+        if leads():
+            told.say(f"{ended}; the run is in {folder}")
     return load(folder)
 
 
@@ -174,6 +180,7 @@ def export(
         run.documents,
         run.longest or run.recipe.data.max_length,
         run.name,
+        ImageForm.of(run.recipe.task, run.recipe.model) if isinstance(run.task, ImageTask) else None,
     )
     return export_model(subject, HeldOut.of(read), to, Path(out), int8=int8)
 

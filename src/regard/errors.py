@@ -48,3 +48,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean '{close[0]}'?"
     return f"known: {', '.join(known)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what is counted: `1 part`, `1,024 parts`; for nouns whose plural ends in s."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

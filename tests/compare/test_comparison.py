@@ -90,7 +90,7 @@ def test_done_runs_are_skipped_and_the_table_is_the_same(compared: Comparison, f
     sweep = read_sweep([folder / "sweep.toml"])
     compare_sweep(sweep, folder / "out", watcher)
     assert [said for said in watcher.said if said.startswith("[")] == [
-        "[5/6] runs/broken/seed-1",
+        "[3/6] runs/broken/seed-1",
         "[6/6] runs/broken/seed-2",
     ]
     assert (folder / "out" / "table.md").read_text() == before

@@ -70,8 +70,16 @@ def test_terminal(rows: list[Row]):
 )
 def test_scores_are_shown_in_their_own_units(metric: str, score: float, shown: str):
     row = Row.of("one", [Outcome(metrics={metric: score})], metric, None, 1e-3)
-    assert row.score(metric) == shown
+    assert row.score(metric, table.digits_of([row], metric)) == shown
     assert table.heads(metric)[1].endswith(" (%)") == (metric == "accuracy")
+
+
+def test_a_star_never_stands_at_a_figure_that_looks_the_same():
+    first, close = runs(38.0, 39.0), runs(38.02, 39.02)
+    rows = [Row.of("first", first, "bleu", None, 1e-3), Row.of("close", close, "bleu", verdict(0.01), 1e-3)]
+    assert [row.score("bleu", table.digits_of(rows, "bleu")) for row in rows] == ["38.50 ± 0.71", "38.52 ± 0.71*"]
+    without = [rows[0], Row.of("close", close, "bleu", verdict(0.6), 1e-3)]
+    assert table.digits_of(without, "bleu") == 1
 
 
 def test_the_caption_explains_the_star_only_where_there_is_a_test(rows: list[Row]):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import dump_toml, explain, json_schema, layered, parse_override, read_toml, resolve
+from regard.config.help import help_texts
 from regard.config.tree import kinds
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models import DecoderConfig, EncoderConfig
@@ -143,10 +144,10 @@ def test_every_setting_has_help():
                 undocumented += [f"{kind}.{name}.{family_kind}: no summary"] if not config.__doc__ else []
                 undocumented += [
                     f"{kind}.{name}.{family_kind}.{inner}"
-                    for inner, setting in config.model_fields.items()
-                    if inner != "kind" and not setting.description
+                    for inner in config.model_fields
+                    if inner != "kind" and not help_texts(config).get(inner)
                 ]
-            if name != "kind" and not field.description:
+            if name != "kind" and not help_texts(member).get(name):
                 undocumented.append(f"{kind}.{name}")
     assert not undocumented
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from image_files import noise, write_folders
 
 from regard.data.batches import BucketedConfig
-from regard.data.images.augment import AugmentConfig, holed, moved, uniforms
+from regard.data.images.augment import AugmentConfig, holed, lit, moved, uniforms
 from regard.data.images.decoding import Canvas
 from regard.data.images.store import ImageStore, open_image_store
 from regard.data.readers import read_examples
@@ -135,6 +135,16 @@ def test_a_move_is_a_crop_of_the_padded_image(down: int, right: int, mirrored: b
     expected = crop[:, ::-1] if mirrored else crop
     found = moved(image[None], np.array([down]), np.array([right]), np.array([mirrored]))[0]
     np.testing.assert_array_equal(found, expected)
+
+
+@given(st.floats(0.5, 1.5), st.floats(0.5, 1.5))
+def test_light_multiplies_brightness_then_the_distance_from_the_mean(brightness: float, contrast: float):
+    image = noise(2, 6)
+    bright = image * brightness
+    expected = (bright.mean() + (bright - bright.mean()) * contrast).clip(0, 255)
+    found = lit(image[None], np.array([brightness]), np.array([contrast]))[0]
+    assert found.dtype == np.uint8
+    assert np.abs(found - expected).max() <= 0.5 + 1e-3
 
 
 def test_a_hole_is_a_grey_square():

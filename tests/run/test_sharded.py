@@ -203,7 +203,7 @@ def test_two_processes_killed_twice_write_what_one_undisturbed_writes(run: api.R
         if kills < 2:
             wait_for_more(tmp_path / "killed", process)
             time.sleep(chance.random() * 0.3)
-            os.killpg(process.pid, 9)
+            kill_all(process)
         process.wait()
         for part in (tmp_path / "killed").glob("part-*"):
             assert dates.setdefault(part.name, part.stat().st_mtime_ns) == part.stat().st_mtime_ns
@@ -211,7 +211,31 @@ def test_two_processes_killed_twice_write_what_one_undisturbed_writes(run: api.R
     assert joined(tmp_path / "killed") == joined(tmp_path / "whole")
 
 
+def kill_all(process: subprocess.Popen) -> None:
+    """torchrun gives each process a session of its own, so they are killed one by one."""
+    ranks = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for pid in (process.pid, *map(int, ranks)):
+        os.kill(pid, 9)
+
+
 def wait_for_more(folder: Path, process: subprocess.Popen) -> None:
     before = len(list(folder.glob("part-*")))
     while process.poll() is None and len(list(folder.glob("part-*"))) <= before:
         time.sleep(0.02)
+
+
+def test_ctranslate2_writes_the_same_files_without_torch(run: api.Run, file: Path, tmp_path: Path):
+    pytest.importorskip("ctranslate2")
+    program = "import sys; from regard.cli import app; sys.exit(app(standalone_mode=False) or 'torch' in sys.modules)"
+    for name in ("text", "json"):
+        words = command(run, file, tmp_path / name, "--engine", "ctranslate2", "--device", "cpu", "--format", name)[3:]
+        done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "5 parts in" in done.stderr
+    translate_file(run, file, tmp_path / "torch", lines_per_part=5)
+    assert joined(tmp_path / "text") == joined(tmp_path / "torch")
+    rows = [json.loads(line) for line in joined(tmp_path / "json", ".jsonl").split("\n")[:-1]]
+    assert [row["source"] for row in rows] == file.read_text().split("\n")[:-1]
+    assert all(len(row["outputs"][0]["token_logprobs"]) > 0 for row in rows if row["source"])
+    with pytest.raises(RunError, match="was begun with another device"):
+        translate_file(run, file, tmp_path / "text", lines_per_part=5)

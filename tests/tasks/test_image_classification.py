@@ -184,5 +184,11 @@ def test_resizing_is_a_setting(shapes: Path, tmp_path: Path):
 def test_an_image_that_is_none_is_named(run: api.Run, tmp_path: Path):
     done = CliRunner().invoke(app, ["classify", str(run.folder), str(tmp_path / "nowhere.png")])
     assert isinstance(done.exception, DataError)
-    with pytest.raises(ConfigError, match="are exported, got one of image_classification"):
-        api.export(run, "huggingface", tmp_path / "out")
+
+
+def test_a_run_leaves_for_transformers(run: api.Run, tmp_path: Path):
+    pytest.importorskip("transformers")
+    found = api.export(run, "huggingface", tmp_path / "out", data="test")
+    assert found.layout == "ViT"
+    assert not found.problems()
+    assert (tmp_path / "out" / "preprocessor_config.json").is_file()

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import torch
 
 from regard.errors import ConfigError
-from regard.run import Run, train_run
+from regard.run import Run
 from regard.run.demo import demo_recipe
 from regard.run.recipe import Recipe
+from regard.run.training import train_run
 from regard.tasks import Translation
 
 Choice = TypeVar("Choice")

@@ -21,6 +21,7 @@ def check(
 ) -> None:
     """Check files for what spoils training: uneven pairs, broken text, leaks, unknown labels; each with its line."""
     from regard.data.check import check_files, check_sources
+    from regard.errors import counted
 
     if len(files) == 1 and files[0].suffix == ".toml":
         from regard.run import read_recipe
@@ -34,9 +35,10 @@ def check(
         print(json.dumps(checked.tree(), ensure_ascii=False, indent=2))
     else:
         for name, statistics in checked.statistics.items():
-            print(f"{name}: {statistics.examples:,} examples")
+            print(f"{name}: {counted(statistics.examples, 'example')}")
             for side, found in statistics.sides.items():
-                print(f"  {side}: {found.words:,} words, longest {found.longest:,} characters ({found.longest_at})")
+                longest = f"{counted(found.longest, 'character')} ({found.longest_at})"
+                print(f"  {side}: {counted(found.words, 'word')}, longest {longest}")
         for finding in checked.findings:
             print(f"{finding.severity}: {finding.where}: {finding.what}")
         print(*checked.summaries or ["nothing wrong was found"], sep="\n")

@@ -16,6 +16,7 @@ def demo(
     """Train a small English-German translator on the embedded corpus, test it, and let it translate."""
     from regard import api
     from regard.data.street import LECTURE_SENTENCES, pairs
+    from regard.errors import counted
     from regard.run.demo import demo_recipe
 
     if out.exists():
@@ -23,7 +24,7 @@ def demo(
     run = api.train(demo_recipe(settings or []), out=out)
     report = api.evaluate(run, "test")
     scores = report.metrics
-    print(f"\nOn {report.examples:,} sentences never seen in training:")
+    print(f"\nOn {counted(report.examples, 'sentence')} never seen in training:")
     print(f"  BLEU {scores['bleu']:.1f}   ({report.signatures['bleu']})")
     print(f"  exact match {scores['exact_match']:.1%}   pronoun accuracy {scores['pronoun']:.1%}")
     print("\nSome of them:")

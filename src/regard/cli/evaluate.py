@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.parts import Out, evaluate_parts, leads, refuse_many
+from regard.cli.parts import Out, evaluate_parts, refuse_many
+from regard.errors import counted
 
 
 def evaluate(
@@ -26,7 +27,7 @@ def evaluate(
     """Test a run: BLEU, perplexity or accuracy, each with how it was computed."""
     from regard import api
     from regard.cli.parse import parse_data, parse_search, with_unknown
-    from regard.train.distributed import take_gpu
+    from regard.train.distributed import leads, take_gpu
 
     take_gpu()
     opened = with_unknown(api.load(run, device, which), unknown, dictionary)
@@ -43,7 +44,7 @@ def evaluate(
         tree = {"run": str(run), "checkpoint": opened.step, "data": split, **report.tree()}
         print(json.dumps(tree, ensure_ascii=False, indent=2))
         return
-    print(f"{run}, step {opened.step:,}, {split}: {report.examples:,} examples in {report.seconds:.1f} s")
+    print(f"{run}, step {opened.step:,}, {split}: {counted(report.examples, 'example')} in {report.seconds:.1f} s")
     for name, value in report.metrics.items():
         signature = report.signatures.get(name, "")
         print(f"  {name:14} {value:10.4f}  {signature}".rstrip())

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from regard.data.sources import SourceConfig
+    from regard.engine.choice import Choice
     from regard.run.opened import Run
     from regard.run.scoring import Report
+    from regard.run.written import PartFormat as Format
 
 Out = Annotated[
     Path | None, typer.Option(help="Write parts into this folder; many processes share them, and a stop costs nothing.")
@@ -31,17 +33,13 @@ def refuse_many() -> None:
         )
 
 
-def leads() -> bool:
-    """Whether this process speaks for all that torchrun has started."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def translate_parts(
     run: Path,
     file: Path | None,
     out: Path,
     to: str,
     lines_per_part: int,
+    choice: "Choice",
     settings: Mapping[str, Any],
     device: str,
     ensemble: list[Path],
@@ -49,21 +47,45 @@ def translate_parts(
     dictionary: Path | None,
 ) -> None:
     """Translates a file into a folder, together with whoever else does."""
-    from regard.cli.parse import parse_search, with_unknown
-    from regard.run.opened import Run
-    from regard.run.sharded import SUFFIXES, translate_file
-    from regard.train.distributed import take_gpu
+    from regard.run.written import SUFFIXES
 
     if file is None:
         raise ConfigError("--out", "parts are made of a file, not of standard input; name the file")
     if to not in SUFFIXES:
         raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
-    take_gpu()
-    opened = with_unknown(Run.open(run, device), unknown, dictionary)
-    others = [Run.open(other, device) for other in ensemble]
-    search = parse_search("", **settings) if settings else None
-    made, total = translate_file(opened, file, out, search, others, to, lines_per_part)
-    print(f"regard: {total:,} parts in {out}, {made:,} of them made by this process", file=sys.stderr)
+    if choice.converted is not None:
+        made, total = _fast_parts(choice, file, out, to, lines_per_part)
+    else:
+        from regard.cli.parse import parse_search, with_unknown
+        from regard.run.opened import Run
+        from regard.run.sharded import translate_file
+        from regard.train.distributed import take_gpu
+
+        take_gpu()
+        opened = with_unknown(Run.open(run, device), unknown, dictionary)
+        others = [Run.open(other, device) for other in ensemble]
+        search = parse_search("", **settings) if settings else None
+        made, total = translate_file(opened, file, out, search, others, to, lines_per_part)
+    print(f"regard: {counted(total, 'part')} in {out}, {made:,} of them made by this process", file=sys.stderr)
+
+
+def _fast_parts(choice: "Choice", file: Path, out: Path, to: "Format", lines_per_part: int) -> tuple[int, int]:
+    """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
+    from regard.engine.machine import cores
+    from regard.engine.model import FastEngine, Workers
+    from regard.engine.threads import open_engine
+    from regard.run.written import write_file
+
+    converted, search = choice.converted, choice.search
+    assert converted is not None
+    assert search is not None
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    shared = Workers(max(1, cores() // beside), 1)
+    engine = open_engine(converted, many=True) if beside == 1 else FastEngine(converted, shared)
+    asked = {"engine": f"ctranslate2 {converted.precision}", "models": [converted.folder.name], "search": dict(search)}
+    return write_file(
+        lambda batch: engine.translate(batch, search, scored=to != "text"), asked, file, out, to, lines_per_part
+    )
 
 
 def evaluate_parts(run: "Run", data: "SourceConfig | str", out: Path, search: Any, others: "list[Run]") -> "Report":  # noqa: ANN401

@@ -45,13 +45,16 @@ def translate(
     asked = {}
     if beam is not None or nbest is not None:
         asked = {"size": max(beam or 5, nbest or 1)} | ({} if nbest is None else {"n_best": nbest})
-    only_torch = {"--ensemble": ensemble, "--unknown": unknown, "--dictionary": dictionary, "--out": out}
+    only_torch = {"--ensemble": ensemble, "--unknown": unknown, "--dictionary": dictionary}
+    only_torch |= {"--out, unless ctranslate2 is asked for,": out if engine == "auto" and not int8 else None}
     if out is None:
         refuse_many()
     choice = chosen(run, engine, "translation", asked, int8=int8, device=device, only_torch=only_torch)
     if out is not None:
         kind = "json" if as_json else part_format
-        translate_parts(run, file, out, kind, lines_per_part, asked, device, ensemble or [], unknown, dictionary)
+        translate_parts(
+            run, file, out, kind, lines_per_part, choice, asked, device, ensemble or [], unknown, dictionary
+        )
         return
     if choice.converted is not None:
         write = fast_writer(choice, scored=as_json)
@@ -81,6 +84,7 @@ def _torch_translator(
     from regard.run.opened import Run
 
     opened = with_unknown(Run.open(run, device), unknown, dictionary)
+    say_how(opened)
     others = [Run.open(other, device) for other in ensemble]
     search = parse_search("", **asked) if asked else None
 
@@ -91,6 +95,12 @@ def _torch_translator(
         return found
 
     return write
+
+
+def say_how(opened: Any) -> None:  # noqa: ANN401
+    """Says which way a run's model decodes, where there was a choice."""
+    if opened.quick.why:
+        say(opened.quick.why)
 
 
 def generate(
@@ -137,6 +147,7 @@ def _torch_generator(run: Path, asked: dict[str, Any], device: str) -> tuple[Any
     from regard.run.opened import Run
 
     opened = Run.open(run, device)
+    say_how(opened)
     base = opened.recipe.usual_search
     return opened, base.but(**asked) if base.kind == "sample" else parse_search("sample", **asked)
 

@@ -17,7 +17,7 @@ from regard.compare.sweep import Sweep, Variant
 from regard.compare.table import Row
 from regard.compare.tuning import tuned
 from regard.engine.machine import cores
-from regard.errors import ConfigError
+from regard.errors import ConfigError, counted
 from regard.train.durable import replacing, reported
 from regard.train.progress import make_watcher
 from regard.train.strict_json import to_json
@@ -142,7 +142,7 @@ def _with_overspending(row: Row, by: str, amount: float) -> Row:
 def _budget_sentence(by: str, amount: float) -> str:
     sentences = {
         "flops": f"{amount:.3g} training FLOPs each", "tokens": f"{amount:,.0f} training tokens each",
-        "steps": f"{amount:,.0f} steps each", "minutes": f"{amount:g} minutes each",
+        "steps": f"{counted(round(amount), 'step')} each", "minutes": f"{amount:g} minute{'s' * (amount != 1)} each",
         "params": f"{amount:,.0f} parameters each, within 2 %, and equally many training tokens",
     }  # fmt: skip
     return sentences[by]

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from regard.compare.outcome import Outcome, saved_outcome, trained_outcome
 from regard.errors import Failure, RegardError, RunError
-from regard.run import Recipe, train_run
+from regard.run import Recipe
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
+from regard.run.training import train_run
 from regard.train.lock import RunLock
 from regard.train.watching import Watcher
 

@@ -13,6 +13,8 @@ SHARES = {"accuracy", "exact_match", "pronoun", "macro_f1"}
 """Scores between 0 and 1, shown in per cent."""
 FINE = {"loss", "bits_per_byte"}
 """Scores that need a third decimal."""
+MOST_DIGITS = 6
+"""Decimals beyond which nobody looks for a difference."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,37 @@ class Row:
         """The deviation of the seeds' scores (n − 1); None where there is one alone."""
         return stdev(self.scores) if len(self.scores) > 1 else None
 
-    def score(self, metric: str) -> str:
-        """Mean ± deviation, with a star where the difference from the first row is significant."""
+    @property
+    def starred(self) -> bool:
+        """Whether the difference from the first row is significant."""
+        return self.verdict is not None and self.verdict.significant
+
+    def score(self, metric: str, digits: int) -> str:
+        """Mean ± deviation with so many decimals, and a star where the difference from the first row is significant."""
         if self.mean is None:
             return "–"
-        factor, digits = (100, 1) if metric in SHARES else (1, 3 if metric in FINE else 1)
-        spread = "" if self.deviation is None else f" ± {self.deviation * factor:.{digits}f}"
-        star = "*" if self.verdict is not None and self.verdict.significant else ""
-        return f"{self.mean * factor:.{digits}f}{spread}{star}"
+        spread = "" if self.deviation is None else f" ± {shown(self.deviation, metric, digits)}"
+        return f"{shown(self.mean, metric, digits)}{spread}{'*' if self.starred else ''}"
+
+
+def shown(value: float, metric: str, digits: int) -> str:
+    """A score as the table prints it."""
+    return f"{value * (100 if metric in SHARES else 1):.{digits}f}"
+
+
+def digits_of(rows: Sequence[Row], metric: str) -> int:
+    """Decimals of a table: as many as are usual, or as a star needs for its difference to be seen."""
+    usual = 3 if metric in FINE else 1
+    starred = [row.mean for row in rows if row.starred and row.mean is not None]
+    first = rows[0].mean if rows else None
+    if first is None:
+        return usual
+    told = (
+        digits
+        for digits in range(usual, MOST_DIGITS)
+        if all(shown(mean, metric, digits) != shown(first, metric, digits) for mean in starred)
+    )
+    return next(told, MOST_DIGITS)
 
 
 def heads(metric: str) -> list[str]:
@@ -68,11 +93,11 @@ def heads(metric: str) -> list[str]:
     return ["system", score + (" (%)" if metric in SHARES else ""), "p", "parameters", "training FLOPs", "minutes"]
 
 
-def cells(row: Row, metric: str) -> list[str]:
+def cells(row: Row, metric: str, digits: int) -> list[str]:
     """A row as text; nothing is shown for what is not known."""
     p = "" if row.verdict is None else "< 0.001" if row.verdict.p_value < 0.001 else f"{row.verdict.p_value:.3f}"
     cost = [f"{row.params:,}", f"{row.flops:.3g}", f"{row.minutes:.1f}"] if row.scores else ["–", "–", "–"]
-    return [row.name, row.score(metric), p, *cost]
+    return [row.name, row.score(metric, digits), p, *cost]
 
 
 def notes_of(rows: Sequence[Row]) -> list[str]:
@@ -85,22 +110,26 @@ def terminal(rows: Sequence[Row], metric: str) -> Table:
     table = Table()
     for number, head in enumerate(heads(metric)):
         table.add_column(head, justify="right" if number else "left", overflow="fold")
+    digits = digits_of(rows, metric)
     for row in rows:
-        table.add_row(*cells(row, metric), style=None if row.scores else "red")
+        table.add_row(*cells(row, metric, digits), style=None if row.scores else "red")
     return table
 
 
 def markdown(rows: Sequence[Row], metric: str, caption: str) -> str:
     """The table as Markdown, notes below."""
+    digits = digits_of(rows, metric)
     lines = [heads(metric), ["---", *["--:"] * 5]]
-    lines += [[cell.replace("|", "\\|") for cell in cells(row, metric)] for row in rows]
+    lines += [[cell.replace("|", "\\|") for cell in cells(row, metric, digits)] for row in rows]
     below = "".join(f"- {note}\n" for note in notes_of(rows))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{caption}\n" + (below and f"\n{below}")
 
 
 def latex(rows: Sequence[Row], metric: str, caption: str) -> str:
     """The table as LaTeX, with booktabs; caption and notes as comments."""
-    lines = [" & ".join(map(escape, line)) + r" \\" for line in (heads(metric), *(cells(row, metric) for row in rows))]
+    digits = digits_of(rows, metric)
+    table = (heads(metric), *(cells(row, metric, digits) for row in rows))
+    lines = [" & ".join(map(escape, line)) + r" \\" for line in table]
     return "\n".join([
         r"% \usepackage{booktabs}", r"\begin{tabular}{lrrrrr}", r"\toprule", lines[0], r"\midrule", *lines[1:],
         r"\bottomrule", r"\end{tabular}", *(f"% {line}" for line in (caption, *notes_of(rows))), "",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from regard.config.help import help_texts
 from regard.config.tree import Config, kinds, sub_config
 from regard.errors import ConfigError, nearest
 
@@ -25,18 +26,15 @@ class Setting:
 def explain(root: type[Config], path: str = "") -> list[Setting]:
     """The settings at and below a path; below a family, those of each kind."""
     owners: list[tuple[str, type[Config]]] = [("", root)]
-    field: FieldInfo | None = None
+    head: list[Setting] = []
     for key in [key for key in path.split(".") if key]:
         holders = [(prefix, owner) for prefix, owner in owners if key in owner.model_fields]
         if not holders:
             known = {name for _, owner in owners for name in owner.model_fields}
             raise ConfigError(path, f"unknown setting; {nearest(key, known)}")
         prefix, owner = holders[0]
-        field = owner.model_fields[key]
-        owners = _below(f"{prefix}.{key}" if prefix else key, field)
-    if field is not None and not owners:
-        return [_setting(path, field)]
-    head = [_setting(path, field)] if field is not None else []
+        head = [_setting(path, owner, key)]
+        owners = _below(f"{prefix}.{key}" if prefix else key, owner.model_fields[key])
     return head + [setting for prefix, owner in owners for setting in _settings(prefix, owner)]
 
 
@@ -59,14 +57,15 @@ def _settings(prefix: str, owner: type[Config]) -> Iterator[Setting]:
         yield Setting(f"{prefix}.kind", "", f'"{kind}"', _summary(owner))
     for name, field in owner.model_fields.items():
         if name != "kind":
-            yield _setting(f"{prefix}.{name}" if prefix else name, field)
+            yield _setting(f"{prefix}.{name}" if prefix else name, owner, name)
             plain = sub_config(field.annotation)
             if plain and not kinds(field.annotation):
                 yield from _settings(f"{prefix}.{name}" if prefix else name, plain)
 
 
-def _setting(path: str, field: FieldInfo) -> Setting:
-    return Setting(path, type_name(field.annotation), _default(field), field.description or "")
+def _setting(path: str, owner: type[Config], name: str) -> Setting:
+    field = owner.model_fields[name]
+    return Setting(path, type_name(field.annotation), _default(field), help_texts(owner).get(name, ""))
 
 
 def _default(field: FieldInfo) -> str:

@@ -14,10 +14,20 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import Annotated, Any, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
 from pydantic._internal._model_construction import ModelMetaclass
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
+from regard.config.help import help_texts
 from regard.errors import ConfigError, nearest
 
 BY_KIND = Field(discriminator="kind")
@@ -51,7 +61,7 @@ class _Sentences(ModelMetaclass):
 class Config(BaseModel, metaclass=_Sentences):
     """Settings of one part: frozen, unknown names refused, the text under a field is its help."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> Self:
@@ -68,6 +78,14 @@ class Config(BaseModel, metaclass=_Sentences):
     def but(self, **changes: Any) -> Self:  # noqa: ANN401
         """The same config with some settings changed, checked again."""
         return type(self)(**{**dict(self), **changes})
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(schema)
+        properties = handler.resolve_ref_schema(found)["properties"]
+        for name, text in help_texts(cls).items():
+            properties[cls.model_fields[name].alias or name]["description"] = text
+        return found
 
 
 def refuse(setting: str, problem: str) -> PydanticCustomError:

@@ -9,8 +9,6 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from regard.data.findings import Findings
 from regard.data.formats import compression_of
 
@@ -31,6 +29,8 @@ def open_stream(file: Path) -> io.BufferedReader:
         case "gzip":
             return io.BufferedReader(gzip.GzipFile(file, "rb"), BLOCK)  # type: ignore[arg-type]
         case "zstd":
+            import pyarrow as pa  # here, as it is slow to load and few files need it
+
             return io.BufferedReader(pa.input_stream(str(file), compression="zstd"), BLOCK)  # type: ignore[arg-type]
         case None:
             return io.BufferedReader(io.FileIO(file), BLOCK)

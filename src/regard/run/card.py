@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regard import __version__
+from regard.errors import counted
 from regard.run.recipe import Recipe
 from regard.tasks import Task
 from regard.train.durable import replacing, reported
@@ -32,8 +33,9 @@ def write_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> No
         "",
         f"A model for {recipe.task.kind.replace('_', ' ')}, trained with regard {__version__}.",
         "",
-        f"- model: {model.kind}, {task.num_params(model):,} parameters, {model.depth} layers of width {model.width}",
-        f"- training: {spent.steps:,} steps, {spent.tokens:,} tokens, {spent.flops:.3g} FLOPs, "
+        f"- model: {model.kind}, {task.num_params(model):,} parameters, "
+        f"{counted(model.depth, 'layer')} of width {model.width}",
+        f"- training: {counted(spent.steps, 'step')}, {counted(spent.tokens, 'token')}, {spent.flops:.3g} FLOPs, "
         f"{spent.seconds / 60:.1f} minutes, seed {recipe.seed}",
         f"- best {trainer.metric} on the validation data: {trainer.best:.4f}" if trainer.best is not None else "",
         "",

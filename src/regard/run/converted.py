@@ -70,8 +70,11 @@ def _convert(run: Run, made: Path, precision: Precision, texts: Sequence[str], h
             (aside / REFUSED).write_text(f"{error}\n", encoding="utf-8")
         else:
             _settings(run, subject, aside, precision, texts).write()
-        if not made.exists():
+        try:
             aside.rename(made)
+        except OSError:
+            if not made.exists():  # otherwise another process has made it meanwhile
+                raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from regard.config import read_toml
 from regard.decode import Ensemble
+from regard.decode.quick import Quick, exchanged, quickest
 from regard.errors import ConfigError, RunError
 from regard.run.recipe import Recipe
 from regard.run.room import BYTES_TO_USE, demand_memory
@@ -84,7 +85,14 @@ class Run:
         steppers: list[Any] = [self.model, *(other.model for other in others)]
         stepper = self.model if not others else Ensemble(steppers)
         self.refuse_strangers(others)
-        return self.task.writer(stepper, self.device, self.longest, Path(self.recipe.data.folder or ""))
+        writer = self.task.writer(stepper, self.device, self.longest, Path(self.recipe.data.folder or ""))
+        quick_ones = {id(run.model): run.quick.stepper for run in (self, *others)}
+        return replace(writer, stepper=exchanged(writer.stepper, quick_ones))
+
+    @cached_property
+    def quick(self) -> Quick:
+        """The model as it writes quickest where it is, and why in this way."""
+        return quickest(self.model, self.device)
 
     def refuse_strangers(self, others: Sequence["Run"]) -> None:
         """Only runs with one vocabulary write together."""

@@ -6,47 +6,24 @@
 Given again, the same command goes on with what is missing. How many processes there are changes nothing in the result.
 """
 
-import io
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from regard.data.findings import Findings
 from regard.data.readers import read_pairs
 from regard.data.sources import SourceConfig
-from regard.data.text import lines
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError
 from regard.run.opened import CHECKPOINTS, Run
 from regard.run.parts import Parts
 from regard.run.scoring import Report
 from regard.run.scoring.writing import report_written
-from regard.tasks.writing import AnySearch, Output
+from regard.run.written import LINES_PER_PART, SUFFIXES, PartFormat, Write, maker, write_file
+from regard.tasks.writing import AnySearch
 from regard.train.durable import sha256_of
 from regard.train.manifest import MANIFEST
-
-PartFormat = Literal["text", "json", "parquet"]
-SUFFIXES: dict[PartFormat, str] = {"text": ".txt", "json": ".jsonl", "parquet": ".parquet"}
-LINES_AT_ONCE = 256
-"""Lines that are translated together: those of a file always in the same groups, whoever does it."""
-LINES_PER_PART = 1024
-
-SCHEMA = pa.schema(
-    [
-        ("line", pa.int64()),
-        ("rank", pa.int32()),
-        ("source", pa.string()),
-        ("text", pa.string()),
-        ("score", pa.float64()),
-    ]
-)
-"""A row for each translation of a line; lines and ranks count from one."""
 
 
 def translate_file(
@@ -59,15 +36,8 @@ def translate_file(
     lines_per_part: int = LINES_PER_PART,
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are."""
-
-    def read() -> Iterator[str]:
-        return (text for _, text, _ in lines(file, Findings()))
-
-    count = sum(1 for _ in read())  # reads all of it, so that a line that is not text is known before the work begins
-    asked = {"input": sha256_of(file), "output": to, **_asked(run, search, others)}
-    parts = Parts.open(folder, asked, count, lines_per_part, SUFFIXES[to])
-    made = parts.work(read, _maker(run, search, others, to, str(file)))
-    return made, len(parts)
+    write = _writer(run, search, others)
+    return write_file(write, _asked(run, search, others), file, folder, to, lines_per_part)
 
 
 def score_in_parts(
@@ -87,7 +57,7 @@ def score_in_parts(
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     asked = {"input": _digest(sources), "output": "json", **_asked(run, search, others)}
     parts = Parts.open(folder, asked, len(sources), lines_per_part, SUFFIXES["json"])
-    parts.work(lambda: sources, _maker(run, search, others, "json", "the data"))
+    parts.work(lambda: sources, maker(_writer(run, search, others), "json", "the data"))
     rows = (json.loads(row) for number in range(len(parts)) for row in _rows(parts.file(number)))
     written = [row["outputs"][0]["text"] for row in rows]
     return report_written(sources, references, written, source, began)
@@ -95,6 +65,10 @@ def score_in_parts(
 
 def _rows(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").split("\n")[:-1]  # JSON escapes line feeds, but no other line separators
+
+
+def _writer(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Write:
+    return lambda batch: run.translate(batch, search, others)
 
 
 def _asked(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[str, Any]:
@@ -122,48 +96,3 @@ def _digest(texts: Iterable[str]) -> str:
     for text in texts:
         found.update(text.encode() + b"\0")
     return found.hexdigest()
-
-
-def _maker(
-    run: Run, search: AnySearch | None, others: Sequence[Run], to: PartFormat, name: str
-) -> Callable[[int, list[str]], bytes]:
-    """What makes the contents of a part."""
-
-    def make(first: int, texts: list[str]) -> bytes:
-        remaining, outputs = iter(texts), list[list[Output]]()
-        while batch := list(islice(remaining, LINES_AT_ONCE)):
-            try:
-                outputs += run.translate(batch, search, others)
-            except RegardError as error:
-                raise DataError(name, f"counted from this line, {error}", first + len(outputs) + 1) from None
-        if to == "parquet":
-            return _parquet(first, texts, outputs)
-        line = json_line if to == "json" else text_line
-        return "".join(f"{line(*pair)}\n" for pair in zip(texts, outputs, strict=True)).encode()
-
-    return make
-
-
-def text_line(text: str, outputs: Sequence[Output]) -> str:
-    """The translations of a line, best first, between tabs; they never take more than one line."""
-    return "\t".join(" ".join(output.text.splitlines()) if _breaks(output.text) else output.text for output in outputs)
-
-
-def _breaks(text: str) -> bool:
-    return "\n" in text or "\r" in text
-
-
-def json_line(text: str, outputs: Sequence[Output]) -> str:
-    """A line and its translations as one JSON object, with scores and tokens."""
-    return json.dumps({"source": text, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False)
-
-
-def _parquet(first: int, texts: list[str], outputs: list[list[Output]]) -> bytes:
-    rows = [
-        {"line": first + place, "rank": rank, "source": text, "text": output.text, "score": output.score}
-        for place, (text, found) in enumerate(zip(texts, outputs, strict=True), start=1)
-        for rank, output in enumerate(found, start=1)
-    ]
-    stream = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), stream)
-    return stream.getvalue()

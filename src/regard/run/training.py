@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.config import dump_toml
 from regard.decode import GreedyConfig
-from regard.errors import ConfigError, RunError
+from regard.errors import ConfigError, RunError, counted
 from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
@@ -23,6 +23,7 @@ from regard.train import checkpoint
 from regard.train.curves import curves
 from regard.train.distributed import Team, join_team
 from regard.train.durable import replacing, reported
+from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, refuse_undividable
 from regard.train.heartbeat import Heartbeat
 from regard.train.lock import RunLock
 from regard.train.log import MetricsLog
@@ -38,6 +39,8 @@ from regard.train.watching import Log, Watcher
 METRICS_FILE = "metrics.jsonl"
 WRITTEN = ("bleu", "chrf", "exact_match", "pronoun", "uas", "las", "rouge_1", "rouge_2", "rouge_l")
 """Scores that need a text to be written."""
+TOLD: set[str] = set()
+"""Reasons for a number format that this process has told already."""
 
 
 def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False) -> str:
@@ -45,6 +48,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
     recipe.check()
     team = join_team(recipe.train.device, alone=recipe.train.parallel == "fsdp")
     refuse_lone(recipe.train.parallel, team.size)
+    _expert_parallel(recipe, team)  # refused before a folder is made
     watcher = watcher if team.leads else _Silent()
     with memory_reported(), RunLock(out, rank=team.rank):
         _refuse_mixing(recipe, out, resume)
@@ -151,7 +155,8 @@ def _assembled(
     precision: Precision,
 ) -> Callable[[Log, Callable[[], str | None]], Trainer]:
     """Everything a trainer needs but its log and its stop."""
-    config = recipe.train.but(parallel=_parallel(recipe, task, team))
+    divided_among = _expert_parallel(recipe, team)
+    config = recipe.train.but(parallel=_parallel(recipe, task, team), expert_parallel=divided_among)
     batching = recipe.task.batching(recipe.data)
     if team.leads:
         preparation.open(task, "train", training=True)
@@ -167,12 +172,14 @@ def _assembled(
         said = [recipe.start.load(model, start.model)] if start is not None else []
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
+    divided = DividedExperts(model, team, divided_among)
     if config.parallel != "fsdp":  # which moves each part there by itself, once it is cut up
         model = model.to(team.device)
     several = f" × {team.size} ({config.parallel})" if config.parallel != "none" else ""
+    several += f", experts divided among {divided_among}" if divided_among > 1 else ""
     watcher.say(
-        f"{len(store):,} examples, {task.num_params(recipe.model):,} parameters, {team.device}{several}; "
-        f"{precision.reason}"
+        f"{counted(len(store), 'example')}, {task.num_params(recipe.model):,} parameters, {team.device}{several}; "
+        f"{_reason(precision)}"
     )
 
     def assemble(log: Log, stop: Callable[[], str | None]) -> Trainer:
@@ -183,10 +190,17 @@ def _assembled(
         return Trainer(
             config, task, model, batches, judge, out,
             seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=log, stop=stop,
-            rates=recipe.start.rates(model) if recipe.start else same_rate,
+            rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
         )  # fmt: skip
 
     return assemble
+
+
+def _reason(precision: Precision) -> str:
+    """Why numbers have this format; of the runs that a process trains, as in a sweep, only the first says it."""
+    new = precision.reason not in TOLD
+    TOLD.add(precision.reason)
+    return precision.reason if new else precision.name
 
 
 def _parallel(recipe: Recipe, task: Task, team: Team) -> Parallel:
@@ -204,6 +218,14 @@ def _parallel(recipe: Recipe, task: Task, team: Team) -> Parallel:
             "adafactor keeps numbers for whole rows and columns, and fsdp cuts these up; choose adamw, muon or sgd, "
             "or train.parallel=ddp",
         )
+    return chosen
+
+
+def _expert_parallel(recipe: Recipe, team: Team) -> int:
+    """Among how many processes experts are divided; refused where they cannot be."""
+    chosen = choose_expert_parallel(recipe.train.expert_parallel, team.size, recipe.model)
+    if chosen > 1:
+        refuse_undividable(recipe.train.optimiser.kind, getattr(recipe.task, "reward", None) is not None)
     return chosen
 
 

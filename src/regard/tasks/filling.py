@@ -68,13 +68,13 @@ def guesses(model: nn.Module, rows: Sequence[list[int]], device: torch.device) -
 
 def masked_ids(tokenizer: Tokenizer, text: str, number: int = 1) -> list[int]:
     """The tokens of a text in which `<mask>` is one; where tokens begin with a space, the mask stands for it too."""
-    parts = text.split(SHOWN)
+    parts = text.replace(tokenizer.mask, SHOWN).split(SHOWN)
     if len(parts) == 1:
         raise RegardError(f"input {number}: expected a {SHOWN} to fill in, got none")
     if _spaced(tokenizer):
         parts = [*(part.removesuffix(" ") for part in parts[:-1]), parts[-1]]
-    rows = [tokenizer.encode(part) if part else [] for part in parts]
-    return [*rows[0], *(token for row in rows[1:] for token in (MASK, *row))]
+    rows = [tokenizer.cut(part) if part else [] for part in parts]
+    return [*tokenizer.first, *rows[0], *(token for row in rows[1:] for token in (MASK, *row))]
 
 
 def _spaced(tokenizer: Tokenizer) -> bool:

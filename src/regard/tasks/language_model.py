@@ -78,6 +78,8 @@ class LanguageModel(WritingTask):
         """All tokens but the last, and all but the first."""
         text = batch.fields["text"]
         written, targets = shift(text, device)
+        for token, other in self.tokenizer.same:  # an imported model may write its end where documents begin
+            targets = targets.masked_fill(targets == token, other)
         count = int(np.sum(text.lengths - 1))
         if written.layout.packed:
             flops = self.packed_flops(partial(model.flops, 1, vocab=self.tokenizer.vocab_size), text.lengths - 1)

@@ -14,7 +14,7 @@ from regard.data.sources import SourceConfig
 from regard.data.store import Store
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import train_tokenizers
-from regard.errors import DataError
+from regard.errors import DataError, counted
 from regard.tasks.base import Lexicon, Task, TaskBase, examples_text
 
 
@@ -69,7 +69,7 @@ class Preparation:
     def _note(self, split: str, store: Store, findings: Findings) -> None:
         self.notes += [f"data.{split}: {summary}" for summary in findings.summaries()]
         for what, counts in (("left out", store.skipped), ("cut", store.cut)):
-            self.notes += [f"data.{split}: {count:,} examples {what}: {why}" for why, count in counts.items()]
+            self.notes += [f"data.{split}: {counted(count, 'example')} {what}: {why}" for why, count in counts.items()]
 
     def _texts(self, source: SourceConfig, field: str) -> Iterable[str]:
         return examples_text(read_examples(source, self.base), field)

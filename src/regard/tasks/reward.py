@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.data.special import BOS, EOS, PAD, UNK
 from regard.decode import Hypothesis, SampleConfig, search
-from regard.metrics import gleu, sentence_bleu
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED
 
@@ -73,17 +72,19 @@ def score_samples(
     drawn: Sequence[Sequence[Hypothesis]], references: Sequence[Sequence[int]], metric: Metric
 ) -> Float[Tensor, "sentences samples"]:
     """The reward of each translation."""
-    reward = REWARDS[metric]
+    reward = _reward(metric)
     rows = zip(drawn, references, strict=True)
     return torch.tensor([[reward(one.tokens, reference) for one in row] for row, reference in rows])
 
 
-def _bleu_of_ids(written: Sequence[int], reference: Sequence[int]) -> float:
-    spelt = [" ".join(map(str, ids)) for ids in (written, reference)]
-    return sentence_bleu(spelt[0], spelt[1], tokenize="none") / 100
+def _reward(metric: Metric) -> Reward:
+    from regard.metrics import gleu, sentence_bleu  # here, as every run knows this loss and hardly one needs sacrebleu
 
+    def bleu_of_ids(written: Sequence[int], reference: Sequence[int]) -> float:
+        spelt = [" ".join(map(str, ids)) for ids in (written, reference)]
+        return sentence_bleu(spelt[0], spelt[1], tokenize="none") / 100
 
-REWARDS: dict[Metric, Reward] = {"gleu": gleu, "bleu": _bleu_of_ids}
+    return gleu if metric == "gleu" else bleu_of_ids
 
 
 def sequence_logprobs(

@@ -20,6 +20,7 @@ from regard.data.collate import Ragged, pack, pad
 from regard.data.special import BOS
 from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.decode import BeamConfig, GreedyConfig
+from regard.decode.quick import quickest
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.tasks import LanguageModelConfig, Lexicon, TranslationConfig
 from regard.tasks.writing import Writer
@@ -135,7 +136,8 @@ def write(asked: protocol.Asked) -> protocol.Step:
     texts = [words.decode(row) for row in protocol.rows(work, asked["lengths"])]
     count = {"max_length": work["write"], "min_length": work["write"] - 1}
     search = GreedyConfig(**count) if work["beam"] == 1 else BeamConfig(size=work["beam"], **count)
-    writer = Writer(model, words if pairs else None, words, torch.device(work["device"]))
+    device = torch.device(work["device"])
+    writer = Writer(quickest(model, device).stepper, words if pairs else None, words, device)
     if pairs:
         return lambda: writer.translate(texts, search)
     return lambda: writer.generate(texts, search, documents=False)

@@ -1,0 +1,93 @@
+"""What an engine writes about the lines of a file, as the parts of a folder: text, JSON or Parquet.
+
+No torch is loaded here, which would make CTranslate2 slower.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.data.findings import Findings
+from regard.data.text import lines
+from regard.engine.texts import Output
+from regard.errors import DataError, RegardError
+from regard.run.parts import Parts
+from regard.train.durable import sha256_of
+
+PartFormat = Literal["text", "json", "parquet"]
+SUFFIXES: dict[PartFormat, str] = {"text": ".txt", "json": ".jsonl", "parquet": ".parquet"}
+LINES_AT_ONCE = 1024
+"""Lines that are translated together: those of a file always in the same groups, whoever does it."""
+LINES_PER_PART = 1024
+
+Write = Callable[[list[str]], list[list[Output]]]
+"""The translations of each text, best first."""
+
+
+def write_file(
+    write: Write, asked: Mapping[str, Any], file: Path, folder: Path, to: PartFormat, lines_per_part: int
+) -> tuple[int, int]:
+    """Translates a file into the parts of a folder; how many were made here, and how many there are.
+
+    `asked` is all that the result depends on beside the input and the format.
+    """
+
+    def read() -> Iterator[str]:
+        return (text for _, text, _ in lines(file, Findings()))
+
+    count = sum(1 for _ in read())  # reads all of it, so that a line that is not text is known before the work begins
+    wanted = {"input": sha256_of(file), "output": to, **asked}
+    parts = Parts.open(folder, wanted, count, lines_per_part, SUFFIXES[to])
+    made = parts.work(read, maker(write, to, str(file)))
+    return made, len(parts)
+
+
+def maker(write: Write, to: PartFormat, name: str) -> Callable[[int, list[str]], bytes]:
+    """What makes the contents of a part; `name` is what an error calls the input."""
+
+    def make(first: int, texts: list[str]) -> bytes:
+        remaining, outputs = iter(texts), list[list[Output]]()
+        while batch := list(islice(remaining, LINES_AT_ONCE)):
+            try:
+                outputs += write(batch)
+            except RegardError as error:
+                raise DataError(name, f"counted from this line, {error}", first + len(outputs) + 1) from None
+        if to == "parquet":
+            return _parquet(first, texts, outputs)
+        line = json_line if to == "json" else text_line
+        return "".join(f"{line(*pair)}\n" for pair in zip(texts, outputs, strict=True)).encode()
+
+    return make
+
+
+def text_line(text: str, outputs: Sequence[Output]) -> str:
+    """The translations of a line, best first, between tabs; they never take more than one line."""
+    return "\t".join(" ".join(output.text.splitlines()) if _breaks(output.text) else output.text for output in outputs)
+
+
+def _breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+def json_line(text: str, outputs: Sequence[Output]) -> str:
+    """A line and its translations as one JSON object, with scores and tokens."""
+    return json.dumps({"source": text, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False)
+
+
+def _parquet(first: int, texts: list[str], outputs: list[list[Output]]) -> bytes:
+    """A row for each translation of a line; lines and ranks count from one."""
+    import pyarrow as pa  # here, as other formats do not wait for it
+    import pyarrow.parquet as pq
+
+    kinds = {"line": pa.int64(), "rank": pa.int32(), "source": pa.string(), "text": pa.string(), "score": pa.float64()}
+    rows = [
+        {"line": first + place, "rank": rank, "source": text, "text": output.text, "score": output.score}
+        for place, (text, found) in enumerate(zip(texts, outputs, strict=True), start=1)
+        for rank, output in enumerate(found, start=1)
+    ]
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(kinds.items()))), stream)
+    return stream.getvalue()
