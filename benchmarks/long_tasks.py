@@ -115,7 +115,9 @@ def measure_speed(arguments: argparse.Namespace) -> None:
     """Tokens a second and memory of training, for each task and kind."""
     rows = [row for task in RECIPES for row in speed_rows(task, arguments)]
     settings = {"steps": arguments.steps, "longest": arguments.longest, "settings": arguments.set}
-    command = " ".join(["python benchmarks/long_tasks.py speed", *(["--set", *arguments.set] if arguments.set else [])])
+    words = ["--steps", str(arguments.steps), "--longest", str(arguments.longest)]
+    words += ["--set", *arguments.set] if arguments.set else []
+    command = " ".join(["python benchmarks/long_tasks.py speed", *words])
     store(arguments.out or MEASUREMENTS / "speed.json", {"command": command, **settings, "rows": rows})
 
 

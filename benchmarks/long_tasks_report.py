@@ -10,7 +10,7 @@ DOCUMENT = Path("docs/long.md")
 BEGIN, END = "<!-- tasks: begin -->", "<!-- tasks: end -->"
 TITLES = {"imdb": "IMDB, whole reviews up to 4,096 tokens", "listops": "ListOps, up to 2,815 tokens, ten classes"}
 KINDS = ("full", "window", "bigbird", "linformer")
-COLUMNS = ("attention", "accuracy, test", "valid", "parameters", "tokens/s", "GiB", "tokens/s, longest", "GiB, longest")
+COLUMNS = ("attention", "accuracy, test", "valid", "parameters", "GiB", "tokens/s", "tokens/s, longest")
 NOTHING = "Not measured yet: `python benchmarks/long_tasks.py train TASK KIND`, then `speed` and `report`."
 
 
@@ -39,22 +39,21 @@ def task_table(task: str, parts: dict[str, dict], speed: dict | None) -> str:
     rows = {(row["kind"], row["batches"]): row for row in (speed or {"rows": []})["rows"] if row["task"] == task}
     lines = [f"**{TITLES[task]}**\n", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     for kind in KINDS:
-        cells = [*scores(trained[kind]), *costs(rows.get((kind, "usual"))), *costs(rows.get((kind, "longest")))]
+        cells = [*scores(trained[kind]), *(pace(rows.get((kind, which))) for which in ("usual", "longest"))]
         lines.append(f"| {kind} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n\n" + remarks(trained, rows) + "\n"
 
 
 def scores(parts: list[dict[str, Any]]) -> list[str]:
     if not parts:
-        return ["–", "–", "–"]
+        return ["–", "–", "–", "–"]
     accuracies = [f"{mean(part['accuracy'][split] for part in parts):.1%}" for split in ("test", "valid")]
-    return [f"**{accuracies[0]}**", accuracies[1], f"{parts[0]['parameters'] / 1e6:.2f} M"]
+    memory = "–" if parts[0]["gib"] is None else f"{parts[0]['gib']:.2f}"
+    return [f"**{accuracies[0]}**", accuracies[1], f"{parts[0]['parameters'] / 1e6:.2f} M", memory]
 
 
-def costs(row: dict[str, Any] | None) -> list[str]:
-    if row is None:
-        return ["–", "–"]
-    return [f"{row['tokens_per_second']:,.0f}", "–" if row["gib"] is None else f"{row['gib']:.2f}"]
+def pace(row: dict[str, Any] | None) -> str:
+    return "–" if row is None else f"{row['tokens_per_second']:,.0f}"
 
 
 def remarks(trained: dict[str, list[dict]], rows: dict[tuple[str, str], dict]) -> str:
@@ -62,10 +61,12 @@ def remarks(trained: dict[str, list[dict]], rows: dict[tuple[str, str], dict]) -
     sentences, every = [], [part for parts in trained.values() for part in parts]
     if every:
         first, seeds = every[0], sorted({part["seed"] for part in every})
+        steps = sorted({part["training"]["step"] for part in every})
+        made = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
         sentences.append(
             f"{first['examples']['test']:,} test examples, {first['majority']:.1%} of them of the most frequent class; "
-            f"seed {', '.join(map(str, seeds))}; {min(part['training']['step'] for part in every):,} to "
-            f"{max(part['training']['step'] for part in every):,} steps; {hardware(first)}."
+            f"seed {', '.join(map(str, seeds))}; {made} steps; "
+            f"{hardware(first)}, side by side with other runs. GiB: the most that training held at a time."
         )
     missing = [kind for kind, parts in trained.items() if not parts]
     if missing:
@@ -74,10 +75,10 @@ def remarks(trained: dict[str, list[dict]], rows: dict[tuple[str, str], dict]) -
         usual, longest = (rows[next(iter(rows))[0], which]["row"] for which in ("usual", "longest"))
         sentences.append(
             f"Rows of the batches that were timed: {usual['median']:,.0f} tokens (median), of the longest ones "
-            f"{longest['median']:,.0f}; GiB are those of a step beside weights and optimiser state."
+            f"{longest['median']:,.0f}."
         )
     else:
-        sentences.append("Speed and memory are not measured yet.")
+        sentences.append("Speed is not measured yet.")
     return " ".join(sentences)
 
 

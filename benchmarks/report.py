@@ -44,9 +44,9 @@ little.
 |---|---|---|---|---|---|---|"""
 LANGUAGE_HEAD = """### WikiText-2, word by word, 23.4 million parameters each
 
-Side by side with other runs on one GPU, so minutes tell little. The recurrent models learn from rows of 64 tokens and are
-measured on rows of 1,024; the Transformer has 512 for both. The plain RNN's row is older: three layers, rows of 128 for
-both, and its minutes were over at fewer than half of 9,000 steps.
+Side by side with other runs on one GPU, so minutes tell little. The recurrent models learn from rows of 64 tokens and
+are measured on rows of 1,024; the Transformer has 512 for both. The plain RNN's row is older: three layers, rows of 128
+for both, and its minutes were over at fewer than half of 9,000 steps.
 
 | model | perplexity, valid | training FLOPs | steps | minutes | hardware |
 |---|---|---|---|---|---|"""

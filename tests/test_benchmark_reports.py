@@ -65,7 +65,7 @@ def test_one_classifier_makes_a_table_between_the_marks(reports: SimpleNamespace
     text = document.read_text(encoding="utf-8")
     assert text.startswith("Before.\n<!-- tasks: begin -->\n")
     assert text.endswith("<!-- tasks: end -->\nAfter.\n")
-    assert "| bigbird | **37.5%** | 40.0% | 4.70 M | – | – | – | – |" in text
+    assert "| bigbird | **37.5%** | 40.0% | 4.70 M | – | – | – |" in text
     assert "11.5% of them of the most frequent class" in text
     assert "Not trained yet: full, window, linformer." in text
 
