@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,15 @@ def test_a_validation_does_not_keep_who_asks_to_stop_and_is_made_up_for(tmp_path
     assert differences(tmp_path / "run", tmp_path / "whole") == []
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """Python's own answer to Ctrl-C, which a process that was started in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_a_signal_before_the_first_step_ends_the_process_as_it_ends_any_other(tmp_path: Path, monkeypatch):
     def interrupted(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
