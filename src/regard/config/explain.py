@@ -4,7 +4,7 @@ import inspect
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -88,7 +88,7 @@ def type_name(annotation: Any) -> str:  # noqa: ANN401
         return f"one of {', '.join(family)}"
     if origin is Literal:
         return f"one of {', '.join(str(choice) for choice in get_args(annotation))}"
-    if origin in (types.UnionType, getattr(types, "Union", None)) or str(origin) == "typing.Union":
+    if origin in (types.UnionType, Union):
         return " or ".join(type_name(part) for part in get_args(annotation) if part is not type(None))
     names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
     if annotation in names:
