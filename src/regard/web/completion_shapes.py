@@ -14,6 +14,8 @@ Texts = Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
 Stop = Annotated[str, Field(min_length=1, max_length=100)]
 Stops = Annotated[list[Stop], Field(max_length=STOPS)]
 Nothing = Annotated[float, Field(ge=0, le=0)]
+LARGEST_SEED = 2**63 - 1024
+"""The largest that a generator takes and that a JSON number written as a fraction still says exactly."""
 
 
 class StreamOptions(BaseModel):
@@ -49,7 +51,7 @@ class CompletionRequest(BaseModel):
     """Texts to write after each prompt."""
     stop: Stop | Stops | None = None
     """The text ends before any of these."""
-    seed: Annotated[int, Field(ge=0, lt=2**63), WHOLE] | None = None
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE] | None = None
     """The same seed writes the same text; without one, each request draws its own."""
     stream: bool = False
     """Send what is written as it comes, as server-sent events."""
