@@ -14,8 +14,8 @@ Texts = Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
 Stop = Annotated[str, Field(min_length=1, max_length=100)]
 Stops = Annotated[list[Stop], Field(max_length=STOPS)]
 Nothing = Annotated[float, Field(ge=0, le=0)]
-LARGEST_SEED = 2**63 - 1024
-"""The largest that a generator takes and that a JSON number written as a fraction still says exactly."""
+LARGEST_SEED = 2**53
+"""Up to here JSON's numbers are exact in every program; beyond, clients that keep them as fractions send another."""
 
 
 class StreamOptions(BaseModel):
