@@ -115,7 +115,10 @@ def p_value(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:
         [answer for run in runs if run["seed"] in seeds for answer in unpack_answers(run["right"])]
         for runs in (before, after)
     ]
-    return f"{accuracy_test(*answers).p_value:.4f}" if seeds else "–"
+    if not seeds:
+        return "–"
+    found = accuracy_test(*answers).p_value
+    return "< 0.0001" if found < 0.0001 else f"{found:.4f}"
 
 
 def syntax(parts: dict[str, dict[str, Any]]) -> str:
