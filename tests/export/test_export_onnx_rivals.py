@@ -42,18 +42,9 @@ SLOW: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", [*SUBJECTS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_the_graphs_compute_the_same(name: str, tmp_path: Path) -> None:
-    subject = SUBJECTS[name]()
-    model = checked(subject, PAIRS if subject.translates else TEXTS, tmp_path / "out")
-    if subject.translates:
-        writes_as_torch_does(subject, model)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_the_graphs_of_other_rivals_compute_the_same(name: str, tmp_path: Path) -> None:
-    subject = SLOW[name]()
+    subject = {**SUBJECTS, **SLOW}[name]()
     model = checked(subject, PAIRS if subject.translates else TEXTS, tmp_path / "out")
     if subject.translates:
         writes_as_torch_does(subject, model)
