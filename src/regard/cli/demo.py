@@ -36,4 +36,4 @@ def demo(
     for (source, target), german in zip(LECTURE_SENTENCES, written, strict=True):
         print(f"  {source}\n    → {german}" + ("" if german == target else f"   (expected: {target})"))
     print(f"\nThe run is in {out}: its recipe, weights, metrics.jsonl, curves.png and README.md.")
-    print(f"Try: echo 'The dog slept because it was tired.' | regard translate {out}")
+    print(f"Try: echo 'Anna threw away the old chair.' | regard translate {out}")
