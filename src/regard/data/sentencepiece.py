@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Core
@@ -24,6 +24,7 @@ SPACE = "▁"
 Kind = Literal["normal", "unknown", "control", "user", "unused", "byte"]
 KINDS: dict[int, Kind] = {1: "normal", 2: "unknown", 3: "control", 4: "user", 5: "unused", 6: "byte"}
 UNIGRAM, BPE = 1, 2
+Value = TypeVar("Value", int, bytes)
 VARINT, EIGHT_BYTES, COUNTED, FOUR_BYTES = 0, 1, 2, 5
 
 
@@ -120,7 +121,7 @@ def read_sentencepiece(file: Path) -> SentencePieceModel:
         raise DataError(file, f"{size:,} bytes, but a SentencePiece model has at most {LARGEST_FILE:,}")
     try:
         model = _model(file.read_bytes())
-    except (ValueError, IndexError, struct.error, KeyError, TypeError) as error:
+    except (ValueError, IndexError, struct.error, KeyError) as error:
         raise DataError(file, f"not a SentencePiece model ({error})") from None
     if problem := _problem(model):
         raise DataError(file, f"not a SentencePiece model that regard can use: {problem}")
@@ -129,28 +130,41 @@ def read_sentencepiece(file: Path) -> SentencePieceModel:
 
 def _model(data: bytes) -> SentencePieceModel:
     subwords: list[Subword] = []
-    trainer: dict[int, Any] = {}
-    normaliser: dict[int, Any] = {}
+    trainer: dict[int, int | bytes] = {}
+    normaliser: dict[int, int | bytes] = {}
     for number, value in fields(data):
+        if number not in (1, 2, 3):
+            continue
+        if not isinstance(value, bytes):
+            raise ValueError(f"field {number} is a number, expected a message")
         if number == 1:
-            if len(subwords) == MOST_PIECES:
-                raise ValueError(f"more than {MOST_PIECES:,} pieces")
             subwords.append(_subword(value))
-        elif number in (2, 3):
+        else:
             (trainer if number == 2 else normaliser).update(fields(value))
+        if len(subwords) > MOST_PIECES:
+            raise ValueError(f"more than {MOST_PIECES:,} pieces")
     return SentencePieceModel(
         subwords,
-        algorithm=trainer.get(3, UNIGRAM),
-        byte_fallback=bool(trainer.get(35, 0)),
-        characters=bytes(normaliser.get(2, b"")),
-        dummy_prefix=bool(normaliser.get(3, 1)),
-        squeeze=bool(normaliser.get(4, 1)),
+        algorithm=_field(trainer, 3, UNIGRAM),
+        byte_fallback=bool(_field(trainer, 35, 0)),
+        characters=_field(normaliser, 2, b""),
+        dummy_prefix=bool(_field(normaliser, 3, 1)),
+        squeeze=bool(_field(normaliser, 4, 1)),
     )
 
 
 def _subword(data: bytes) -> Subword:
     found = dict(fields(data))
-    return Subword(found[1].decode(), struct.unpack("<f", found.get(2, bytes(4)))[0], KINDS[found.get(3, 1)])
+    (score,) = struct.unpack("<f", _field(found, 2, bytes(4)))
+    return Subword(_field(found, 1, b"").decode(), score, KINDS[_field(found, 3, 1)])
+
+
+def _field(found: dict[int, int | bytes], number: int, default: Value) -> Value:
+    """A field of a message, or what its absence means; ValueError where it is of another type than that."""
+    value = found.get(number, default)
+    if not isinstance(value, type(default)):
+        raise ValueError(f"field {number} has another type than expected")
+    return value
 
 
 def _problem(model: SentencePieceModel) -> str | None:
@@ -160,13 +174,15 @@ def _problem(model: SentencePieceModel) -> str | None:
         return "expected one unknown piece"
     if len({one.text for one in model.subwords}) != len(model.subwords):
         return "a piece stands in it twice"
+    if not all(one.text for one in model.subwords):
+        return "a piece is empty"
     if not all(math.isfinite(one.score) for one in model.subwords):
         return "a score is no number"
     longest = max(len(one.text) for one in model.subwords)
     return f"a piece of {longest:,} characters, at most {LONGEST_PIECE}" if longest > LONGEST_PIECE else None
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Any]]:
+def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Number and value of each field of a message: whole numbers as such, everything else as bytes."""
     place = 0
     while place < len(data):
