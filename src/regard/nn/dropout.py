@@ -47,7 +47,7 @@ class Dropout(nn.Dropout):
         """Some numbers silenced while training."""
         if not self.training or self.p == 0 or input.device.type != "cpu":
             return super().forward(input)
-        return (input * kept(input.shape, self.p)).mul_(1 / (1 - self.p))
+        return (input * torch.where(kept(input.shape, self.p), 1 / (1 - self.p), 0.0)).to(input.dtype)
 
 
 def kept(shape: torch.Size, rate: float) -> Bool[Tensor, "..."]:

@@ -112,14 +112,13 @@ def _type_of_products(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
-def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     """W and b, filled up with tokens of probability zero: sizes that are odd make the products of a GPU slow."""
     extra = -len(weight) % ALIGNED if weight.device.type == "cuda" else 0
-    bias = weight.new_zeros(len(weight)) if bias is None else bias
-    weight, bias = weight.to(dtype), bias.to(dtype)
     if not extra:
-        return weight, bias
-    return F.pad(weight, (0, 0, 0, extra)), F.pad(bias, (0, extra), value=-torch.inf)
+        return weight.to(dtype), None if bias is None else bias.to(dtype)
+    bias = weight.new_zeros(len(weight)) if bias is None else bias
+    return F.pad(weight.to(dtype), (0, 0, 0, extra)), F.pad(bias.to(dtype), (0, extra), value=-torch.inf)
 
 
 def losses_and_slopes(
