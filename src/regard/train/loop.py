@@ -27,7 +27,7 @@ from regard.train.compiling import compile_blocks
 from regard.train.distributed import Team
 from regard.train.expert_parallel import DividedExperts
 from regard.train.links import BEST, checkpoints, point
-from regard.train.memory import is_want_of_memory
+from regard.train.memory import is_want_of_memory, keep_freed_memory
 from regard.train.optimiser import same_rate
 from regard.train.parallel import checkpoint_blocks, shard
 from regard.train.parallel_state import put_weights
@@ -77,6 +77,7 @@ class Trainer:
         self.folder, self.seed, self.team, self.precision = folder, seed, team, precision
         self.watcher, self.log, self.stop = watcher, log, stop
         self.schedule = config.schedule.build(model.config.width)  # type: ignore[union-attr]
+        keep_freed_memory(team.device)
         self.sharded, self.divided = config.parallel == "fsdp", divided or DividedExperts(model, team)
         self.in_pieces = self.sharded or self.divided.size > 1
         if self._compiles():
@@ -127,7 +128,7 @@ class Trainer:
                 self._validate()
                 ended = ended or ("stopped on request" if self.due else self._out_of_patience())
                 self.spent.seconds = self.team.agree(time.perf_counter() - began)
-            if ended or self.spent.steps % self.config.save_every == 0:
+            if ended or self._best_is_next or self.spent.steps % self.config.save_every == 0:
                 self.save()
         if ended != "stopped on request" and self.config.average > 1:
             self._average()

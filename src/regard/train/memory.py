@@ -1,5 +1,9 @@
-"""Memory that does not suffice: a batch is computed in smaller parts, and what no part can help is one sentence."""
+"""Memory that is kept between steps, and memory that does not suffice.
 
+Where it does not, a batch is computed in smaller parts, and what no part can help is one sentence.
+"""
+
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,12 +11,29 @@ import torch
 
 from regard.errors import Failure
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+"""What the C library calls these settings."""
+LARGEST_TENSORS = (1 << 30, 1 << 25)
+"""Bytes: tensors up to this size come from memory that is kept; older C libraries allow the smaller figure only."""
 ON_A_PROCESSOR = "can't allocate memory"
 """What torch says there; on a GPU it has an error of its own."""
 ADVICE = (
     "lower train.tokens_per_batch, data.max_length, model.width or model.depth, or set train.precision=bfloat16; what "
     "was saved before is untouched: go on with --resume"
 )
+
+
+def keep_freed_memory(device: torch.device) -> bool:
+    """Lets a process that computes on the CPU keep what it frees for the next step; whether its C library can.
+
+    Otherwise large tensors are given back to the system at each step and come as new pages at the next, and touching
+    thousands of new pages takes longer than the arithmetic of many a layer.
+    """
+    change = getattr(ctypes.CDLL(None), "mallopt", None) if device.type == "cpu" else None
+    if change is None:
+        return False
+    kept = any(change(MMAP_THRESHOLD, size) for size in LARGEST_TENSORS)
+    return bool(kept and change(TRIM_THRESHOLD, 2**31 - 1))
 
 
 def is_want_of_memory(error: BaseException) -> bool:
