@@ -11,16 +11,17 @@ export interface Curve {
   name?: string;
 }
 
-const WIDTH = 520;
+const WIDEST = 500;
 const HEIGHT = 200;
 const MARGIN = { left: 60, right: 12, top: 10, bottom: 34 };
 
 export function chart(curves: Curve[], labels: { x: string; y: string; about: string }): SVGSVGElement {
-  const x = scaleLinear().domain(extent(curves.flatMap((curve) => curve.x)) as [number, number]).range([MARGIN.left, WIDTH - MARGIN.right]);
+  const width = Math.min(WIDEST, Math.max(280, document.documentElement.clientWidth - 32)); // so that text stays readable on a phone
+  const x = scaleLinear().domain(extent(curves.flatMap((curve) => curve.x)) as [number, number]).range([MARGIN.left, width - MARGIN.right]);
   const y = scaleLinear().domain(extent([0, ...curves.flatMap((curve) => curve.y)]) as [number, number]).nice().range([HEIGHT - MARGIN.bottom, MARGIN.top]);
-  const ticksX = x.ticks(6).map((tick) => s("text", { x: x(tick), y: HEIGHT - 18, "text-anchor": "middle" }, String(tick).replace("-", "−")));
+  const ticksX = x.ticks(6).filter(Number.isInteger).map((tick) => s("text", { x: x(tick), y: HEIGHT - 18, "text-anchor": "middle" }, String(tick).replace("-", "−")));
   const ticksY = y.ticks(4).flatMap((tick) => [
-    s("line", { x1: MARGIN.left, x2: WIDTH - MARGIN.right, y1: y(tick), y2: y(tick), class: "rule" }),
+    s("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick), class: "rule" }),
     s("text", { x: MARGIN.left - 6, y: y(tick) + 4, "text-anchor": "end" }, String(tick).replace("-", "−")),
   ]);
   const path = line<number>((_, place) => 0 * place);
@@ -28,8 +29,8 @@ export function chart(curves: Curve[], labels: { x: string; y: string; about: st
     const own = path.x((_, at) => x(curve.x[at])).y((_, at) => y(curve.y[at]));
     return s("path", { d: own(curve.y) ?? "", class: "curve", "stroke-opacity": curves.length === 1 ? 1 : 1 - (0.75 * place) / curves.length }, s("title", {}, curve.name ?? ""));
   });
-  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": labels.about },
+  return s("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": labels.about },
     ticksY, ticksX, drawn,
-    s("text", { x: (WIDTH + MARGIN.left) / 2, y: HEIGHT - 2, "text-anchor": "middle", class: "axis" }, labels.x),
+    s("text", { x: (width + MARGIN.left) / 2, y: HEIGHT - 2, "text-anchor": "middle", class: "axis" }, labels.x),
     s("text", { transform: `translate(12 ${HEIGHT / 2 - 10}) rotate(-90)`, "text-anchor": "middle", class: "axis" }, labels.y));
 }

@@ -5,6 +5,7 @@ export interface Colours {
   accent: [number, number, number];
   other: [number, number, number];
   ink: string;
+  quiet: string;
   faint: string;
   accentText: string;
 }
@@ -17,6 +18,7 @@ export function colours(): Colours {
     accent: rgb(get("--map-ink")),
     other: rgb(get("--map-other")),
     ink: get("--ink"),
+    quiet: get("--quiet"),
     faint: get("--faint"),
     accentText: get("--accent"),
   };

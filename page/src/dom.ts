@@ -80,12 +80,14 @@ export function section(id: string, title: string, about: string, ...children: (
 }
 
 /** A row of tabs; arrow keys move between them. */
-export function tabs(label: string, names: string[], chosen: number, change: (place: number) => void): HTMLElement {
-  const press = (place: number) => {
+export function tabs(label: string, names: string[], chosen: number, change: (place: number) => void): { element: HTMLElement; set: (place: number) => void } {
+  const set = (place: number) =>
     items.forEach((item, other) => {
       item.setAttribute("aria-selected", String(other === place));
       item.tabIndex = other === place ? 0 : -1;
     });
+  const press = (place: number) => {
+    set(place);
     change(place);
   };
   const items = names.map((name, place) =>
@@ -99,7 +101,7 @@ export function tabs(label: string, names: string[], chosen: number, change: (pl
         items[next].focus();
       } }, name),
   );
-  return h("div", { role: "tablist", "aria-label": label, class: "tabs" }, items);
+  return { element: h("div", { role: "tablist", "aria-label": label, class: "tabs" }, items), set };
 }
 
 /** Calls at once and whenever an element becomes wider or narrower. */

@@ -3,12 +3,15 @@
 import { colours } from "./colour";
 import { h } from "./dom";
 import { sized } from "./heatmap";
-import { clipped, font, type Cell, type Handlers } from "./matrixview";
+import { fitted, font, type Cell, type Handlers } from "./matrixview";
 import type { Matrix } from "./weights";
 
 const LINE = 24;
 const SIDE = 118;
 const FAINTEST = 0.04;
+/** Most faint lines, a token and in all: with more, nothing could be seen. */
+const EACH = 4;
+const MOST = 300;
 
 export class LinesView {
   readonly element: HTMLElement;
@@ -17,16 +20,18 @@ export class LinesView {
   private matrix!: Matrix;
   private width = 420;
   private line = LINE;
+  private names: { rows: string[]; columns: string[] } = { rows: [], columns: [] };
 
   constructor(label: string, handlers: Handlers, private readonly room: () => number) {
     this.canvas = h("canvas", { role: "img", "aria-label": label });
     this.element = h("div", { class: "scroll lines" }, this.canvas);
     this.canvas.addEventListener("pointermove", (event) => handlers.point(this.at(event)));
     this.canvas.addEventListener("pointerleave", () => handlers.point(null));
-    this.canvas.addEventListener("click", (event) => handlers.pin(this.at(event)));
+    this.canvas.addEventListener("click", (event) => handlers.press(this.at(event)));
   }
 
   show(matrix: Matrix): void {
+    if (matrix.rows !== this.matrix?.rows || matrix.columns !== this.matrix.columns) this.nameAll(matrix);
     this.matrix = matrix;
     this.width = Math.max(300, Math.min(460, this.room()));
     const count = Math.max(matrix.rows.length, matrix.columns.length);
@@ -36,15 +41,23 @@ export class LinesView {
     this.mark({ query: -1, key: -1 });
   }
 
+  /** Cuts the texts to their room once, so that neither pointing nor another head measures them. */
+  private nameAll(matrix: Matrix): void {
+    const context = this.canvas.getContext("2d")!;
+    context.font = font();
+    const cut = (texts: string[]) => texts.map((text) => fitted(context, text, SIDE - 12));
+    this.names = { rows: cut(matrix.rows), columns: cut(matrix.columns) };
+  }
+
   private drawBackground(): void {
     const context = sized(this.background, this.width, Math.max(this.matrix.rows.length, this.matrix.columns.length) * this.line + 8);
     const { rows, columns, values } = this.matrix;
     context.strokeStyle = colours().accentText;
-    const least = rows.length * columns.length > 20_000 ? 0.2 : FAINTEST;
+    const least = strongest(values, Math.min(MOST, EACH * rows.length));
     for (let query = 0; query < rows.length; query++) {
       for (let key = 0; key < columns.length; key++) {
         const weight = values[query * columns.length + key];
-        if (weight >= least) this.stroke(context, query, key, weight * 0.55, 1 + weight);
+        if (weight >= least) this.stroke(context, query, key, Math.max(least < FAINTEST ? 0.08 : 0, weight * 0.55), 1 + weight);
       }
     }
   }
@@ -59,18 +72,21 @@ export class LinesView {
     context.globalAlpha = 1;
     context.strokeStyle = colours().accentText;
     if (cell.query >= 0) {
-      for (let key = 0; key < columns.length; key++) {
-        const weight = values[cell.query * columns.length + key];
-        if (weight > 0.004) this.stroke(context, cell.query, key, 0.15 + 0.85 * weight, 1 + 5 * weight);
-      }
+      const row = values.subarray(cell.query * columns.length, (cell.query + 1) * columns.length);
+      this.strong(context, row, (key) => [cell.query, key]);
     } else if (cell.key >= 0) {
-      for (let query = 0; query < rows.length; query++) {
-        const weight = values[query * columns.length + cell.key];
-        if (weight > 0.004) this.stroke(context, query, cell.key, 0.15 + 0.85 * weight, 1 + 5 * weight);
-      }
+      this.strong(context, Float32Array.from(rows, (_, query) => values[query * columns.length + cell.key]), (query) => [query, cell.key]);
     }
-    this.texts(context, rows, true, cell.query, (query) => cell.key >= 0 && cell.query < 0 ? values[query * columns.length + cell.key] : 0);
-    this.texts(context, columns, false, cell.key, (key) => cell.query >= 0 ? values[cell.query * columns.length + key] : 0);
+    this.texts(context, this.names.rows, true, cell.query, (query) => cell.key >= 0 && cell.query < 0 ? values[query * columns.length + cell.key] : 0);
+    this.texts(context, this.names.columns, false, cell.key, (key) => cell.query >= 0 ? values[cell.query * columns.length + key] : 0);
+  }
+
+  /** The lines of one token; where all weights are small, the largest of them still show. */
+  private strong(context: CanvasRenderingContext2D, weights: Float32Array, ends: (place: number) => [query: number, key: number]): void {
+    const least = Math.min(0.004, Math.max(...weights) / 2);
+    weights.forEach((weight, place) => {
+      if (weight > least) this.stroke(context, ...ends(place), 0.15 + 0.85 * weight, 1 + 5 * weight);
+    });
   }
 
   private stroke(context: CanvasRenderingContext2D, query: number, key: number, alpha: number, width: number): void {
@@ -103,7 +119,7 @@ export class LinesView {
         context.globalAlpha = 1;
       }
       context.fillStyle = palette.ink;
-      context.fillText(clipped(text), x, y);
+      context.fillText(text, x, y);
     });
   }
 
@@ -114,4 +130,13 @@ export class LinesView {
     if (x < this.width / 2) return place >= 0 && place < this.matrix.rows.length ? { query: place, key: -1 } : null;
     return place >= 0 && place < this.matrix.columns.length ? { query: -1, key: place } : null;
   }
+}
+
+/** The weight from which lines are drawn: those that can be seen, or, where weights are small, the largest of them. */
+function strongest(values: Float32Array, most: number): number {
+  const counts = new Uint32Array(1001);
+  for (const value of values) counts[Math.min(1000, Math.floor(value * 1000))]++;
+  let bin = 1000;
+  for (let seen = counts[bin]; bin > 1 && seen + counts[bin - 1] <= most; seen += counts[bin]) bin--;
+  return Math.max(bin / 1000, 0.001);
 }

@@ -3,7 +3,6 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { h, replace } from "./dom";
-import type { Ask } from "./sections/asking";
 import { bar } from "./sections/bar";
 import { compare } from "./sections/compare";
 import { coreference } from "./sections/coreference";
@@ -14,7 +13,8 @@ import { paths } from "./sections/paths";
 import { positions } from "./sections/positions";
 import { steps } from "./sections/steps";
 import { training } from "./sections/training";
-import { unpacked } from "./numbers";
+import { count, unpacked } from "./numbers";
+import { attention, type Ask } from "./server";
 import { Store, type State } from "./store";
 import { readsImages, type Payload } from "./types";
 
@@ -30,9 +30,8 @@ const SOMETIMES: Record<string, (payload: Payload) => boolean> = {
 let asked = 0;
 
 function mount(payload: Payload, app: HTMLElement, before?: { payload: Payload; state: State }): void {
-  const last = Math.max(0, payload.groups.findIndex((group) => group.name === "encoder"));
-  const fresh: State = { group: last, layer: 0, head: 0, query: -1, key: -1, pinned: false, words: !payload.image, weighting: "raw" };
-  const store = new Store(before && alike(before.payload, payload) ? { ...before.state, query: -1, key: -1, pinned: false } : fresh);
+  document.title = `regard: ${payload.about.run || payload.about.kind}`;
+  const store = new Store(chosen(payload, before));
   const focused = document.activeElement?.id;
   const ask = asker(payload, store, app);
   const main = h("main", {}, bar(payload, store, ask));
@@ -48,18 +47,26 @@ function mount(payload: Payload, app: HTMLElement, before?: { payload: Payload; 
   }));
 }
 
+/** What is chosen at first: what was chosen before, except for what another input or another model does not have. */
+function chosen(payload: Payload, before?: { payload: Payload; state: State }): State {
+  const first = { group: Math.max(0, payload.groups.findIndex((group) => group.name === "encoder")), layer: 0, head: 0 };
+  const nothing = { query: -1, key: -1, pinned: false };
+  if (!before) return { ...first, ...nothing, words: !payload.image, weighting: "raw", order: "place", temperature: 1, nucleus: 1 };
+  return { ...before.state, ...(alike(before.payload, payload) ? {} : first), ...nothing, words: before.state.words && !payload.image };
+}
+
 /** Asks the server for another input and shows what it answers, unless something newer has been asked for since. */
 function asker(payload: Payload, store: Store, app: HTMLElement): Ask {
-  return async ({ text, file, ...request }) => {
+  return async (request) => {
     const own = ++asked;
-    const body = JSON.stringify({ options: {}, ...(file ? { image: file.data } : { text }), ...request });
-    const answer = await fetch("/attention", { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => null);
-    if (!answer) return "The server does not answer.";
-    const found = await answer.json().catch(() => ({}));
+    app.setAttribute("aria-busy", "true");
+    const found = await attention(request);
     if (own !== asked) return null;
-    if (!answer.ok) return refusal(found, answer.status);
-    const { models, image_models, image_bytes, training } = payload;
-    mount({ ...found, live: true, models, image_models, image_bytes, file, training: found.training ?? training }, app, { payload, state: store.state });
+    app.removeAttribute("aria-busy");
+    if (typeof found === "string") return found;
+    const { models, image_models, image_bytes } = payload;
+    const training = found.training ?? (found.about.run === payload.about.run ? payload.training : undefined);
+    mount({ ...found, live: true, models, image_models, image_bytes, file: request.file, training }, app, { payload, state: store.state });
     return null;
   };
 }
@@ -73,7 +80,7 @@ function firstParts(payload: Payload, store: Store, ask: Ask): HTMLElement[] {
 function laterParts(payload: Payload, store: Store): HTMLElement[] {
   if (payload.blank !== undefined) return [training(payload, store)];
   const ofWords = readsWords(payload) ? [paths(payload), coreference(payload)] : [];
-  return [generation(payload), positions(payload), ...ofWords, training(payload, store), compare(payload)];
+  return [generation(payload, store), positions(payload), ...ofWords, training(payload, store), compare(payload)];
 }
 
 function attends(payload: Payload): boolean {
@@ -90,29 +97,20 @@ function alike(one: Payload, other: Payload): boolean {
   return shape(one) === shape(other);
 }
 
-/** What a server says when it refuses, wherever it puts the sentence. */
-function refusal(found: unknown, status: number): string {
-  const { detail, error } = found as { detail?: unknown; error?: { message?: unknown } | string };
-  const told = [detail, typeof error === "object" ? error?.message : error].find((text) => typeof text === "string");
-  return (told as string | undefined) ?? `The server refuses (${status}).`;
-}
-
 function top(payload: Payload): HTMLElement {
   const { about } = payload;
-  const facts = [about.step === null ? "" : `step ${about.step.toLocaleString("en")}`, about.kind, about.depth && about.heads ? `${about.depth} layers × ${about.heads} heads` : "", `${(about.parameters / 1e6).toFixed(2)} M parameters`].filter(Boolean).join(" · ");
+  const facts = [about.step === null ? "" : `step ${about.step.toLocaleString("en")}`, about.kind, about.depth && about.heads ? `${about.depth} layers × ${about.heads} heads` : "", `${count(about.parameters)} parameters`].filter(Boolean).join(" · ");
   return h("header", { class: "top" }, h("h1", {}, "regard", h("span", { class: "run" }, about.run || about.task)), h("p", { class: "facts" }, facts));
 }
 
 function note(): HTMLElement {
-  return h("footer", { class: "note" }, h("p", {}, h("strong", {}, "Attention is not explanation. "), "Weights show what a head mixed, not why the model decided. Other weights can give the same answer; switch heads off and see what moves."));
+  return h("footer", { class: "note" }, h("p", {}, h("strong", {}, "Attention is not explanation. "), "Weights show what a head mixed, not why the model decided. ", h("span", { class: "further" }, "Other weights can give the same answer; switch heads off and see what moves.")));
 }
 
 const data = document.getElementById("regard-data");
 const app = document.getElementById("app");
 if (data && app) {
   unpacked(data.textContent ?? "").then((text) => {
-    const payload = JSON.parse(text) as Payload;
-    document.title = `regard: ${payload.about.run || payload.about.kind}`;
-    mount(payload, app);
+    mount(JSON.parse(text) as Payload, app);
   });
 }

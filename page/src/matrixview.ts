@@ -8,6 +8,10 @@ import type { Matrix } from "./weights";
 const FONT = 13;
 const LARGEST = 30;
 const READABLE = 13;
+/** The widest a label may be. */
+const LABEL = 130;
+/** Room for the names of the two sides. */
+const AXIS = 18;
 /** Room for what the last column's slanted label takes beyond it. */
 const SLANTED = 34;
 
@@ -19,6 +23,8 @@ export interface Cell {
 export interface Handlers {
   point(cell: Cell | null): void;
   pin(cell: Cell | null): void;
+  /** A click; what is pinned already is let go by it. */
+  press(cell: Cell | null): void;
 }
 
 export class MatrixView {
@@ -37,7 +43,7 @@ export class MatrixView {
     this.element = h("div", { class: "scroll" }, stack);
     this.over.addEventListener("pointermove", (event) => handlers.point(this.at(event)));
     this.over.addEventListener("pointerleave", () => handlers.point(null));
-    this.over.addEventListener("click", (event) => handlers.pin(this.at(event)));
+    this.over.addEventListener("click", (event) => handlers.press(this.at(event)));
     this.over.addEventListener("keydown", (event) => this.walk(event));
   }
 
@@ -47,15 +53,14 @@ export class MatrixView {
     this.matrix = matrix;
     const high = matrix.rows.length;
     const wide = matrix.columns.length;
-    const readable = Math.max(high, wide) <= 64;
     const measure = document.createElement("canvas").getContext("2d")!;
     measure.font = font();
-    const longest = (texts: string[]) => Math.min(130, Math.max(...texts.map((text) => measure.measureText(text).width)) + 10);
-    this.left = readable ? longest(matrix.rows) : 8;
-    this.top = readable ? longest(matrix.columns) * 0.8 + 14 : 8;
-    this.right = readable ? SLANTED : 8;
+    const longest = (texts: string[]) => Math.min(LABEL, texts.reduce((most, text) => Math.max(most, measure.measureText(text).width), 0) + 10);
+    this.left = Math.max(longest(matrix.rows), AXIS + 34);
+    this.top = longest(matrix.columns) * 0.8 + 14 + AXIS;
+    this.right = SLANTED;
     const fit = Math.floor((this.room() - this.left - this.right) / wide);
-    this.cell = Math.max(readable ? READABLE : 2, Math.min(LARGEST, fit));
+    this.cell = Math.max(Math.max(high, wide) <= 64 ? READABLE : 2, Math.min(LARGEST, fit));
     this.draw();
   }
 
@@ -67,19 +72,33 @@ export class MatrixView {
     sized(this.over, width, height);
     context.imageSmoothingEnabled = false;
     context.drawImage(cells(values, rows.length, columns.length), this.left, this.top, columns.length * this.cell, rows.length * this.cell);
-    if (this.left <= 8) return;
     const palette = colours();
+    context.strokeStyle = palette.faint;
+    context.strokeRect(this.left - 0.5, this.top - 0.5, columns.length * this.cell + 1, rows.length * this.cell + 1);
     context.font = font();
     context.fillStyle = palette.ink;
     context.textBaseline = "middle";
+    this.label(context);
+    context.fillStyle = palette.quiet;
+    context.textAlign = "left";
+    context.fillText("↓ asks   → is asked", 0, AXIS / 2);
+  }
+
+  /** Every token's text, or of so many as there is room for. */
+  private label(context: CanvasRenderingContext2D): void {
+    const { rows, columns } = this.matrix;
+    const every = Math.ceil(READABLE / this.cell);
     context.textAlign = "right";
-    rows.forEach((text, row) => context.fillText(clipped(text), this.left - 6, this.top + (row + 0.5) * this.cell));
+    rows.forEach((text, row) => {
+      if (row % every === 0) context.fillText(fitted(context, text, LABEL - 10), this.left - 6, this.top + (row + 0.5) * this.cell);
+    });
     context.textAlign = "left";
     columns.forEach((text, column) => {
+      if (column % every) return;
       context.save();
       context.translate(this.left + (column + 0.5) * this.cell, this.top - 6);
       context.rotate(-Math.PI / 3.4);
-      context.fillText(clipped(text), 0, 0);
+      context.fillText(fitted(context, text, LABEL - 10), 0, 0);
       context.restore();
     });
   }
@@ -139,6 +158,11 @@ export function font(): string {
   return `${FONT}px ${getComputedStyle(document.body).fontFamily}`;
 }
 
-export function clipped(text: string): string {
-  return text.length > 16 ? `${text.slice(0, 15)}…` : text;
+/** As much of a text as fits into a width, measured as it will be drawn. */
+export function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
+  if (context.measureText(text).width <= width) return text;
+  const letters = [...text];
+  let kept = Math.min(letters.length, 40);
+  while (kept > 1 && context.measureText(`${letters.slice(0, kept).join("")}…`).width > width) kept--;
+  return `${letters.slice(0, kept).join("")}…`;
 }

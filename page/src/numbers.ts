@@ -89,9 +89,21 @@ export function sum(values: ArrayLike<number>): number {
   return total;
 }
 
+/** A large number in three digits: 26.5 thousand are 26.5 k. */
+export function count(number: number): string {
+  const [unit, name] = number >= 999.5e6 ? [1e9, " G"] : number >= 999.5e3 ? [1e6, " M"] : number >= 1e4 ? [1e3, " k"] : [1, ""];
+  return unit === 1 ? number.toLocaleString("en") : `${(number / unit).toPrecision(3)}${name}`;
+}
+
+/** A log-probability; one that is almost certain is not called certain. */
+export function logarithm(value: number): string {
+  return value < 0 && value > -0.0005 ? "> −0.001" : short(value);
+}
+
 export function percent(p: number): string {
   if (p >= 0.9995) return p >= 1 ? "100 %" : "> 99.9 %";
-  return p < 0.001 ? (p === 0 ? "0 %" : "< 0.1 %") : `${(100 * p).toFixed(1)} %`;
+  if (p >= 0.001 || p === 0) return p === 0 ? "0 %" : `${(100 * p).toFixed(1)} %`;
+  return p < 1e-6 ? "< 0.0001 %" : `${(100 * p).toPrecision(1)} %`;
 }
 
 export function short(value: number): string {

@@ -1,6 +1,9 @@
 // What is chosen on the page, and who wants to know when it changes.
 
+import type { Measure } from "./types";
+
 export type Weighting = "raw" | "rollout" | "norm";
+export type Order = "place" | Measure;
 
 export interface State {
   group: number;
@@ -12,6 +15,11 @@ export interface State {
   pinned: boolean;
   words: boolean;
   weighting: Weighting;
+  /** How all heads are sorted. */
+  order: Order;
+  /** How one would draw the next token. */
+  temperature: number;
+  nucleus: number;
 }
 
 type Field = keyof State;

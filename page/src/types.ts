@@ -186,6 +186,19 @@ export interface Payload {
   file?: ImageFile;
 }
 
+/** A token in a sentence about it: without the mark of a space. */
+export function plain(token: string): string {
+  return token.replaceAll("▁", "") || token;
+}
+
+/** What marks in tokens stand for, where there are any. */
+export function marks(payload: Payload): string {
+  const tokens = [payload.sentences.source, payload.sentences.target].flatMap((sentence) => sentence?.tokens ?? []);
+  const has = (mark: string) => tokens.some((token) => token.includes(mark));
+  const found = [has("▁") ? "▁ stands for a space" : "", has("↵") ? "↵ for the end of a line" : "", has("<0x") ? "<0x…> for a byte of a character" : ""].filter(Boolean);
+  return found.length ? ` In tokens, ${found.join(", ")}.` : "";
+}
+
 export function readsImages(payload: Payload, run = payload.about.run): boolean {
   return run === payload.about.run && payload.image !== undefined ? true : (payload.image_models ?? []).includes(run);
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { percent, reweigh, short, softmax, sum } from "../src/numbers";
+import { count, logarithm, percent, reweigh, short, softmax, sum } from "../src/numbers";
+import { ticks } from "../src/sections/training";
 
 const LOGPROBS = [0.5, 0.2, 0.1].map(Math.log);
 const TOP: [string, number][] = LOGPROBS.map((p, place) => [`t${place}`, p]);
@@ -37,7 +38,15 @@ describe("reweigh", () => {
 
 describe("texts", () => {
   it("never says 0 or 100 of what is neither", () => {
-    expect([percent(1), percent(0.99999), percent(0), percent(1e-6), percent(0.123)]).toEqual(["100 %", "> 99.9 %", "0 %", "< 0.1 %", "12.3 %"]);
+    expect([percent(1), percent(0.99999), percent(0), percent(1e-9), percent(2e-5), percent(0.123)]).toEqual(["100 %", "> 99.9 %", "0 %", "< 0.0001 %", "0.002 %", "12.3 %"]);
+    expect([logarithm(0), logarithm(-1e-5), logarithm(-0.25)]).toEqual(["0.000", "> −0.001", "−0.250"]);
+  });
+  it("counts in thousands and millions", () => expect([count(512), count(26_530), count(999_900), count(1_652_000)]).toEqual(["512", "26.5 k", "1.00 M", "1.65 M"]));
+  it("tells ticks apart", () => {
+    expect(ticks([0, 0.5, 1])).toEqual(["0", "0.5", "1.0"]);
+    expect(ticks([5.99, 5.995, 6])).toEqual(["5.990", "5.995", "6.000"]);
+    expect(ticks([0, 2e-6])).toEqual(["0", "2.0e-6"]);
+    expect(ticks([-2, 0, 2])).toEqual(["−2", "0", "2"]);
   });
   it("writes infinity as such", () => expect([short(-Infinity), short(-1.5)]).toEqual(["−∞", "−1.500"]));
 });

@@ -153,6 +153,7 @@ def test_a_classifier_has_labels_and_refuses_a_target():
 def test_the_beam_tree_is_whole():
     model, task = translator()
     beam = trace(model, task, TEXT, **{**QUICK, "beam": 3, "length": 5})["generation"]["beam"]
+    assert beam["branches"]
     for place, (parent, step, _, logprob, total, _) in enumerate(beam["branches"]):
         before = beam["branches"][parent] if parent >= 0 else None
         assert parent < place

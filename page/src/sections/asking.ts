@@ -2,31 +2,15 @@
 
 import { button, h, onFile } from "../dom";
 import { base64 } from "../numbers";
-import { readsImages, type ImageFile, type Payload } from "../types";
-
-export interface Request {
-  model: string;
-  /** What the model reads: a text, or an image in its place. */
-  text?: string;
-  file?: ImageFile;
-  target: string | null;
-  options?: Record<string, unknown>;
-}
-
-/** Asks the server for another look; a sentence where it refuses. */
-export type Ask = (request: Request) => Promise<string | null>;
-
-/** The input of this page, to be looked at once more. */
-export function again(payload: Payload): Pick<Request, "text" | "file"> {
-  return readsImages(payload) ? { file: payload.file } : { text: payload.text };
-}
+import type { Ask, Request } from "../server";
+import { readsImages, type Payload } from "../types";
 
 export function asking(payload: Payload, ask: Ask): HTMLElement {
   return readsImages(payload) ? imageForm(payload, ask) : textForm(payload, ask);
 }
 
 function textForm(payload: Payload, ask: Ask): HTMLElement {
-  const text = h("textarea", { rows: 2, spellcheck: "false", id: "edit-text" }, payload.text);
+  const text = h("textarea", { rows: Math.min(8, 2 + Math.floor(payload.text.length / 120)), spellcheck: "false", dir: "auto", id: "edit-text" }, payload.text);
   const { fields, send } = common(payload, ask);
   return h("form", { class: "edit", submit: (event: Event) => { event.preventDefault(); void send({ text: text.value }); } },
     h("label", { class: "field wide" }, h("span", {}, payload.shape === "text" ? "Prompt" : "Text"), text), fields);
@@ -60,18 +44,22 @@ function tooLarge(payload: Payload, file: File): string | null {
 
 /** What both forms have: the forced target, the run, the button, and what became of it. */
 function common(payload: Payload, ask: Ask) {
-  const target = h("input", { type: "text", id: "edit-target", value: payload.target ?? "", placeholder: "its own words" });
+  const target = h("input", { type: "text", dir: "auto", id: "edit-target", value: payload.target ?? "", placeholder: "its own words" });
   const names = payload.models?.length ? payload.models : [payload.about.run];
   const elsewhere = () => readsImages(payload, model.value) !== readsImages(payload);
-  const tell = (sentence: string) => { status.textContent = sentence; };
-  const change = () => tell(elsewhere() ? `${model.value} reads ${readsImages(payload, model.value) ? "images" : "texts"}; Look opens its page.` : "");
+  const tell = (sentence: string, refused = true) => {
+    status.textContent = sentence;
+    status.classList.toggle("failed", refused);
+  };
+  const change = () => tell(elsewhere() ? `${model.value} reads ${readsImages(payload, model.value) ? "images" : "texts"}; Look opens its page.` : "", false);
   const model: HTMLSelectElement = h("select", { id: "edit-model", change }, names.map((name) => h("option", { value: name, selected: name === payload.about.run }, name)));
   const status = h("p", { class: "status", role: "status" }, payload.blank ?? "");
   const send = async (input: Pick<Request, "text" | "file">) => {
     if (elsewhere()) return location.assign(`/?model=${encodeURIComponent(model.value)}`);
-    tell("Looking …");
+    tell("Looking …", false);
     const forced = payload.shape === "label" || !target.value.trim() ? null : target.value;
-    const refused = await ask({ model: model.value, ...input, target: forced });
+    const off = model.value === payload.about.run ? payload.options.off : undefined; // heads stay off until they are switched on
+    const refused = await ask({ model: model.value, ...input, target: forced, ...(Array.isArray(off) && off.length ? { options: { off } } : {}) });
     tell(refused && input.file ? refused.replace(/^image: /, `${input.file.name}: `) : (refused ?? ""));
   };
   const fields = [

@@ -3,19 +3,25 @@
 import { h } from "../dom";
 import type { Store } from "../store";
 import { readsImages, type Payload, type Side } from "../types";
-import { asking, type Ask } from "./asking";
+import type { Ask } from "../server";
+import { asking } from "./asking";
 import { picture } from "./picture";
 
 export function bar(payload: Payload, store: Store, ask: Ask): HTMLElement {
   const images = readsImages(payload);
   const words = [
     sentence(payload, store, "source", payload.shape === "label" ? "The model reads" : "It reads"),
-    sentence(payload, store, "target", payload.target === null ? "It writes" : "It is made to write"),
+    sentence(payload, store, "target", written(payload)),
     payload.generation.classes ? verdict(payload) : null,
     payload.live ? asking(payload, ask) : fixed(images),
   ];
   return h("section", { id: "sentence", class: "bar", "aria-label": images ? "Image" : "Sentence" },
     images ? h("div", { class: "pictured" }, seen(payload, store), h("div", {}, words)) : words);
+}
+
+function written(payload: Payload): string {
+  if (payload.target !== null) return "It is made to write";
+  return payload.shape === "text" ? "Given, then written" : "It writes";
 }
 
 function seen(payload: Payload, store: Store): HTMLElement {
@@ -34,16 +40,18 @@ function sentence(payload: Payload, store: Store, side: Side, title: string): HT
   const own = payload.sentences[side];
   if (!own || (payload.image && side === "source")) return null;
   const spaced = own.tokens.some((token) => token.includes("▁"));
-  const joins = (word: number) => spaced && !/^[▁<↵]/.test(own.tokens[own.words.indexOf(word)]);
+  const special = (text: string) => /^<\w+>$/.test(text);
+  const joins = (word: number) => spaced && !special(own.texts[word - 1]) && !/^[▁<↵]/.test(own.tokens[own.words.indexOf(word)]);
   const kind = (text: string, word: number) => {
     const given = side === "target" && own.words.indexOf(word) < payload.given;
-    return given || /^<\w+>$/.test(text) ? "word given" : "word";
+    return given || special(text) ? "word given" : "word";
   };
   const words = own.texts.flatMap((text, word) => [
     word > 0 && !joins(word) ? " " : "",
-    h("button", { type: "button", class: kind(text, word), "data-side": side, "data-word": word, click: () => look(payload, store, side, word) }, text),
+    h("button", { type: "button", class: kind(text, word), dir: special(text) ? "ltr" : null, "data-side": side, "data-word": word, click: () => look(payload, store, side, word) }, text),
+    text.endsWith("↵") && word < own.texts.length - 1 ? h("br") : "",
   ]);
-  return h("div", { class: "sentence" }, h("span", { class: "side" }, title), h("p", { class: "words" }, words));
+  return h("div", { class: "sentence" }, h("span", { class: "side" }, title), h("p", { class: "words", dir: "auto" }, words));
 }
 
 /** Pins a word as the query, in a group where it is one. */

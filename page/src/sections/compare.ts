@@ -1,30 +1,52 @@
 // Part 10: two runs on one input, side by side.
 
 import { onThemeChange } from "../colour";
-import { h, onWidth, section, select } from "../dom";
+import { h, onWidth, replace, section, select } from "../dom";
 import { MatrixView } from "../matrixview";
-import { percent } from "../numbers";
-import type { Payload } from "../types";
+import { count, logarithm, percent } from "../numbers";
+import { again, attention } from "../server";
+import { readsImages, type Payload } from "../types";
 import { matrix } from "../weights";
 
 export function compare(payload: Payload): HTMLElement {
-  const other = payload.against;
-  if (!other) {
-    return section("compare", "Two runs", "One input, two models.", h("p", { class: "hint" }, "To compare, name a second run: ", h("code", {}, `regard look RUN ${payload.image ? "image.png" : "“text”"} --against RUN2`), "."));
-  }
-  return section("compare", "Two runs", `One input, two models: ${payload.about.run || "the first"} and ${other.about.run || "the second"}.`,
-    h("div", { class: "two" }, side(payload, "left"), side(other, "right")), agreement(payload, other));
+  if (payload.against) return section("compare", "Two runs", `One input, two models: ${payload.about.run || "the first"} and ${payload.against.about.run || "the second"}.`, sides(payload, payload.against));
+  const others = payload.live ? (payload.models ?? []).filter((name) => name !== payload.about.run && readsImages(payload, name) === readsImages(payload)) : [];
+  return section("compare", "Two runs", "One input, two models.", others.length ? choice(payload, others) : hint(payload));
+}
+
+function hint(payload: Payload): HTMLElement {
+  const command = payload.live ? "regard serve RUN RUN2" : `regard look RUN ${payload.image ? "image.png" : "“text”"} --against RUN2`;
+  return h("p", { class: "hint" }, "To compare, name a second run: ", h("code", {}, command), ".");
+}
+
+/** Live: any other run of the server that reads the same kind of input. */
+function choice(payload: Payload, others: string[]): HTMLElement {
+  const shown = h("div");
+  let asked = 0;
+  const choose = async (model: string) => {
+    const own = ++asked;
+    if (!model) return replace(shown);
+    replace(shown, h("p", { class: "hint", role: "status" }, "Looking …"));
+    const found = await attention({ model, ...again(payload), target: payload.target });
+    if (own === asked) replace(shown, typeof found === "string" ? h("p", { class: "failed", role: "status" }, found) : sides(payload, found));
+  };
+  const choices = [{ value: "", label: "no other run" }, ...others.map((name) => ({ value: name, label: name }))];
+  return h("div", {}, h("div", { class: "controls" }, select("Compare with", choices, "", (model) => void choose(model))), shown);
+}
+
+function sides(payload: Payload, other: Payload): HTMLElement {
+  return h("div", {}, h("div", { class: "two" }, side(payload, "left"), side(other, "right")), agreement(payload, other));
 }
 
 function side(payload: Payload, place: string): HTMLElement {
   const { about } = payload;
-  const facts = [about.kind, about.attention && `${about.attention} attention`, about.position && `${about.position} positions`, `${(about.parameters / 1e6).toFixed(2)} M parameters`].filter(Boolean).join(" · ");
+  const facts = [about.kind, about.attention && `${about.attention} attention`, about.position && `${about.position} positions`, about.step === null ? "" : `step ${about.step.toLocaleString("en")}`, `${count(about.parameters)} parameters`].filter(Boolean).join(" · ");
   const answer = payload.generation.classes ? `${payload.generation.classes[0][0]} (${percent(payload.generation.classes[0][1])})` : payload.output;
-  return h("div", { class: "panel", "data-side": place }, h("h3", {}, about.run || about.kind), h("p", { class: "side" }, facts), h("p", { class: "heard" }, answer), payload.groups.length ? map(payload) : h("p", { class: "hint" }, "This model has no attention to show."));
+  return h("div", { class: "panel", "data-side": place }, h("h3", {}, about.run || about.kind), h("p", { class: "side" }, facts), h("p", { class: "heard", dir: "auto" }, answer), payload.groups.length ? map(payload) : h("p", { class: "hint" }, "This model has no attention to show."));
 }
 
 function map(payload: Payload): HTMLElement {
-  const heads = payload.groups.flatMap((group, g) => group.layers.flatMap((layer, l) => Array.from({ length: layer.heads }, (_, n) => ({ value: `${g}.${l}.${n}`, label: `${group.title} ${l + 1}.${n + 1}` }))));
+  const heads = payload.groups.flatMap((group, g) => group.layers.flatMap((layer, l) => Array.from({ length: layer.heads }, (_, n) => ({ value: `${g}.${l}.${n}`, label: `${group.title}, layer ${l + 1}, head ${n + 1}` }))));
   const readout = h("p", { class: "readout", role: "status" });
   const holder = h("div");
   let chosen = heads[heads.length - 1].value;
@@ -33,7 +55,7 @@ function map(payload: Payload): HTMLElement {
     view.mark(cell ?? { query: -1, key: -1 });
     readout.textContent = cell ? `“${shown.rows[cell.query]}” → “${shown.columns[cell.key]}”: ${shown.values[cell.query * shown.columns.length + cell.key].toFixed(3)}` : " ";
   };
-  const view = new MatrixView("Matrix of one head of this run; arrow keys walk over the cells", { point: tell, pin: tell }, () => holder.clientWidth || 480);
+  const view = new MatrixView("Matrix of one head of this run; arrow keys walk over the cells", { point: tell, pin: tell, press: tell }, () => holder.clientWidth || 480);
   holder.append(view.element);
   const draw = () => {
     const [group, layer, head] = chosen.split(".").map(Number);
@@ -53,5 +75,5 @@ function agreement(one: Payload, other: Payload): HTMLElement | null {
   const same = one.output === other.output;
   const total = (steps: typeof left) => steps.reduce((sum, step) => sum + (step.given ? 0 : (step.logprob ?? 0)), 0);
   const told = same ? "Both write the same." : "They write different texts.";
-  return h("p", { class: "verdict" }, `${told} Log-probability of what each wrote: ${total(left).toFixed(3)} and ${total(right).toFixed(3)}.`);
+  return h("p", { class: "verdict" }, `${told} Log-probability of what each wrote (natural logarithm; nearer to 0 is surer): ${logarithm(total(left))} and ${logarithm(total(right))}.`);
 }

@@ -5,7 +5,7 @@ import { h, replace, section, select } from "../dom";
 import type { Coreference, CoreferenceSentence, Payload } from "../types";
 import { bars } from "./generation";
 
-const NAMES = { encoder: "encoder", decoder: "decoder", cross: "cross" };
+const NAMES = { encoder: "encoder", decoder: "decoder", cross: "cross-attention" };
 
 export function coreference(payload: Payload): HTMLElement {
   const own = payload.coreference;
@@ -21,9 +21,9 @@ export function coreference(payload: Payload): HTMLElement {
   };
   const box = h("input", { type: "checkbox", id: "head-off", change: (event: Event) => { state.off = (event.target as HTMLInputElement).checked; draw(); } });
   const ranked = own.heads.map((_, place) => place).sort((a, b) => effect(own, b) - effect(own, a));
-  const choices = ranked.map((place) => ({ value: String(place), label: `${name(own, place)} (moves the pronoun by ${(100 * effect(own, place)).toFixed(1)} points)` }));
+  const choices = ranked.map((place) => ({ value: String(place), label: `${name(own, place)}: ${(100 * effect(own, place)).toFixed(1)} points` }));
   const controls = own.heads.length
-    ? h("div", { class: "controls" }, select("Head", choices, String(state.head), (value) => { state.head = Number(value); draw(); }), h("label", { class: "field check" }, box, h("span", {}, "switch this head off")))
+    ? h("div", { class: "controls" }, select("Head, and how far it moves the pronoun when off", choices, String(state.head), (value) => { state.head = Number(value); draw(); }), h("label", { class: "field check" }, box, h("span", {}, "switch this head off")))
     : h("p", { class: "hint" }, "This model has no attention heads to switch off.");
   onThemeChange(draw);
   draw();
@@ -38,7 +38,7 @@ function judged(own: Coreference): string {
 
 function name(own: Coreference, place: number): string {
   const { group, layer, head } = own.heads[place];
-  return `${NAMES[group]} ${layer + 1}.${head + 1}`;
+  return `${NAMES[group]}, layer ${layer + 1}, head ${head + 1}`;
 }
 
 /** The largest change of a pronoun's probability when a head is off, in either sentence. */
@@ -89,6 +89,6 @@ function differences(own: Coreference, head: number): HTMLElement[] {
   const side = group === "decoder" ? "target" : "source";
   const words = one.words[side].map((word, place) => (word === other.words[side][place] ? word : `${word}/${other.words[side][place] ?? ""}`));
   const by = words.map((_, place) => (other.looks[head][place] ?? 0) - (one.looks[head][place] ?? 0));
-  return [h("p", { class: "side" }, "difference: the second sentence minus the first"),
+  return [h("p", { class: "side" }, "difference: the second sentence minus the first", h("br"), "blue: the second looks there more; orange: the first does"),
     h("p", { class: "words shaded" }, words.map((word, place) => shaded(word, by[place], `${by[place] >= 0 ? "+" : "−"}${Math.abs(by[place]).toFixed(3)}`)))];
 }

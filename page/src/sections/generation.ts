@@ -1,31 +1,33 @@
 // Part 5: how the text was written, step by step, and the tree of the beam that wrote it.
 
+import { fitted } from "../matrixview";
 import { button, h, replace, s, section, slider } from "../dom";
-import { percent, reweigh, short } from "../numbers";
-import type { Beam, Branch, Payload, Step } from "../types";
+import { logarithm, percent, reweigh } from "../numbers";
+import type { Store } from "../store";
+import { marks, type Beam, type Branch, type Payload, type Step } from "../types";
 
-export function generation(payload: Payload): HTMLElement {
+export function generation(payload: Payload, store: Store): HTMLElement {
   const { steps, beam, classes } = payload.generation;
   if (classes) {
     return section("generation", "Answer", "What the model thinks of the whole input.", bars(classes.map(([label, p]) => ({ label, p, kept: true, chosen: label === classes[0][0] })), 0));
   }
-  return section("generation", "Generation", "At each step the model gives every token of its vocabulary a probability. Temperature and top-p change how one would draw from them; both act here at once.",
-    steps ? stepper(payload, steps) : null, beam ? beamTree(beam) : null);
+  return section("generation", "Generation", "At each step the model gives every token of its vocabulary a probability. Temperature and top-p change how one would draw from them; both act here at once." + marks(payload),
+    steps ? stepper(payload, steps, store) : null, beam ? beamTree(beam) : null);
 }
 
-function stepper(payload: Payload, steps: Step[]): HTMLElement {
+function stepper(payload: Payload, steps: Step[], store: Store): HTMLElement {
   const first = Math.min(Math.max(0, payload.given - 1), steps.length - 1);
-  const state = { step: first, temperature: 1, nucleus: 1 };
+  const state = { step: first };
   const body = h("div", { class: "likely" });
-  const prefix = h("p", { class: "prefix" });
+  const prefix = h("p", { class: "prefix", dir: "auto" });
   const tokens = payload.sentences.target!.tokens;
   const draw = () => {
     const step = steps[state.step];
     const written = step.token === null ? "" : readable([step.token]) || step.token;
-    const { probabilities, kept, rest } = reweigh(step.top, step.tail, state.temperature, state.nucleus);
+    const { probabilities, kept, rest } = reweigh(step.top, step.tail, store.state.temperature, store.state.nucleus);
     replace(prefix, h("span", { class: "quiet" }, readable(tokens.slice(0, state.step + 1)).trimStart()), step.token === null ? "" : h("strong", {}, state.step ? written : written.trimStart()),
-      h("span", { class: "quiet" }, step.logprob === null ? "" : `  ${step.given ? "given" : "written"}, log-probability ${short(step.logprob)}`));
-    replace(body, bars(step.top.map(([label], place) => ({ label, p: probabilities[place], kept: kept[place], chosen: label === step.token })), rest));
+      h("span", { class: "quiet" }, step.logprob === null ? "" : `  ${step.given ? "given" : "written"}, log-probability ${logarithm(step.logprob)}`));
+    replace(body, h("p", { class: "side" }, step.token === null ? "What may come next, and how likely it is" : "What could have stood here, and how likely it was"), bars(step.top.map(([label], place) => ({ label, p: probabilities[place], kept: kept[place], chosen: label === step.token })), rest));
   };
   const at = slider("Step", { min: 0, max: steps.length - 1, step: 1, value: first }, (value) => `${value + 1} of ${steps.length}`, (value) => { state.step = value; draw(); });
   const move = (by: number) => {
@@ -36,8 +38,8 @@ function stepper(payload: Payload, steps: Step[]): HTMLElement {
   draw();
   return h("div", {},
     h("div", { class: "controls" }, at.element, h("span", { class: "buttons" }, button("←", () => move(-1), { "aria-label": "one step back" }), button("→", () => move(1), { "aria-label": "one step on" })),
-      slider("Temperature", { min: 0.1, max: 3, step: 0.05, value: 1 }, (value) => value.toFixed(2), (value) => { state.temperature = value; draw(); }).element,
-      slider("Top-p", { min: 0.05, max: 1, step: 0.01, value: 1 }, (value) => value.toFixed(2), (value) => { state.nucleus = value; draw(); }).element),
+      slider("Temperature", { min: 0.1, max: 3, step: 0.05, value: store.state.temperature }, (value) => value.toFixed(2), (temperature) => { store.set({ temperature }); draw(); }).element,
+      slider("Top-p", { min: 0.05, max: 1, step: 0.01, value: store.state.nucleus }, (value) => value.toFixed(2), (nucleus) => { store.set({ nucleus }); draw(); }).element),
     prefix, body);
 }
 
@@ -56,13 +58,17 @@ export function bars(items: Bar[], rest: number): HTMLElement {
   const row = (label: string, p: number, kind: string) => {
     const fill = h("span", { class: "fill" });
     fill.style.width = `${Math.min(100, p * 100)}%`;
-    return h("li", { class: kind }, h("span", { class: "label" }, label), h("span", { class: "track" }, fill), h("span", { class: "amount" }, percent(p)));
+    return h("li", { class: kind }, h("span", { class: "label", title: label }, h("bdi", {}, label)), h("span", { class: "track" }, fill), h("span", { class: "amount" }, percent(p)));
   };
   return h("ul", { class: "bars" }, items.map((item) => row(item.label, item.p, `${item.kept ? "" : "dropped"} ${item.chosen ? "chosen" : ""}`)),
     rest > 0 ? row("all others", rest, "rest") : null);
 }
 
-const COLUMN = 104;
+const COLUMN = 112;
+/** The widest a token of the tree may be. */
+const TOKEN = 78;
+/** What the number under a token takes. */
+const TOTAL = 38;
 const ROW = 34;
 
 function beamTree(beam: Beam): HTMLElement {
@@ -88,25 +94,28 @@ function drawing(beam: Beam, pruned: boolean): SVGSVGElement {
   const x = (branch: Branch) => 64 + branch[1] * COLUMN;
   const y = (id: number) => 24 + (rank.get(id) ?? 0) * ROW;
   const won = winners(beam);
+  const pen = document.createElement("canvas").getContext("2d")!;
+  pen.font = `700 12.5px ${getComputedStyle(document.body).fontFamily}`;
+  const width = (token: string) => pen.measureText(fitted(pen, token, TOKEN)).width;
   const kind = (id: number, branch: Branch) => `${branch[5]} ${won.has(id) ? "won" : ""}`;
   const edges = shown.map(({ branch, id }) => {
     const parent = branch[0];
-    const fromX = parent < 0 ? 40 : x(beam.branches[parent]) + Math.min(76, 10 + 7.5 * beam.branches[parent][2].length);
+    const fromX = parent < 0 ? 40 : x(beam.branches[parent]) + 6 + Math.max(TOTAL, width(beam.branches[parent][2]));
     const fromY = parent < 0 ? 24 : y(parent);
     return s("path", { class: `edge ${kind(id, branch)}`, d: `M${fromX},${fromY} C${(fromX + x(branch)) / 2},${fromY} ${(fromX + x(branch)) / 2},${y(id)} ${x(branch) - 4},${y(id)}` });
   });
   const wide = 64 + COLUMN * filled.length;
   const high = 24 + ROW * (Math.max(...filled) + 1);
   return s("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `Beam tree of ${beam.branches.length} branches; the winner is: ${beam.text}` },
-    s("text", { class: "node", x: 4, y: 28 }, "start"), edges, shown.map(({ branch, id }) => label(branch, x(branch), y(id), kind(id, branch))));
+    s("text", { class: "node", x: 4, y: 28 }, "start"), edges, shown.map(({ branch, id }) => label(branch, fitted(pen, branch[2], TOKEN), x(branch), y(id), kind(id, branch))));
 }
 
-function label(branch: Branch, x: number, y: number, kind: string): SVGGElement {
+function label(branch: Branch, text: string, x: number, y: number, kind: string): SVGGElement {
   const [, , token, logprob, total, fate] = branch;
   return s("g", { transform: `translate(${x},${y})`, class: `leaf ${kind}` },
-    s("title", {}, `${token}: log-probability ${short(logprob)}, in all ${short(total)}, ${fate}`),
-    s("text", { class: "node", y: 3 }, token.length > 9 ? `${token.slice(0, 8)}…` : token),
-    s("text", { class: "total", y: 14 }, short(total)));
+    s("title", {}, `${token}: log-probability ${logarithm(logprob)}, in all ${logarithm(total)}, ${fate}`),
+    s("text", { class: "node", y: 3 }, text),
+    s("text", { class: "total", y: 14 }, logarithm(total)));
 }
 
 /** The branches of the best finished hypothesis, by its mean log-probability, as the search ranks them. */

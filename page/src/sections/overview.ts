@@ -3,11 +3,10 @@
 import { onThemeChange } from "../colour";
 import { h, replace, section, select, tabs } from "../dom";
 import { cells } from "../heatmap";
-import type { Store } from "../store";
+import { legend } from "../legend";
+import type { Order, Store } from "../store";
 import type { Group, Measure, Payload } from "../types";
 import { layerBytes } from "../weights";
-
-type Order = "place" | Measure;
 
 const ORDERS: { value: Order; label: string }[] = [
   { value: "place", label: "layer and head" },
@@ -20,25 +19,23 @@ const UNITS: Record<Measure, string> = { entropy: "bits", distance: "tokens", pr
 const SMALL = 72;
 
 export function overview(payload: Payload, store: Store): HTMLElement {
-  let order: Order = "place";
   const grid = h("div", { class: "heads" });
-  const draw = () => replace(grid, ...rows(payload, store, order));
+  const draw = () => replace(grid, ...rows(payload, store));
   const choose = (group: number) => store.set({ group, layer: 0, head: 0, query: -1, key: -1, pinned: false });
-  const strip = h("div");
-  const drawTabs = () => replace(strip, tabs("Which attention", payload.groups.map((group) => group.title), store.state.group, choose));
+  const kinds = tabs("Which attention", payload.groups.map((group) => group.title), store.state.group, choose);
   store.on(["group"], () => {
-    drawTabs();
+    kinds.set(store.state.group);
     draw();
   });
   store.on(["layer", "head"], () => mark(grid, store));
   onThemeChange(draw);
-  drawTabs();
   draw();
-  const controls = h("div", { class: "controls" }, strip, select("Sort by", ORDERS, order, (value) => { order = value; draw(); }));
-  return section("overview", "All heads", `Each small map is one head: a row for each ${payload.image ? "patch or word" : "token"} that asks, a column for each that is asked. The stronger the colour, the more weight. Choose one to see it below.`, controls, grid);
+  const controls = h("div", { class: "controls" }, payload.groups.length > 1 ? kinds.element : null, select("Sort by", ORDERS, store.state.order, (order) => { store.set({ order }); draw(); }), legend());
+  return section("overview", "All heads", `Each small map is one head: a row for each ${payload.image ? "patch or word" : "token"} that asks, a column for each that is asked. Choose one to see it below.`, controls, grid);
 }
 
-function rows(payload: Payload, store: Store, order: Order): HTMLElement[] {
+function rows(payload: Payload, store: Store): HTMLElement[] {
+  const { order } = store.state;
   const group = payload.groups[store.state.group];
   const all = group.layers.flatMap((layer, at) => Array.from({ length: layer.heads }, (_, head) => ({ at, head })));
   if (order !== "place") {

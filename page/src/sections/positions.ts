@@ -19,12 +19,12 @@ function figures(positions: Positions): HTMLElement[] {
   const found: HTMLElement[] = [];
   const { places, numbers } = positions;
   if (positions.vectors && places && numbers) {
-    found.push(figure(signedMap(signed(positions.vectors), places, numbers, "Vectors by place"), `Vectors of ${places} places (down), ${numbers} numbers each (across)`));
+    found.push(figure(signedMap(signed(positions.vectors), places, numbers, "Vectors by place"), `Vectors of ${places} places (down), ${numbers} numbers each (across): blue is positive, orange negative`));
   }
   if (positions.similarity && places) {
     const map = signedMap(signed(positions.similarity), places, places, "Similarity of places");
     map.classList.add("even");
-    found.push(figure(map, "How alike two places are (cosine)"));
+    found.push(figure(map, `How alike two of ${places} places are: the cosine of their vectors; blue is positive, orange negative`));
   }
   if (positions.by_offset) found.push(figure(offsets(positions.by_offset, positions.speeds ? "product after turning" : "dot product"), positions.speeds ? "What turning leaves of the product of a vector with itself, by distance" : "Dot product of two places, by their distance"));
   if (positions.speeds) {
@@ -33,7 +33,7 @@ function figures(positions: Positions): HTMLElement[] {
   }
   for (const stack of positions.bias ?? []) {
     const curves = stack.heads.map((head, number) => ({ x: head.map((_, place) => place - (head.length - 1) / 2), y: head, name: `head ${number + 1}` }));
-    found.push(figure(chart(curves, { x: "key − query, in tokens", y: "added to the score", about: `Bias by distance in ${stack.module}` }), `What positions add to the scores in ${stack.module}, a line a head`));
+    found.push(figure(chart(curves, { x: "key − query, in tokens", y: "added to the score", about: `Bias by distance in ${stack.module}` }), `What positions add to the scores in ${stack.module}, a line a head; head 1 is the strongest in colour`));
   }
   return found;
 }
@@ -60,7 +60,7 @@ function shuffler(payload: Payload): HTMLElement {
 
 function shown(payload: Payload, shuffle: Shuffle): HTMLElement[] {
   const tokens = shuffle.tokens.map((token, place) => {
-    const piece = h("span", { class: "moved" }, token.replace("▁", " "));
+    const piece = h("span", { class: "moved" }, /^<\w+>$/.test(token) ? ` ${token}` : token.replace("▁", " "));
     const similar = shuffle.similarity[place] ?? 1;
     piece.style.setProperty("--share", String(Math.max(0, 1 - similar)));
     piece.title = `cosine with its vector before: ${similar.toFixed(3)}`;
@@ -70,8 +70,8 @@ function shown(payload: Payload, shuffle: Shuffle): HTMLElement[] {
   const blind = least > 0.9999;
   const before = payload.generation.classes ? `${payload.generation.classes[0][0]}` : payload.output;
   return [
-    h("p", { class: "words" }, tokens),
+    h("p", { class: "words", dir: "auto" }, tokens),
     h("p", {}, !shuffle.similarity.length ? "" : blind ? "No vector has moved: this model does not know in which order the words stand." : `Shading shows how far each token's last vector moved; the farthest has cosine ${least.toFixed(2)} with what it was.`),
-    shuffle.output ? h("p", {}, h("span", { class: "side" }, "before "), before, h("br"), h("span", { class: "side" }, "now "), h("strong", {}, shuffle.output)) : h("p"),
+    shuffle.output ? h("p", {}, h("span", { class: "side" }, "before "), h("bdi", {}, before), h("br"), h("span", { class: "side" }, "now "), h("strong", {}, h("bdi", {}, shuffle.output))) : h("p"),
   ];
 }

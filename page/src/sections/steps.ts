@@ -5,7 +5,7 @@ import { button, h, replace, section } from "../dom";
 import { strip } from "../heatmap";
 import { short } from "../numbers";
 import type { Store } from "../store";
-import type { Layer, Payload } from "../types";
+import { marks, plain, type Layer, type Payload } from "../types";
 import { exactRow, labels, vectors, type ExactRow, type HeadVectors } from "../weights";
 
 const FIRST = 16;
@@ -23,7 +23,7 @@ export function steps(payload: Payload, store: Store): HTMLElement {
   store.on(["group", "layer", "head", "query", "words"], draw);
   onThemeChange(draw);
   draw();
-  return section("steps", "Four steps", "Project, score, softmax, weigh: what the chosen head computes for the chosen token, number by number.", body);
+  return section("steps", "Four steps", "Project, score, softmax, weigh: what the chosen head computes for the chosen token, number by number." + marks(payload), body);
 }
 
 /** The token that asks: the pinned or pointed one; where words are joined, its first piece; else “it”, the first of an image, or the last. */
@@ -57,32 +57,39 @@ function table(
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Steps for every key" },
       h("table", { class: "numbers" }, heading(layer, numbers), h("tbody", {}, shown.map((key) => line(key, names.columns.tokens[key], row, numbers))), footing(row, numbers, names.rows.tokens[query]))),
     order.length > FIRST ? button(all ? "Show the heaviest only" : `Show all ${order.length} keys`, more, { class: "more" }) : null,
-    numbers ? null : h("p", { class: "hint" }, "The vectors themselves are left out to keep this page small; a page about fewer tokens has them."),
+    numbers ? null : h("p", { class: "hint" }, layer.norms ? "The vectors themselves are left out to keep this page small; a page about fewer tokens has them." : "This attention does not make its scores from a query and a key alone, so there are no vectors to show."),
   ];
 }
 
 function projected(numbers: HeadVectors | null, text: string): HTMLElement | null {
   if (!numbers?.query) return null;
   const first = Array.from(numbers.query.slice(0, 6), short).join("  ");
-  return h("p", { class: "vector" }, h("span", {}, h("b", {}, "1 "), `“${text}” asks with q = W`, h("sub", {}, "q"), "x"),
+  return h("p", { class: "vector" }, h("span", { class: "asks" }, h("b", {}, "1 "), "“", h("bdi", {}, plain(text)), "” asks with q = W", h("sub", {}, "q"), "x"),
     strip(numbers.query, largest([numbers.query]), `query vector of ${text}`), h("span", { class: "digits" }, `${first} … (${numbers.shown < numbers.width ? `first ${numbers.shown} of ` : ""}${numbers.width} numbers)`));
 }
 
 function heading(layer: Layer, numbers: HeadVectors | null): HTMLElement {
-  const cell = (step: string, what: string) => h("th", { scope: "col" }, h("b", {}, step), ` ${what}`);
+  const cell = (step: string, what: string, left = false) => h("th", { scope: "col", class: left ? "left" : null }, h("b", {}, step), ` ${what}`);
   return h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"),
-    numbers ? cell("1", "kⱼ") : null, cell("2", "q·kⱼ"), cell("2", layer.scale === 1 ? "unscaled" : `× ${short(layer.scale)}`), cell("3", "masked"), cell("3", "softmax"),
-    numbers ? cell("4", "αⱼ·vⱼ") : null));
+    numbers ? cell("1", "kⱼ", true) : null, cell("2", layer.norms ? "q·kⱼ" : "score"), cell("2", scaling(layer, numbers)), cell("3", "masked"), cell("3", "softmax αⱼ", true),
+    numbers ? cell("4", "αⱼ·vⱼ", true) : null));
+}
+
+/** What scores are multiplied with, and why where it is the usual root. */
+function scaling(layer: Layer, numbers: HeadVectors | null): string {
+  if (layer.scale === 1) return "unscaled";
+  const usual = numbers && Math.abs(layer.scale * Math.sqrt(numbers.width) - 1) < 1e-4;
+  return usual ? `÷ √${numbers.width}` : `× ${short(layer.scale)}`;
 }
 
 function line(key: number, text: string, row: ExactRow, numbers: HeadVectors | null): HTMLElement {
   const seen = row.allowed[key] > 0;
   const bar = h("span", { class: "bar" });
-  bar.style.width = `${Math.max(row.weights[key] * 100, 0.5)}%`;
+  bar.style.width = `${row.weights[key] * 100}px`;
   const top = numbers ? largest([numbers.value(key)]) : 1;
   const added = numbers ? Float32Array.from(numbers.value(key), (value) => value * row.weights[key]) : null;
   return h("tr", { class: seen ? "" : "unseen" },
-    h("th", { scope: "row" }, text),
+    h("th", { scope: "row", title: text }, h("bdi", {}, text)),
     numbers ? h("td", {}, strip(numbers.key(key), largest([numbers.key(key)]), `key vector of ${text}`)) : null,
     h("td", { "data-step": "scores" }, short(row.scores[key])),
     h("td", { "data-step": "scaled" }, short(row.scaled[key])),
@@ -96,7 +103,7 @@ function footing(row: ExactRow, numbers: HeadVectors | null, text: string): HTML
   const total = new Float32Array(numbers.shown);
   row.weights.forEach((weight, key) => numbers.value(key).forEach((value, place) => (total[place] += weight * value)));
   const first = Array.from(total.slice(0, 6), short).join("  ");
-  return h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "sum"), h("td", { colspan: 5 }, h("span", { class: "digits" }, `“${text}” receives y = Σ αⱼ vⱼ =  ${first} …`)),
+  return h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "sum"), h("td", { colspan: 5 }, h("span", { class: "digits" }, "“", h("bdi", {}, plain(text)), `” receives y = Σ αⱼ vⱼ =  ${first} …`)),
     h("td", {}, strip(total, largest([total]), "the weighted sum"))));
 }
 

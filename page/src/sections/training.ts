@@ -1,15 +1,15 @@
-// Part 9: how it was trained; and one head forming, checkpoint by checkpoint. Live, the curves follow the run.
+// Part 9: how it was trained. Live, the curves follow the run.
 
 import uPlot from "uplot";
 import { colours, onThemeChange } from "../colour";
-import { h, onWidth, replace, section, slider } from "../dom";
-import { cells } from "../heatmap";
+import { h, onWidth, replace, section } from "../dom";
+import { SILENT } from "../server";
 import type { Store } from "../store";
 import type { MetricLine, Payload } from "../types";
-import { snapshotWeights } from "../weights";
+import { forming } from "./forming";
 
 const PANELS: [field: string, title: string, splits: string[]][] = [
-  ["loss", "Loss", ["train", "valid"]],
+  ["loss", "Loss (nats)", ["train", "valid"]],
   ["lr", "Learning rate", ["train"]],
   ["gradient_norm", "Gradient norm", ["train"]],
 ];
@@ -21,17 +21,27 @@ export function training(payload: Payload, store: Store): HTMLElement {
   let lines = payload.training ?? [];
   const draw = () => {
     replace(plots, ...PANELS.map(([field, title, splits]) => panel(lines, field, title, splits, plots.clientWidth || 900)));
-    const resumed = resumes(lines);
-    status.textContent = lines.length ? (resumed.length ? `Resumed after step ${resumed.join(", ")} (dotted).` : "") : "No metrics were recorded for this model.";
+    status.textContent = told(lines);
   };
   onThemeChange(draw);
   onWidth(plots, draw);
-  if (payload.live && payload.about.run) follow(payload.about.run, plots, (found) => { lines = found; draw(); });
+  if (payload.live && payload.about.run) follow(payload.about.run, plots, (found) => {
+    if (found) lines = found;
+    if (found) draw();
+    else status.textContent = `${SILENT} The curves are as it last told them.`;
+  });
   return section("training", "Training", payload.live ? "Loss, learning rate and gradient norm by step; while the run trains, the curves follow it." : "Loss, learning rate and gradient norm by step.", plots, status, forming(payload, store));
 }
 
-/** Asks the server for new lines as long as the page is shown. */
-function follow(run: string, watched: HTMLElement, tell: (lines: MetricLine[]) => void): void {
+function told(lines: MetricLine[]): string {
+  if (!lines.length) return "No metrics were recorded for this model.";
+  const resumed = resumes(lines);
+  const last = Math.max(...lines.map((line) => Number(line.step) || 0));
+  return `Up to step ${last.toLocaleString("en")}.${resumed.length ? ` Resumed after step ${resumed.join(", ")} (dotted).` : ""}`;
+}
+
+/** Asks the server for new lines as long as the page is shown; tells null when it does not answer. */
+function follow(run: string, watched: HTMLElement, tell: (lines: MetricLine[] | null) => void): void {
   let known = -1;
   const ask = async () => {
     if (!watched.isConnected && known >= 0) return;
@@ -41,7 +51,8 @@ function follow(run: string, watched: HTMLElement, tell: (lines: MetricLine[]) =
       if (lines.length && lines.length !== known) tell(lines);
       known = Math.max(0, lines.length);
     } catch {
-      known = Math.max(0, known);
+      known = 0; // so that all is drawn again once it answers
+      tell(null);
     }
     setTimeout(ask, EVERY);
   };
@@ -68,15 +79,22 @@ function panel(lines: MetricLine[], field: string, title: string, splits: string
   const holder = h("figure", { class: "plot" }, h("figcaption", {}, title));
   if (!data[0].length) return holder;
   const palette = colours();
-  const few = (_: uPlot, values: number[]) => values.map((value) => (value === 0 ? "0" : Math.abs(value) < 0.01 ? value.toExponential(1) : String(Number(value.toPrecision(3)))));
   const axis = { stroke: palette.ink, grid: { stroke: palette.faint, width: 1 }, ticks: { stroke: palette.faint }, font: "12px system-ui" };
   const line = (label: string, stroke: string, dotted: boolean): uPlot.Series => ({ label, stroke, width: 2, spanGaps: true, points: { show: dotted, size: 7, fill: stroke } });
   const series: uPlot.Series[] = splits.map((split) => line(split, split === "train" ? palette.accentText : `rgb(${palette.other.join(" ")})`, split === "valid" || data[0].length === 1));
   const width = room > 760 ? Math.floor((room - 32) / 3) : room;
   const marks = (plot: uPlot) => drawMarks(plot, resumes(lines), palette.ink);
-  new uPlot({ width, height: 240, scales: { x: { time: false } }, axes: [{ ...axis, label: "step", labelSize: 16, labelGap: 0, labelFont: "12px system-ui" }, { ...axis, size: 58, values: few }], series: [{ label: "step" }, ...series], legend: { show: splits.length > 1, live: false }, cursor: { drag: { x: true, y: false } }, hooks: { draw: [marks] } }, data as uPlot.AlignedData, holder);
+  new uPlot({ width, height: 240, scales: { x: { time: false } }, axes: [{ ...axis, label: "step", labelSize: 16, labelGap: 0, labelFont: "12px system-ui" }, { ...axis, size: 58, values: (_, values) => ticks(values) }], series: [{ label: "step" }, ...series], legend: { show: splits.length > 1, live: false }, cursor: { drag: { x: true, y: false } }, hooks: { draw: [marks] } }, data as uPlot.AlignedData, holder);
   holder.dataset.points = String(data[0].length);
   return holder;
+}
+
+/** Numbers along an axis, with as many digits as tell them apart. */
+export function ticks(values: number[]): string[] {
+  const apart = values.length > 1 ? Math.abs(values[1] - values[0]) : 1;
+  const digits = Math.max(0, Math.min(8, Math.ceil(-Math.log10(apart || 1) - 1e-9)));
+  const sharp = values.some((value) => Math.abs(value * 10 ** digits - Math.round(value * 10 ** digits)) > 1e-3) ? digits + 1 : digits;
+  return values.map((value) => (value === 0 ? "0" : sharp > 4 ? value.toExponential(1) : value.toFixed(sharp)).replace(/^-/, "−"));
 }
 
 function drawMarks(plot: uPlot, steps: number[], ink: string): void {
@@ -92,33 +110,4 @@ function drawMarks(plot: uPlot, steps: number[], ink: string): void {
     ctx.stroke();
   }
   ctx.restore();
-}
-
-function forming(payload: Payload, store: Store): HTMLElement {
-  const shots = payload.snapshots;
-  if (shots.length < 2 || !payload.groups.length) {
-    return h("p", { class: "hint" }, "With several checkpoints kept (train.keep), a slider here shows a head forming.");
-  }
-  let at = shots.length - 1;
-  const frame = h("div", { class: "forming" });
-  const caption = h("p", { class: "side" });
-  const draw = () => {
-    const { group, layer, head } = store.state;
-    const own = payload.groups[group];
-    const values = snapshotWeights(shots[at], own, layer, head);
-    const size = own.layers[layer];
-    caption.textContent = `${own.title}, layer ${layer + 1}, head ${head + 1}, after step ${shots[at].step}`;
-    if (!values) return replace(frame, h("p", {}, "This head was not recorded then."));
-    const picture = cells(values, size.queries, size.keys);
-    picture.className = "map square";
-    picture.setAttribute("role", "img");
-    picture.setAttribute("aria-label", caption.textContent);
-    replace(frame, picture);
-  };
-  store.on(["group", "layer", "head"], draw);
-  onThemeChange(draw);
-  const slide = slider("Checkpoint", { min: 0, max: shots.length - 1, step: 1, value: at }, (value) => `step ${shots[value].step}`, (value) => { at = value; draw(); });
-  slide.element.classList.add("long");
-  draw();
-  return h("div", {}, h("h3", {}, "One head forming"), h("div", { class: "controls" }, slide.element), caption, frame);
 }

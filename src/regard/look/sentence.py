@@ -10,6 +10,8 @@ from regard.data.special import SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
 
 SPACE = "▁"
+UNSPACED = ("CJK UNIFIED", "HIRAGANA", "KATAKANA")
+"""How the names of characters begin whose scripts put no spaces between words."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,25 @@ def places_of(words: Sequence[int]) -> list[list[int]]:
 def gather_words(tokens: Sequence[str], special: Sequence[bool], spaced: bool) -> list[int]:
     """The word of each token: one starts at a space, a line end, a special token, and where punctuation starts or ends.
 
-    Where the vocabulary has no spaces (whole words), each token is a word of its own.
+    Each token is a word of its own where the vocabulary has no spaces (whole words), and in scripts written without.
     """
     words: list[int] = []
     for place, token in enumerate(tokens):
         before = tokens[place - 1] if place else ""
         starts = not spaced or special[place] or special[place - 1] or token[:1] in (SPACE, "↵", "⇥") or before == "↵"
         if not starts and before != SPACE:
-            starts = _is_mark(token) != _is_mark(before)
+            starts = _is_mark(token) != _is_mark(before) or _is_unspaced(token) or _is_unspaced(before)
         words.append((words[-1] + starts) if words else 0)
     return words
 
 
 def _is_mark(token: str) -> bool:
     return all(unicodedata.category(character)[0] == "P" for character in token.strip(SPACE)) and token != SPACE
+
+
+def _is_unspaced(token: str) -> bool:
+    """Whether a token is Chinese or Japanese, where no space tells where a word ends."""
+    return unicodedata.name(token.strip(SPACE)[:1] or " ", "").startswith(UNSPACED)
 
 
 @lru_cache(maxsize=16)

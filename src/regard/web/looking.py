@@ -42,6 +42,8 @@ class AttentionRequest(BaseModel):
     """What it must write; its own words when left out."""
     options: TraceConfig = TraceConfig()
     """What to tell beside the attention itself."""
+    snapshots: bool = False
+    """Also tell what the run's kept checkpoints saw; each of them is read for it."""
 
 
 def routes(shelf: Shelf) -> APIRouter:
@@ -53,7 +55,8 @@ def routes(shelf: Shelf) -> APIRouter:
     async def attention(asked: AttentionRequest, request: Request) -> JSONResponse:
         """Everything the page shows of a text or an image."""
         served, given = _asked_for(shelf, asked)
-        return JSONResponse(await _looked(request, served, given, asked.target, asked.options.model_dump()))
+        options = {**asked.options.model_dump(), "snapshots": asked.snapshots}
+        return JSONResponse(await _looked(request, served, given, asked.target, options))
 
     @router.get("/", response_class=HTMLResponse, responses=documented(Problem, 404, 422, 500, 503))
     async def page(
