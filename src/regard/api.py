@@ -28,6 +28,7 @@ from regard.run import Recipe, Run, read_recipe
 from regard.run.imported import write_imported
 from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
+from regard.tasks import Summarisation
 from regard.tasks.images import ImageTask
 from regard.tasks.writing import AnySearch
 from regard.train.distributed import leads
@@ -181,6 +182,7 @@ def export(
         run.longest or run.recipe.data.max_length,
         run.name,
         ImageForm.of(run.recipe.task, run.recipe.model) if isinstance(run.task, ImageTask) else None,
+        run.task.input_tokens if isinstance(run.task, Summarisation) else None,
     )
     return export_model(subject, HeldOut.of(read), to, Path(out), int8=int8)
 

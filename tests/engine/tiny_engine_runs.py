@@ -45,3 +45,16 @@ def language_model(folder: Path, **changes: Any) -> Run:
         "train": TRAIN,
     }
     return api.train(resolve_recipe({**tree, **changes}), out=folder, watcher=Quiet())  # type: ignore[arg-type]
+
+
+def summariser(folder: Path, kind: str, **changes: Any) -> Run:
+    tree = {
+        "task": {"kind": "summarisation", "input_tokens": 12},
+        "data": {"train": {"street": "train", "limit": 400}, "valid": {"street": "valid", "limit": 40},
+                 "max_length": 24},
+        "tokenizer": {"kind": "bpe", "size": 400},
+        "model": {"kind": kind, **MODEL},
+        "search": {"kind": "greedy", "max_length": 20},
+        "train": TRAIN,
+    }  # fmt: skip
+    return api.train(resolve_recipe({**tree, **changes}), out=folder, watcher=Quiet())  # type: ignore[arg-type]

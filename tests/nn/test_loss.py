@@ -13,6 +13,7 @@ from regard.nn.loss import (
     IGNORED,
     binary_cross_entropy,
     cross_entropy,
+    evenly,
     linear_cross_entropy,
     losses_and_slopes,
     losses_and_slopes_by_place,
@@ -46,6 +47,20 @@ def test_smoothing_equals_that_of_torch():
     assert_close(cross_entropy(logits, targets, 0.1), expected, 1e-6)
 
 
+@given(st.integers(4, 9), st.sets(st.integers(0, 3), min_size=1), st.sampled_from([0.1, 0.5]), SEEDS)
+def test_tokens_that_are_never_written_get_no_share_of_smoothing(vocab: int, never: set[int], smoothing, seed: int):
+    torch.manual_seed(seed)
+    kept = [token for token in range(vocab + 1) if token not in never]
+    chosen = torch.randint(len(kept), (7,)).masked_fill(torch.rand(7) < 0.3, IGNORED)
+    targets = torch.where(chosen == IGNORED, IGNORED, torch.tensor(kept)[chosen.clamp(min=0)])
+    logits = torch.randn(7, vocab + 1).index_fill(1, torch.tensor([*never]), -1e4)
+    spread = evenly(vocab + 1, [*never])
+    # as if the vocabulary had only the others
+    expected = F.cross_entropy(logits[:, kept], chosen, reduction="sum", label_smoothing=smoothing)
+    assert_close(cross_entropy(logits, targets, smoothing, spread), expected, 1e-5)
+    assert_close(cross_entropy(logits, targets, 0.0, spread), cross_entropy(logits, targets), 1e-6)
+
+
 def test_half_precision_is_summed_in_single():
     logits = torch.randn(4, 6).bfloat16()
     loss = cross_entropy(logits, torch.zeros(4, dtype=torch.long))
@@ -71,29 +86,34 @@ def test_binary_cross_entropy_equals_the_formula(pairs: list[tuple[float, float]
     st.sampled_from([0.0, 0.1]),
     st.integers(1, 13),
     st.sampled_from([0.0, 0.3, 1.0]),
+    st.booleans(),
     SEEDS,
 )
 @settings(max_examples=50)
-def test_in_slices_equals_at_once(tokens, width, vocab, has_bias, smoothing, rows, ignored, seed):
+def test_in_slices_equals_at_once(tokens, width, vocab, has_bias, smoothing, rows, ignored, uneven, seed):
     torch.manual_seed(seed)
     x, weight = torch.randn(tokens, width, requires_grad=True), torch.randn(vocab, width, requires_grad=True)
     bias = torch.randn(vocab, requires_grad=True) if has_bias else None
     targets = some_targets((tokens,), vocab, ignored)
     learned = [x, weight] if bias is None else [x, weight, bias]
-    sliced = linear_cross_entropy(x, weight, bias, targets, smoothing, rows) * 0.7
-    whole = cross_entropy(F.linear(x, weight, bias), targets, smoothing) * 0.7
+    spread = evenly(vocab, [0]) if uneven else None
+    sliced = linear_cross_entropy(x, weight, bias, targets, smoothing, rows, spread) * 0.7
+    whole = cross_entropy(F.linear(x, weight, bias), targets, smoothing, spread) * 0.7
+    with torch.no_grad():
+        assert_close(linear_cross_entropy(x, weight, bias, targets, smoothing, rows, spread) * 0.7, whole, 1e-5)
     assert_close(sliced, whole, 1e-5)
     for got, wanted in zip(torch.autograd.grad(sliced, learned), torch.autograd.grad(whole, learned), strict=True):
         assert_close(got, wanted, 1e-5)
 
 
-@given(st.integers(1, 6), st.integers(2, 9), st.integers(0, 3), st.sampled_from([0.0, 0.1]), SEEDS)
-def test_the_slopes_for_a_compiler_equal_the_others(rows, vocab, extra, smoothing, seed):
+@given(st.integers(1, 6), st.integers(2, 9), st.integers(0, 3), st.sampled_from([0.0, 0.1]), st.booleans(), SEEDS)
+def test_the_slopes_for_a_compiler_equal_the_others(rows, vocab, extra, smoothing, uneven, seed):
     torch.manual_seed(seed)
     logits = F.pad(torch.randn(rows, vocab), (0, extra), value=-torch.inf)
     targets = some_targets((rows,), vocab, 0.3)
-    found = losses_and_slopes_by_place(logits, targets, vocab, smoothing)
-    for got, wanted in zip(found, losses_and_slopes(logits, targets, vocab, smoothing), strict=True):
+    spread = evenly(vocab, [0]) if uneven else None
+    found = losses_and_slopes_by_place(logits, targets, vocab, smoothing, spread)
+    for got, wanted in zip(found, losses_and_slopes(logits, targets, vocab, smoothing, spread), strict=True):
         assert_close(got, wanted, 1e-6)
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from regard.engine.converted import Converted, Precision, Unfit, folder_for, is_ready, ready
+from regard.engine.converted import Converted, Precision, Unfit, folder_for, is_ready, ready, verb_of
 from regard.engine.searches import Search, random, unable, undrawable
 from regard.errors import ConfigError
 
@@ -86,7 +86,7 @@ def _fast(run: Path, task: str, ask: Ask, precision: Precision, forced: bool, sa
         converted = ready(run, precision)
     except OSError as error:
         raise Unfit(f"{error.filename}: {error.strerror}") from None
-    if converted.task != task:  # torch's way says what the run can do
+    if converted.verb != verb_of(task):  # torch's way says what the run can do
         raise Unfit(f"a run of {converted.task}")
     search = ask(converted)
     why = _reason(run, converted, search, forced, say)
@@ -95,13 +95,14 @@ def _fast(run: Path, task: str, ask: Ask, precision: Precision, forced: bool, sa
 
 def _reason(run: Path, converted: Converted, search: Search, forced: bool, say: Callable[[str], None]) -> str:
     """Why CTranslate2 will do; Unfit where it will not."""
-    if search["max_length"] > converted.room:
-        raise Unfit(f"{search['max_length']} tokens to write, the converted model has room for {converted.room}")
+    room = converted.room - (converted.input_tokens or 0 if converted.prompted else 0)
+    if search["max_length"] > room:
+        raise Unfit(f"{search['max_length']} tokens to write, the converted model has room for {room}")
     if forced and random(search):
         if problem := undrawable(search):
             raise Unfit(problem)
         return "asked for; it draws with random numbers of its own, so seeds mean other texts than with torch"
-    if problem := unable(search, converted.task):
+    if problem := unable(search, converted.task, converted.prompted):
         raise Unfit(problem)
     if forced:
         return "asked for"

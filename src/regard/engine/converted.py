@@ -22,9 +22,15 @@ from regard.engine.searches import Search
 from regard.errors import RegardError
 
 Precision = Literal["float32", "int8"]
+Verb = Literal["translate", "generate"]
 SETTINGS, AGREEMENT, REFUSED = "engine.json", "agreement.json", "refused.txt"
 MAKER = "regard.run.converted"
 """The module whose process makes a converted model: it stands above this one, and loads torch."""
+
+
+def verb_of(task: str) -> Verb:
+    """What a model of a task is asked to do."""
+    return "generate" if task == "language_model" else "translate"
 
 
 class Unfit(RegardError):  # noqa: N818
@@ -50,6 +56,20 @@ class Converted:
     """The settings of each kind of search where nobody says any."""
     texts: list[str]
     """A few inputs to measure speed on."""
+    input_tokens: int | None = None
+    """Where a summariser cuts its inputs, the token after them counted."""
+    prompted: bool = False
+    """Whether what a summariser reads, and a separator, are the beginning of its own text."""
+
+    @property
+    def verb(self) -> Verb:
+        """What it is asked to do."""
+        return verb_of(self.task)
+
+    @property
+    def continues(self) -> bool:
+        """Whether what it writes goes on from what it reads, in one sequence."""
+        return self.prompted or self.verb == "generate"
 
     @classmethod
     def read(cls, folder: Path) -> "Converted":

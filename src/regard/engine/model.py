@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import ctranslate2
 
-from regard.data.special import EOS, SPECIAL_TOKENS
+from regard.data.special import EOS, SEP, SPECIAL_TOKENS
 from regard.data.vocabulary import Vocabulary
 from regard.engine.converted import Converted
 from regard.engine.searches import Search, random, ranking, words
-from regard.engine.texts import Output, Passage, joined, passages, prompt_tokens
+from regard.engine.texts import Output, Passage, Summary, beginning, joined, passages, prompt_tokens
 from regard.errors import RegardError
 
 END = SPECIAL_TOKENS[EOS]
@@ -45,7 +45,7 @@ class FastEngine:
     def __init__(self, converted: Converted, workers: Workers) -> None:
         self.converted, self.workers = converted, workers
         self.source, self.target = converted.vocabularies()
-        kind = ctranslate2.Translator if converted.task == "translation" else ctranslate2.Generator
+        kind = ctranslate2.Generator if converted.continues else ctranslate2.Translator
         self.model: Any = kind(
             str(converted.folder),
             device="cpu",
@@ -57,19 +57,35 @@ class FastEngine:
     def translate(self, texts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
         """The translations of each text, best first; a blank text stays blank, a long one is split at sentences.
 
-        `scored` adds the log-probability of each token, which costs another reading.
+        Of a long text, a summariser reads the beginning. `scored` adds the log-probability of each token, which costs
+        another reading.
         """
+        if self.converted.input_tokens is not None:
+            return self._summaries(texts, search, scored, self.converted.input_tokens)
         longest = self.converted.longest
         pieces = [passages(text, self.source, longest, place) for place, text in enumerate(texts, 1)]
         flat = [piece for own in pieces for piece in own]
         found = iter(self._translate(flat, search, scored))
         return [joined([next(found) for _ in own]) for own in pieces]
 
+    def _summaries(self, texts: Sequence[str], search: Search, scored: bool, most: int) -> list[list[Output]]:
+        read = {place: beginning(text, self.source, most) for place, text in enumerate(texts) if text.strip()}
+        if self.converted.prompted:
+            prompts = [_spelt(self.source, [*ids, SEP]) for ids, _ in read.values()]
+            written = self._write_on(prompts, search, scored, words(search, self.converted.task, prompted=True))
+        else:
+            written = self._translate([Passage([*ids, EOS], []) for ids, _ in read.values()], search, scored)
+        found = dict(zip(read, written, strict=True))
+        return [
+            [Summary(**vars(one), unread=read[place][1]) for one in found[place]] if place in found else joined([])
+            for place in range(len(texts))
+        ]
+
     def _translate(self, batch: list[Passage], search: Search, scored: bool) -> list[list[Output]]:
         if not batch:
             return []
         sources = [_spelt(self.source, piece.source[:-1]) for piece in batch]
-        asked = words(search, "translation")
+        asked = words(search, self.converted.task)
         found = self.model.translate_batch(
             sources, max_input_length=0, max_batch_size=TOKENS_IN_A_BATCH, batch_type="tokens", **asked
         )
@@ -100,12 +116,20 @@ class FastEngine:
                     f"input {place}: {len(row)} tokens and {search['max_length']} to write, the converted model has "
                     f"room for {self.converted.room}; write less with --length, or use --engine torch"
                 )
-        spelt = [_spelt(self.target, row) for row in rows]
+        asked = {**words(search, self.converted.task), **({} if documents else {"end_token": []})}
+        return self._write_on([_spelt(self.target, row) for row in rows], search, scored, asked)
+
+    def _write_on(
+        self, prompts: list[list[str]], search: Search, scored: bool, asked: dict[str, Any]
+    ) -> list[list[Output]]:
+        """What a model of one stack writes after each prompt."""
+        if not prompts:
+            return []
         if random(search):
             ctranslate2.set_random_seed(search["seed"] % 2**32)
-        found = self._continued(spelt, {**words(search, "language_model"), **({} if documents else {"end_token": []})})
+        found = self._continued(prompts, asked)
         ranked = [_ranked(zip(one.sequences, one.scores, strict=True), search)[0] for one in found]
-        logprobs = iter(self._continuation_logprobs(spelt, ranked) if scored else [])
+        logprobs = iter(self._continuation_logprobs(prompts, ranked) if scored else [])
         return [[self._output(one, search, next(logprobs, None))] for one in ranked]
 
     def _continued(self, prompts: list[list[str]], asked: dict[str, Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from regard.engine.converted import Converted
 from regard.engine.searches import Search
-from regard.engine.texts import Output
+from regard.engine.texts import Output, Summary
 from regard.errors import Failure, RegardError
 
 
@@ -62,7 +62,11 @@ class Remote:
         answer = json.loads(line)
         if "error" in answer:
             raise RegardError(answer["error"])
-        return [[Output(**output) for output in row] for row in answer["outputs"]]
+        return [[_output(tree) for tree in row] for row in answer["outputs"]]
+
+
+def _output(tree: dict[str, Any]) -> Output:
+    return Summary(**tree) if "unread" in tree else Output(**tree)
 
 
 def serve(converted: Converted, many: bool, asked: IO[str], answers: IO[str]) -> None:

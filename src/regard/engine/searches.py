@@ -10,14 +10,17 @@ Search = Mapping[str, Any]
 RANDOM = "the search draws at random, and CTranslate2 has random numbers of its own"
 
 
-def unable(search: Search, task: str) -> str | None:
-    """Why CTranslate2 cannot find what this search of ours finds; None where it can."""
+def unable(search: Search, task: str, prompted: bool = False) -> str | None:
+    """Why CTranslate2 cannot find what this search of ours finds; None where it can.
+
+    `prompted`: the model has one stack, and what it reads is the beginning of its own text.
+    """
     if search["kind"] == "sample" and search["temperature"] > 0:
         return RANDOM
     if search["kind"] == "sample" and (search["samples"] > 1 or search["repetition_penalty"] != 1):
         return "samples and repetition_penalty mean something else there"
-    if search["kind"] == "beam" and task == "language_model":
-        return "its beams end elsewhere in language models"
+    if search["kind"] == "beam" and (prompted or task == "language_model"):
+        return "its beams end elsewhere in language models" + (", as is a summariser of one stack" if prompted else "")
     if search.get("max_length_ratio") is not None:
         return "it has no max_length_ratio"
     if search["no_repeat_ngram"]:
@@ -47,12 +50,13 @@ def undrawable(search: Search) -> str | None:
     return f"it has no {other[0]} like ours" if other else "it draws one sample" if search["samples"] > 1 else None
 
 
-def words(search: Search, task: str) -> dict[str, Any]:
-    """A search as arguments of `translate_batch` or `generate_batch`."""
-    limits = "max_length", "min_length"
-    if task == "translation":
-        limits = "max_decoding_length", "min_decoding_length"
-    never = ["<pad>", *(["<bos>"] if task == "translation" else []), *(["<unk>"] if search["forbid_unknown"] else [])]
+def words(search: Search, task: str, prompted: bool = False) -> dict[str, Any]:
+    """A search as arguments of `translate_batch` or, in a model of one stack, of `generate_batch`."""
+    alone = task == "language_model"
+    limits = "max_decoding_length", "min_decoding_length"
+    if alone or prompted:
+        limits = "max_length", "min_length"
+    never = ["<pad>", *([] if alone else ["<bos>"]), *(["<unk>"] if search["forbid_unknown"] else [])]
     said: dict[str, Any] = {
         limits[0]: search["max_length"],
         limits[1]: search["min_length"],

@@ -25,6 +25,14 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Summary(Output):
+    """A summary, and how much of its text the model did not read."""
+
+    unread: int = 0
+    """Tokens of the text beyond `task.input_tokens`."""
+
+
+@dataclass(frozen=True)
 class Passage:
     """A text that fits into a model, or a sentence of one that does not."""
 
@@ -47,7 +55,9 @@ def passages(
     whole = Passage([*source.encode(text), EOS], list(prefix), text)
     if longest is None or len(whole) <= longest:
         return [whole]
-    parts = [Passage([*source.encode(part), EOS], list(prefix), part) for part in SENTENCE_END.split(text)]
+    sentences = [part for part in SENTENCE_END.split(text) if part.strip()]  # none behind a last full stop
+    starts = [list(prefix), *([] for _ in sentences[1:])]  # the whole begins with it, not each sentence
+    parts = [Passage([*source.encode(part), EOS], start, part) for part, start in zip(sentences, starts, strict=True)]
     for part in parts:
         if len(part) > longest:
             raise RegardError(
@@ -55,6 +65,12 @@ def passages(
                 "shorten it, or train with a larger data.max_length"
             )
     return parts
+
+
+def beginning(text: str, source: Vocabulary, most: int) -> tuple[list[int], int]:
+    """The tokens of a text that a summariser reads, one fewer than `most`, and how many it does not read."""
+    ids = source.encode(text)
+    return ids[: most - 1], max(0, len(ids) - most + 1)
 
 
 def joined(parts: Sequence[Sequence[Output]]) -> list[Output]:

@@ -54,7 +54,7 @@ def measure(converted: Converted) -> dict[str, object]:
 def _seconds(converted: Converted, workers: Workers, many: bool) -> float:
     """The shortest of several tries: whatever else runs on the machine makes a try longer, nothing makes it shorter."""
     engine = FastEngine(converted, workers)
-    write = engine.translate if converted.task == "translation" else engine.generate
+    write = engine.translate if converted.verb == "translate" else engine.generate
     search = {**(converted.usual if converted.usual["kind"] != "sample" else converted.searches["greedy"])}
     search["max_length"] = min(search["max_length"], 64)
     texts = converted.texts if many else converted.texts[:1]

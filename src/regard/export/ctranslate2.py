@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data.special import BOS, EOS, SPECIAL_TOKENS, UNK
+from regard.data.special import BOS, EOS, SEP, SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.data.vocabularies import save_tokenizers
 from regard.errors import ConfigError, RegardError
@@ -59,7 +59,7 @@ def write_ctranslate2(subject: Subject, folder: Path, *, int8: bool = False) -> 
     refuse_unfit(subject.settled)
     config, weights = spread(subject)
     parts = Parts(config, weights, subject.room)
-    spec = _pair(subject, parts) if subject.kind == "translation" else _decoder(subject, parts)
+    spec = _pair(subject, parts) if subject.pairs else _decoder(subject, parts)
     spec.validate()
     # the conversion works in place, on the copies that `weights` gave
     spec.optimize(quantization="int8" if int8 else None)
@@ -117,13 +117,14 @@ def _write_engine_settings(subject: Subject, folder: Path) -> None:
         "documents": subject.documents,
         "forbidden": list(forbidden(subject)),
         "joint": subject.joint,
+        **subject.input_form(),
     }
     (folder / "regard.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def forbidden(subject: Subject) -> tuple[str, ...]:
     """Tokens that no search of ours writes."""
-    return ("<pad>", "<bos>") if subject.kind == "translation" else ("<pad>",)
+    return tuple(SPECIAL_TOKENS[number] for number in subject.never)
 
 
 class CTranslate2:
@@ -134,14 +135,14 @@ class CTranslate2:
         self.subject = subject
         self.source, self.target = tokens_of(subject.source), tokens_of(subject.target)
         self.number = {token: number for number, token in enumerate(self.target)}
-        kind = library.Translator if subject.kind == "translation" else library.Generator
+        kind = library.Translator if subject.pairs else library.Generator
         precision = "int8" if int8 else "float32"
         self.model = kind(str(folder), device="cpu", compute_type=precision, inter_threads=1, intra_threads=1)
-        self.compared: Compared = "log-probabilities" if subject.kind == "translation" else "logits"
+        self.compared: Compared = "log-probabilities" if subject.pairs else "logits"
 
     def scores(self, rows: list[Row]) -> list[Scores]:
-        """Log-probabilities of a translation's tokens and its end; logits of a language model."""
-        if self.subject.kind == "translation":
+        """Log-probabilities of a translation's tokens and its end; logits of a model of one stack."""
+        if self.subject.pairs:
             sources = [[self.source[number] for number in row.source[:-1]] for row in rows]
             found = self.model.score_batch(sources, [self._tokens(row.target[1:]) for row in rows])
             return [np.array(one.log_probs, dtype=np.float32) for one in found]
@@ -152,19 +153,22 @@ class CTranslate2:
     def greedy(self, rows: list[Row], longest: int) -> list[list[int]]:
         """Greedy search."""
         never: dict[str, Any] = {"suppress_sequences": [[token] for token in forbidden(self.subject)], "beam_size": 1}
-        if self.subject.kind == "translation":
+        if self.subject.pairs:
             sources = [[self.source[number] for number in row.source[:-1]] for row in rows]
             found = self.model.translate_batch(sources, max_decoding_length=longest, max_input_length=0, **never)
             return [[self.number[token] for token in one.hypotheses[0]] for one in found]
         ends = {} if self.subject.documents else {"end_token": []}
-        found = self.model.generate_batch(
-            [self._tokens(prompt(row)) for row in rows],
-            max_length=longest,
-            include_prompt_in_result=False,
-            **never,
-            **ends,
-        )
-        return [[self.number[token] for token in one.sequences[0] if token != "<eos>"] for one in found]
+        return self._continued([self._tokens(prompt(row)) for row in rows], max_length=longest, **never, **ends)
+
+    def _continued(self, prompts: list[list[str]], **settings: Any) -> list[list[int]]:  # noqa: ANN401
+        """Prompts of one length share a batch: of longer ones, the library would write the rest as if it were new."""
+        written: dict[int, list[int]] = {}
+        for length in {len(given) for given in prompts}:
+            own = [place for place, given in enumerate(prompts) if len(given) == length]
+            found = self.model.generate_batch([prompts[n] for n in own], include_prompt_in_result=False, **settings)
+            texts = [[self.number[token] for token in one.sequences[0] if token != "<eos>"] for one in found]
+            written.update(zip(own, texts, strict=True))
+        return [written[place] for place in range(len(prompts))]
 
     def _tokens(self, ids: list[int]) -> list[str]:
         return [self.target[number] for number in ids]
@@ -181,7 +185,8 @@ def need_ctranslate2() -> Any:  # noqa: ANN401
 
 def usage(subject: Subject) -> str:
     """How the folder is used, for its README."""
-    if subject.kind == "translation":
+    cut = f"[:{subject.input_tokens - 1}]" if subject.input_tokens else ""
+    if subject.pairs:
         reader = "tokenizer.json" if subject.joint else "tokenizer.source.json"
         writer = "tokenizer" if subject.joint else 'Tokenizer.from_file("tokenizer.target.json")'
         return "\n".join(
@@ -191,7 +196,8 @@ def usage(subject: Subject) -> str:
                 "",
                 f'tokenizer = Tokenizer.from_file("{reader}")',
                 'model = ctranslate2.Translator(".")',
-                'tokens = tokenizer.encode("Your text", add_special_tokens=False).tokens',
+                *subject.input_note(),
+                f'tokens = tokenizer.encode("Your text", add_special_tokens=False).tokens{cut}',
                 "written = model.translate_batch([tokens], max_input_length=0)[0].hypotheses[0]",
                 f"{writer}.decode([{writer}.token_to_id(token) for token in written])",
             ]
@@ -202,7 +208,23 @@ def usage(subject: Subject) -> str:
             "from tokenizers import Tokenizer",
             "",
             'tokenizer, model = Tokenizer.from_file("tokenizer.json"), ctranslate2.Generator(".")',
-            'tokens = tokenizer.encode("Once upon", add_special_tokens=False).tokens',
-            "model.generate_batch([tokens], max_length=100)[0].sequences[0]",
+            *(_summary(subject, cut) if subject.prompted else WRITE_ON),
         ]
     )
+
+
+WRITE_ON = (
+    'tokens = tokenizer.encode("Once upon", add_special_tokens=False).tokens',
+    "model.generate_batch([tokens], max_length=100)[0].sequences[0]",
+)
+
+
+def _summary(subject: Subject, cut: str) -> list[str]:
+    """What is read, then the separator; what follows is the summary."""
+    options = f"max_length={subject.most_written}, include_prompt_in_result=False"
+    return [
+        *subject.input_note(),
+        f'tokens = tokenizer.encode("Your text", add_special_tokens=False).tokens{cut} + ["{SPECIAL_TOKENS[SEP]}"]',
+        f"written = model.generate_batch([tokens], {options})[0].sequences[0]",
+        "tokenizer.decode([tokenizer.token_to_id(token) for token in written])",
+    ]

@@ -43,6 +43,9 @@ def write_huggingface(subject: Subject, folder: Path) -> Layout:
         write_tokenizers(subject, folder)
     else:
         write_image_processor(subject.images, folder)
+    if form := subject.input_form():
+        settings = {"task": subject.kind, "longest": subject.length, **form}
+        (folder / "regard.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     return layout
 
 
@@ -111,20 +114,18 @@ def _table(layout: Layout, config: Any, weights: Mapping[str, Tensor], name: str
 
 def _generation(subject: Subject) -> Any:  # noqa: ANN401
     """Greedy search that writes what ours may write."""
-    translates = subject.kind == "translation"
-    ends = EOS if translates or subject.documents else None
-    never = their_ids([PAD, BOS] if translates else [PAD], subject.target)
+    never = their_ids(subject.never, subject.target)
     numbers = {
         "pad_token_id": PAD,
         "bos_token_id": BOS,
-        "eos_token_id": ends,
-        "decoder_start_token_id": BOS if translates else None,
+        "eos_token_id": EOS if subject.ends else None,
+        "decoder_start_token_id": BOS if subject.pairs else None,
     }
     numbers = their_settings(numbers, subject)
     return need_transformers().GenerationConfig(
         **numbers,
         suppress_tokens=[number for number in never if number != numbers["eos_token_id"]] or None,
-        max_new_tokens=min(256, subject.room),
+        max_new_tokens=subject.most_written,
         do_sample=False,
         num_beams=1,
     )
@@ -147,7 +148,7 @@ class HuggingFace:
         if not self.subject.writes:
             return self._labels(rows)
         target, mask = self._grid([row.target for row in rows]).values()
-        if self.subject.kind == "translation":
+        if self.subject.pairs:
             given = self._grid([row.source for row in rows])
             logits = self.model(**given, decoder_input_ids=target, decoder_attention_mask=mask).logits
         else:
@@ -168,7 +169,7 @@ class HuggingFace:
 
     def greedy(self, rows: list[Row], longest: int) -> list[list[int]]:
         """What `generate` writes with the folder's own settings."""
-        if self.subject.kind == "translation":
+        if self.subject.pairs:
             given, start = self._grid([row.source for row in rows]), 1
         else:
             prompts = [prompt(row) for row in rows]
@@ -176,8 +177,7 @@ class HuggingFace:
         with quiet():
             found = self.model.generate(**given, max_new_tokens=longest).tolist()
         written = [our_ids(row[start:], self.subject.target) for row in found]
-        ends = self.subject.kind == "translation" or self.subject.documents
-        return [_until_end(row) for row in written] if ends else written
+        return [_until_end(row) for row in written] if self.subject.ends else written
 
     def _grid(self, rows: list[list[int]], left: bool = False) -> dict[str, Tensor]:
         """Rows in the vocabulary's own numbers; a source and a target have the same special tokens."""
@@ -231,13 +231,15 @@ def usage(subject: Subject, layout: Layout) -> str:
     name = "processor" if subject.images else "tokenizer"
     text = "Your <mask>" if subject.kind == "masked_language_model" else "Your text"
     given = 'Image.open("image.png").convert("RGB")' if subject.images else f'["{text}"]'
+    cut = ", truncation=True" if subject.input_tokens else ""
     lines = [
         *(["from PIL import Image"] if subject.images else []),
         f"from transformers import {layout.auto}, {kind}",
         "",
         f'{name} = {kind}.from_pretrained(".")',
         f'model = {layout.auto}.from_pretrained(".")',
-        f'inputs = {name}({given}, return_tensors="pt"{"" if subject.images else ", padding=True"})',
+        *subject.input_note(),
+        f'inputs = {name}({given}, return_tensors="pt"{"" if subject.images else ", padding=True"}{cut})',
     ]
     if subject.kind == "masked_language_model":
         return "\n".join([*lines, "tokenizer.decode(model(**inputs).logits[0].argmax(-1))"])
@@ -246,4 +248,5 @@ def usage(subject: Subject, layout: Layout) -> str:
     if not subject.writes:
         return "\n".join([*lines, "model.config.id2label[int(model(**inputs).logits.argmax())]"])
     writer = "tokenizer" if subject.joint else 'AutoTokenizer.from_pretrained(".", subfolder="target")'
-    return "\n".join([*lines, f"{writer}.batch_decode(model.generate(**inputs), skip_special_tokens=True)"])
+    rest = '[:, inputs["input_ids"].shape[1] :]' if subject.prompted else ""  # without what was read
+    return "\n".join([*lines, f"{writer}.batch_decode(model.generate(**inputs){rest}, skip_special_tokens=True)"])

@@ -79,6 +79,7 @@ def write_onnx(subject: Subject, folder: Path) -> str:
         "documents": subject.documents,
         "labels": list(subject.labels),
         "state": _state(graphs),
+        **subject.input_form(),
         **({"image": subject.images.tree()} if subject.images is not None else {}),
     }
     (folder / "regard.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
@@ -172,6 +173,7 @@ def usage(subject: Subject) -> str:
             "from regard.export.onnx_engine import OnnxModel  # onnxruntime, numpy and tokenizers; no torch",
             "",
             'model = OnnxModel(".")',
+            *subject.input_note(),
             calls.get(subject.kind, usual),
         ]
     )

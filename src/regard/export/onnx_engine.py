@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.special import BOS, EOS, PAD
+from regard.data.special import BOS, EOS, PAD, SEP
 from regard.data.subwords import cut_words
 from regard.data.vocabularies import load_tokenizers
 from regard.errors import RegardError
@@ -23,6 +23,7 @@ State = dict[str, NDArray[Any]]
 
 FIELDS = {
     "translation": ("source", "target"),
+    "summarisation": ("source", "target"),
     "image_description": ("target",),
     "image_classification": (),
 }
@@ -49,14 +50,22 @@ class OnnxModel:
         """Whether the model reads a text or an image and writes another text."""
         return "encoder" in self.graphs
 
-    def write(self, inputs: Sequence[str], longest: int = 256) -> list[str]:
-        """The translation of each text, what follows it, or the description of each image, given as a file's name."""
+    @property
+    def prompted(self) -> bool:
+        """Whether the text that it reads, and a separator, are the beginning of what it writes."""
+        return self.settings["task"] == "summarisation" and not self.translates
+
+    def write(self, inputs: Sequence[str], longest: int | None = None) -> list[str]:
+        """The translation or summary of each text, what follows it, or the description of each image, given as a file.
+
+        `longest`: most tokens to write; 256, or fewer where a summariser learnt to write fewer.
+        """
         self._graph("step")
+        longest = longest or (min(256, self.settings["longest"]) if "input_tokens" in self.settings else 256)
         writer = list(self.tokenizers.values())[-1]
         if self.translates:
             return writer.decode_batch(self.greedy(self._given(inputs), longest))
-        start = [BOS] if self.settings["documents"] else []
-        prompts = [{"tokens": np.array([[*start, *writer.encode(text)]])} for text in inputs]
+        prompts = [{"tokens": np.array([self._prompt(text)])} for text in inputs]
         return writer.decode_batch([self.greedy(prompt, longest)[0] for prompt in prompts])
 
     def classify(self, inputs: Sequence[str]) -> list[str]:
@@ -102,7 +111,7 @@ class OnnxModel:
         """Greedy search after sources, or after prompts of one length; without special tokens."""
         rows = len(next(iter(given.values())))
         tokens = np.full((rows, 1), BOS) if self.translates else given["tokens"]
-        never = [PAD, BOS] if self.translates else [PAD]
+        never = [PAD, BOS] if self.translates or self.prompted else [PAD]
         ends = self.translates or self.settings["documents"]
         state, written = self.start(given if self.translates else None, rows), [[] for _ in range(rows)]
         left = np.arange(rows)
@@ -131,8 +140,18 @@ class OnnxModel:
         if "image" in self.settings:
             form = ImageForm(**self.settings["image"])
             return {"images": np.stack([form.numbers(file) for file in inputs])}
-        tokenizer = next(iter(self.tokenizers.values()))
-        return padded([[*tokenizer.encode(text), EOS] for text in inputs])
+        return padded([[*self._read(text), EOS] for text in inputs])
+
+    def _prompt(self, text: str) -> Ids:
+        """What a model of one stack writes on from."""
+        if self.prompted:
+            return [*self._read(text), SEP]
+        return [*([BOS] if self.settings["documents"] else []), *self._read(text)]
+
+    def _read(self, text: str) -> Ids:
+        """The tokens of a text; a summariser reads no more than it was taught to, one of them the token after these."""
+        ids, most = next(iter(self.tokenizers.values())).encode(text), self.settings.get("input_tokens")
+        return ids if most is None else ids[: most - 1]
 
 
 def padded(rows: Sequence[Ids]) -> dict[str, NDArray[np.int64]]:

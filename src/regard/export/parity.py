@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from regard import __version__, metrics
-from regard.data.special import BOS, EOS, PAD
+from regard.data.special import BOS, EOS, PAD, SEP
 from regard.decode import GreedyConfig, in_batches, search
 from regard.errors import Failure
 from regard.export.subject import Row, Subject, torch_device
 from regard.models import Patches
+from regard.models.prompted import Prompted
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 
@@ -81,6 +82,10 @@ class Trained:
         if self.subject.translates:
             (grid,) = self._source(rows)
             found = search(self.subject.model, grid, None, config, eos=EOS, bos=BOS, pad=PAD)  # type: ignore[arg-type]
+        elif self.subject.prompted:
+            grid = self._grid([[*prompt(row)[:-1], EOS] for row in rows])
+            reading: Any = Prompted(self.subject.model, begin=BOS, separator=SEP)
+            found = search(reading, grid, None, config, eos=EOS, bos=BOS, pad=PAD)
         else:
             ends, prompts = EOS if self.subject.documents else None, [prompt(row) for row in rows]
             device = self.device
@@ -100,8 +105,8 @@ class Trained:
 
 
 def prompt(row: Row) -> list[int]:
-    """What a language model is given to write on from."""
-    return row.target[:PROMPT]
+    """What a model of one stack is given to write on from: the source and separator of a row that has them."""
+    return row.target[: PROMPT if row.given is None else row.given]
 
 
 def following(logits: Scores, row: Row, subject: Subject) -> Scores:
@@ -203,7 +208,7 @@ def check(
         written = (_written(subject, trained, rows), _written(subject, engine, rows))
         alike = [one == other for one, other in zip(*written, strict=True)]
     bleu = None
-    if subject.translates:
+    if subject.translates or subject.prompted:
         references = [row.reference for row in rows]
         bleu = (metrics.bleu(written[0], references).value, metrics.bleu(written[1], references).value)
     loss = None
@@ -226,7 +231,9 @@ def _scored(engine: Engine, rows: list[Row]) -> list[Scores]:
 
 def _written(subject: Subject, engine: Engine, rows: list[Row]) -> list[str]:
     longest = min(WRITTEN, subject.room - PROMPT)
-    if subject.translates:
+    if subject.kind == "summarisation":
+        longest = subject.most_written
+    elif subject.translates:
         longest = min(256, subject.room, 2 * max(len(row.source) for row in rows) + WRITTEN // 2)
 
     def work(batch: list[Row]) -> list[str]:

@@ -5,7 +5,7 @@ Safetensors only. Weights that are pickled are refused: a pickle may run any pro
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class Imported:
     """Most tokens of a text."""
     notes: tuple[str, ...] = ()
     """What a person should know."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the task that the folder knows."""
 
 
 def read_folder(folder: Path) -> Imported:
@@ -73,7 +75,7 @@ def _read(folder: Path) -> Imported:
     weights = _weights(folder, layout, config, tensors)
     if config.kind == "vision":
         return Imported(layout, config, weights, "image_classification", (), labels)
-    return _with_vocabulary(folder, layout, config, weights, settings, labels)
+    return _summarising(folder, _with_vocabulary(folder, layout, config, weights, settings, labels))
 
 
 def _refuse_phantoms(folder: Path, config: Any, tensors: dict[str, Tensor]) -> None:  # noqa: ANN401
@@ -112,6 +114,20 @@ def _with_vocabulary(
     length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
     labels = labels if task == "classification" else ()
     return Imported(layout, config, weights, task, tuple(tokenizers), labels, length, notes)
+
+
+def _summarising(folder: Path, found: Imported) -> Imported:
+    """A summariser's folder is like any other of its layout; beside it our export wrote how much the model reads."""
+    file = folder / "regard.json"
+    given = read_table(file) if file.is_file() else {}
+    if given.get("task") != "summarisation" or found.task not in ("translation", "language_model"):
+        return found
+    sizes = {name: given.get(name) for name in ("input_tokens", "longest")}
+    for name, size in sizes.items():
+        if type(size) is not int or size < 2:
+            raise DataError(file, f"{name}: expected a whole number from 2 on, got {size!r}")
+    settings = {"input_tokens": sizes["input_tokens"]}
+    return replace(found, task="summarisation", length=given["longest"], settings=settings)
 
 
 def renumber(

@@ -1,7 +1,7 @@
 """What is exported: a trained model with its settings and vocabularies; and the held-out text it is checked on."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Picture, Tagged, Text
-from regard.data.special import BOS, EOS, MASK
+from regard.data.special import BOS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS
 from regard.data.subwords import cut_words
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -25,6 +25,7 @@ Kind = Literal[
     "masked_language_model",
     "image_classification",
     "image_description",
+    "summarisation",
 ]
 
 PASSAGE = 64
@@ -47,30 +48,62 @@ class Subject:
     documents: bool = True
     """Whether a language model learnt where texts begin and end."""
     length: int = 256
-    """Most tokens of an input."""
+    """Most tokens of an input; of a summariser, of an output."""
     name: str = "model"
     images: ImageForm | None = None
     """What images look like to it, where it reads such."""
+    input_tokens: int | None = None
+    """Where a summariser cuts its inputs, the token after them counted."""
+
+    @property
+    def prompted(self) -> bool:
+        """Whether it reads its source as the beginning of its own text: input, separator and output in one stack."""
+        return self.kind == "summarisation" and self.config.shape == "decoder"
+
+    @property
+    def pairs(self) -> bool:
+        """Whether it reads a text with one stack and writes another with a second."""
+        return self.kind == "translation" or (self.kind == "summarisation" and not self.prompted)
 
     @property
     def translates(self) -> bool:
-        """Whether it reads a text or an image, and writes another text."""
-        return self.kind in ("translation", "image_description")
+        """Whether it reads a text or an image, and then writes another text."""
+        return self.pairs or self.kind == "image_description"
+
+    @property
+    def continues(self) -> bool:
+        """Whether what it writes goes on from what it reads, in one sequence."""
+        return self.prompted or self.kind == "language_model"
 
     @property
     def writes(self) -> bool:
         """Whether it writes text, or labels what is given."""
-        return self.translates or self.kind == "language_model"
+        return self.translates or self.continues
+
+    @property
+    def ends(self) -> bool:
+        """Whether it knows where a text ends."""
+        return self.translates or self.documents
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        """Tokens that no search of ours writes."""
+        return (PAD,) if self.kind == "language_model" else (PAD, BOS)
+
+    @property
+    def after_input(self) -> int:
+        """The token that stands after the text that is read."""
+        return SEP if self.prompted else EOS
 
     @property
     def source(self) -> Tokenizer:
         """What cuts the text that is read."""
-        return self.tokenizers["source" if self.kind == "translation" else "text"]
+        return self.tokenizers["source" if "source" in self.tokenizers else "text"]
 
     @property
     def target(self) -> Tokenizer:
         """What cuts the text that is written."""
-        return self.tokenizers["target" if self.translates else "text"]
+        return self.tokenizers["target" if "target" in self.tokenizers else "text"]
 
     @property
     def joint(self) -> bool:
@@ -78,11 +111,23 @@ class Subject:
         return self.source.identity == self.target.identity
 
     @property
+    def longest(self) -> int:
+        """Most tokens of a sequence: of what is read or written, or of both in one."""
+        if self.prompted:
+            return self.length + (self.input_tokens or 0)
+        return max(self.length, self.input_tokens or 0)
+
+    @property
+    def most_written(self) -> int:
+        """Most tokens that are written unless asked otherwise."""
+        return min(256, self.length if self.kind == "summarisation" else self.room)
+
+    @property
     def room(self) -> int:
         """Places that a table of positions needs: all that may be read or written, and some."""
         place = "decoder_position" if self.kind == "image_description" else "position"
         longest = getattr(getattr(self.config, place, None), "longest", None)
-        return longest or max(512, self.length + 1)
+        return longest or max(512, self.longest + 1)
 
     @property
     def settled(self) -> Any:  # noqa: ANN401
@@ -92,6 +137,18 @@ class Subject:
         if hasattr(self.config, "head_for"):
             return self.config.but(head=self.config.head_for(len(self.labels) if self.labels else None))
         return self.config
+
+    def input_form(self) -> dict[str, Any]:
+        """How a summariser's inputs are made, for regard.json: so many tokens, the token after them counted."""
+        if self.input_tokens is None:
+            return {}
+        return {"input_tokens": self.input_tokens, "after_input": SPECIAL_TOKENS[self.after_input]}
+
+    def input_note(self) -> list[str]:
+        """The same for people, as a comment in an example."""
+        if self.input_tokens is None:
+            return []
+        return [f"# it reads the first {self.input_tokens - 1} tokens of a text and {SPECIAL_TOKENS[self.after_input]}"]
 
     def weights(self) -> dict[str, Tensor]:
         """Copies of the learned numbers, in float32."""
@@ -108,6 +165,8 @@ class Row:
     """The text of the target, where one is given."""
     pixels: NDArray[np.float32] | None = None
     """The image that is read, where it is one; the source then has a number for each patch."""
+    given: int | None = None
+    """Tokens of the target that are its prompt, where input and output are one sequence."""
 
     def __len__(self) -> int:
         return max(len(self.source), len(self.target))
@@ -147,10 +206,11 @@ class HeldOut:
             "masked_language_model": self._masked,
             "image_classification": self._images,
             "image_description": self._images,
+            "summarisation": self._summaries,
         }
         rows = make[subject.kind](subject)
         if subject.images is None:
-            rows = [row for row in rows if len(row) <= subject.length]
+            rows = [row for row in rows if len(row) <= subject.longest]
         if not rows:
             raise DataError(
                 "data.valid", "no held-out text is left to check the export on; name other data with --data"
@@ -162,6 +222,16 @@ class HeldOut:
         targets = subject.target.encode_batch(list(self.references))
         rows = zip(sources, targets, self.references, strict=True)
         return [Row([*source, EOS], [BOS, *target], text) for source, target, text in rows if source]
+
+    def _summaries(self, subject: Subject) -> list[Row]:
+        """Pairs whose sources are cut; of a model with one stack, both in one sequence."""
+        assert subject.input_tokens is not None
+        kept, rows = subject.input_tokens - 1, self._pairs(subject)
+        cut = [(row.source[:-1][:kept], row) for row in rows if len(row.target) <= subject.length]
+        if not subject.prompted:
+            return [replace(row, source=[*source, EOS]) for source, row in cut]
+        joined = [([*source, SEP], row) for source, row in cut]
+        return [Row([], [*prompt, *row.target[1:]], row.reference, given=len(prompt)) for prompt, row in joined]
 
     def _passages(self, subject: Subject) -> list[Row]:
         if subject.documents:

@@ -34,8 +34,8 @@ def _write_own(tokenizer: Tokenizer, subject: Subject, folder: Path) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": subject.length,
-        "padding_side": "left" if subject.kind == "language_model" else "right",
+        "model_max_length": subject.input_tokens or subject.length,
+        "padding_side": "left" if subject.continues else "right",
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
         "split_special_tokens": True,  # "<eos>" in a text is text
@@ -51,8 +51,8 @@ def _write_as_it_came(tokenizer: Tokenizer, numbering: Numbering, subject: Subje
     named = {name: numbering.special[number] for name, number in NAMED.items()}
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": subject.length,
-        "padding_side": "left" if subject.kind == "language_model" else "right",
+        "model_max_length": subject.input_tokens or subject.length,
+        "padding_side": "left" if subject.continues else "right",
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": numbering.tidy,
         **{f"{name}_token": tokenizer.core.id_to_token(number) for name, number in named.items() if number != NONE},
@@ -81,11 +81,11 @@ def _write_settings(settings: dict[str, Any], folder: Path) -> None:
 
 
 def _around(subject: Subject) -> dict[str, Any] | None:
-    """What stands before and after a text: its end, or where a language model knows documents, their beginning."""
+    """What stands before or after a text: its end or a separator, or where a model knows documents, their beginning."""
     if subject.kind == "language_model" and not subject.documents:
         return None
     text = {"Sequence": {"id": "A", "type_id": 0}}
-    number = BOS if subject.kind == "language_model" else EOS
+    number = BOS if subject.kind == "language_model" else subject.after_input
     token = {"SpecialToken": {"id": SPECIAL_TOKENS[number], "type_id": 0}}
     single = [token, text] if number == BOS else [text, token]
     known = {"id": SPECIAL_TOKENS[number], "ids": [number], "tokens": [SPECIAL_TOKENS[number]]}

@@ -38,6 +38,8 @@ def export_model(
     target_of(to)
     if subject.kind not in get_args(Kind):
         raise ConfigError("task", f"models of {', '.join(get_args(Kind))} are exported, got one of {subject.kind}")
+    if subject.kind == "summarisation" and subject.input_tokens is None:
+        raise ConfigError("task.input_tokens", "a summariser is exported with the number of tokens that it reads")
     if int8 and to != "ctranslate2":
         raise ConfigError("--int8", f"only ctranslate2 folders hold int8 weights, got --to {to}")
     if folder.exists():

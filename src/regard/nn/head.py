@@ -11,7 +11,7 @@ from regard.config import BARE_KIND, BY_KIND, Config
 from regard.errors import ConfigError
 from regard.nn.embedding import Embedding
 from regard.nn.feedforward import Activation, activate
-from regard.nn.loss import cross_entropy, linear_cross_entropy
+from regard.nn.loss import cross_entropy, evenly, linear_cross_entropy
 from regard.nn.norm import LayerNorm
 
 LARGE, LARGE_ON_CPU = 1 << 25, 1 << 20
@@ -60,6 +60,8 @@ class VocabularyHead(nn.Module):
     """logits = W x + b, W shared with the embedding or its own."""
 
     never: Tensor | None
+    spread: Tensor | None
+    """Each token's share of label smoothing, where some are never written and get none."""
 
     def __init__(
         self,
@@ -83,6 +85,7 @@ class VocabularyHead(nn.Module):
         self.linear = nn.Linear(width, vocab, bias=False) if shared is None else None
         self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
         self.register_buffer("never", torch.tensor(never) if never else None, persistent=False)
+        self.register_buffer("spread", evenly(vocab, never) if never else None, persistent=False)
         self._shared = [shared]  # used here, owned by the model
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
@@ -99,13 +102,13 @@ class VocabularyHead(nn.Module):
         """Summed cross-entropy of the targets; where the logits would be large, they are never held all at once."""
         vocab = self.vocab
         if targets.numel() * vocab <= (LARGE_ON_CPU if x.device.type == "cpu" else LARGE):
-            return cross_entropy(self(x), targets, smoothing)
+            return cross_entropy(self(x), targets, smoothing, self.spread)
         x = self.prepare(x).flatten(0, 1)
         shared = self._shared[0]
         if shared is not None and shared.up is not None:
             x = x @ shared.up.weight
         weight = shared.table.weight if shared is not None else self.linear.weight  # type: ignore[union-attr]
-        return linear_cross_entropy(x, weight, self._offsets(x), targets.flatten(), smoothing)
+        return linear_cross_entropy(x, weight, self._offsets(x), targets.flatten(), smoothing, spread=self.spread)
 
     def _offsets(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, " vocab"] | None:
         """What is added to the product with W: b, and for tokens that are never written, enough to prevent it."""

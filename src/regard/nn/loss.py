@@ -1,6 +1,6 @@
 """Losses: cross-entropy with label smoothing, binary cross-entropy, and cross-entropy that never holds all logits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,10 +19,28 @@ ALIGNED = 64
 """Sizes that a GPU's matrix units divide without a rest."""
 
 
+def evenly(vocab: int, never: Sequence[int]) -> Float[Tensor, " vocab"]:
+    """Shares of smoothing for all tokens but those that are never written."""
+    shares = torch.ones(vocab)
+    shares[list(never)] = 0.0
+    return shares / shares.sum()
+
+
 def cross_entropy(
-    logits: Float[Tensor, "*batch vocab"], targets: Int[Tensor, "*batch"], smoothing: float = 0.0
+    logits: Float[Tensor, "*batch vocab"],
+    targets: Int[Tensor, "*batch"],
+    smoothing: float = 0.0,
+    spread: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Sum over all places of −log softmax(logits)[target], the target spread a little over the others if smoothed."""
+    """Sum over all places of −log softmax(logits)[target], the target spread a little over all tokens if smoothed.
+
+    `spread` is each token's share of what is spread; without it, all have the same.
+    """
+    if smoothing and spread is not None:
+        logs = torch.log_softmax(logits.flatten(0, -2), -1, dtype=torch.float32)
+        right = F.nll_loss(logs, targets.flatten(), ignore_index=IGNORED, reduction="sum")
+        all_tokens = torch.where(targets.flatten() != IGNORED, _mean(logs, spread), 0.0).sum()
+        return (1 - smoothing) * right - smoothing * all_tokens
     return F.cross_entropy(
         logits.flatten(0, -2).float(),
         targets.flatten(),
@@ -44,15 +62,16 @@ def linear_cross_entropy(
     targets: Int[Tensor, " tokens"],
     smoothing: float = 0.0,
     rows: int | None = None,
+    spread: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
     """`cross_entropy(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
     many = x.device.type == "cuda" and len(x) * len(weight) >= MANY_LOGITS
     rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else MANY_ROWS if many else ROWS)
     if torch.is_grad_enabled():
         slopes = in_one_kernel() if many else losses_and_slopes
-        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows, slopes)  # type: ignore[return-value]
+        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows, slopes, spread)  # type: ignore[return-value]
     parts = zip(x.split(rows), targets.split(rows), strict=True)
-    losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing) for part, wanted in parts]
+    losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing, spread) for part, wanted in parts]
     return torch.stack(losses).sum() if losses else x.new_zeros((), dtype=torch.float32)
 
 
@@ -69,6 +88,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         rows: int,
         losses_and_slopes: "Slopes",
+        spread: Tensor | None,
     ) -> Tensor:
         x_type, vocab = x.dtype, len(weight)
         x = x.to(_type_of_products(x))
@@ -79,7 +99,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(x), rows):
             part = slice(start, start + rows)
             counted = (targets[part] != IGNORED)[:, None].to(x.dtype)
-            losses, slope = losses_and_slopes(F.linear(x[part], matrix, offset), targets[part], vocab, smoothing)
+            logits = F.linear(x[part], matrix, offset)
+            losses, slope = losses_and_slopes(logits, targets[part], vocab, smoothing, spread)
             total += (losses * counted[:, 0]).sum()
             torch.mul(slope @ matrix, counted, out=grad_x[part])
             if grad_w.dtype == x.dtype:
@@ -103,6 +124,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
 
 
@@ -122,35 +144,51 @@ def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[T
 
 
 def losses_and_slopes(
-    logits: Float[Tensor, "rows aligned"], targets: Int[Tensor, " rows"], vocab: int, smoothing: float
+    logits: Float[Tensor, "rows aligned"],
+    targets: Int[Tensor, " rows"],
+    vocab: int,
+    smoothing: float,
+    spread: Float[Tensor, " vocab"] | None = None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
     """The loss of each row, and its derivative by the logits: softmax − (smoothed target)."""
     target = targets.clamp(min=0)[:, None]
     logs = torch.log_softmax(logits, -1, dtype=torch.float32)
     losses = (smoothing - 1) * logs.gather(1, target)[:, 0]
     if smoothing:
-        losses -= smoothing * logs[:, :vocab].mean(-1)
+        losses -= smoothing * _mean(logs[:, :vocab], spread)
     slopes = logs.exp_()
-    if smoothing:
+    if smoothing and spread is not None:
+        slopes[:, :vocab] -= smoothing * spread
+    elif smoothing:
         slopes -= smoothing / vocab
     slopes.scatter_add_(1, target, slopes.new_full(target.shape, smoothing - 1))
     return losses, slopes.to(logits.dtype)
 
 
-Slopes = Callable[[Tensor, Tensor, int, float], tuple[Tensor, Tensor]]
+def _mean(logs: Float[Tensor, "rows vocab"], spread: Float[Tensor, " vocab"] | None) -> Float[Tensor, " rows"]:
+    """The mean over all tokens, each with its share."""
+    return logs.mean(-1) if spread is None else (logs * spread).sum(-1)
+
+
+Slopes = Callable[[Tensor, Tensor, int, float, Tensor | None], tuple[Tensor, Tensor]]
 
 
 def losses_and_slopes_by_place(
-    logits: Float[Tensor, "rows aligned"], targets: Int[Tensor, " rows"], vocab: int, smoothing: float
+    logits: Float[Tensor, "rows aligned"],
+    targets: Int[Tensor, " rows"],
+    vocab: int,
+    smoothing: float,
+    spread: Float[Tensor, " vocab"] | None = None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
     """The same, every place by itself: a compiler makes one kernel of it, which reads logits and writes slopes."""
     target = targets.clamp(min=0)[:, None]
     logs = torch.log_softmax(logits.float(), -1)
     losses = (smoothing - 1) * logs.gather(1, target)[:, 0]
     if smoothing:
-        losses = losses - smoothing * logs[:, :vocab].mean(-1)
+        losses = losses - smoothing * _mean(logs[:, :vocab], spread)
     wanted = torch.arange(logits.shape[1], device=logits.device) == target
-    slopes = logs.exp() - smoothing / vocab - (1 - smoothing) * wanted
+    others = smoothing / vocab if spread is None else F.pad(smoothing * spread, (0, logits.shape[1] - vocab))
+    slopes = logs.exp() - others - (1 - smoothing) * wanted
     return losses, slopes.to(logits.dtype)
 
 

@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from itertools import islice
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -27,6 +28,7 @@ from regard.errors import ConfigError, DataError, Failure, RegardError
 from regard.export.subject import HeldOut, Subject
 from regard.export.writing import export_model
 from regard.run.opened import Run
+from regard.tasks import Summarisation
 from regard.tasks.writing import AnySearch
 
 CHECKED = 64
@@ -53,7 +55,7 @@ def make(folder: Path, precision: Precision, search: Search | None = None) -> Pa
         return made
     converted = Converted.read(made)
     wanted = wanted or converted.usual
-    if precision == "float32" and wanted["kind"] == "beam" and not unable(wanted, converted.task):
+    if precision == "float32" and wanted["kind"] == "beam" and not unable(wanted, converted.task, converted.prompted):
         _compare(run, converted, wanted, texts)
     return made
 
@@ -83,9 +85,17 @@ def _subject(run: Run) -> Subject:
     length = max(run.longest or 0, run.recipe.usual_search.max_length, ROOM)
     lexicon = run.task.lexicon
     kind, model = run.recipe.task.kind, run.recipe.model
-    if kind not in ("translation", "language_model"):
-        raise ConfigError("task", f"CTranslate2 takes over translation and language models, got a run of {kind}")
-    return Subject(run.model, model, kind, lexicon.tokenizers, lexicon.labels, run.documents, length, run.name)
+    if kind not in ("translation", "summarisation", "language_model"):
+        raise ConfigError("task", f"CTranslate2 takes over models that read and write texts, got a run of {kind}")
+    return Subject(
+        run.model, model, kind, lexicon.tokenizers, lexicon.labels, run.documents, length, run.name,
+        input_tokens=_input_tokens(run),
+    )  # fmt: skip
+
+
+def _input_tokens(run: Run) -> int | None:
+    """Where inputs are cut, if they are."""
+    return run.task.input_tokens if isinstance(run.task, Summarisation) else None
 
 
 def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, texts: Sequence[str]) -> Converted:
@@ -100,6 +110,8 @@ def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, te
         usual=run.recipe.usual_search.tree(),
         searches={kind.kind: kind.tree() for kind in kinds},
         texts=list(texts[:TIMED]),
+        input_tokens=subject.input_tokens,
+        prompted=subject.prompted,
     )
 
 
@@ -125,7 +137,8 @@ def _held_out(run: Run) -> tuple[list[str], HeldOut]:
     except (ConfigError, DataError):
         found = _random_texts(run)
     source = next(iter(run.task.lexicon.tokenizers.values()))
-    texts = [text for text in found.texts if 0 < len(source.encode(text)) < (run.longest or COMPARED)]
+    most = inf if _input_tokens(run) else run.longest or COMPARED
+    texts = [text for text in found.texts if 0 < len(source.encode(text)) < most]
     checked = HeldOut(found.texts[:CHECKED], found.references[:CHECKED])
     return (texts, checked) if texts else (list(_random_texts(run).texts), _random_texts(run))
 

@@ -34,7 +34,7 @@ def write_imported(model: Imported, out: Path, origin: str) -> None:
 
 def _recipe(model: Imported) -> Recipe:
     tree: dict[str, Any] = {
-        "task": {"kind": model.task},
+        "task": {"kind": model.task, **model.settings},
         "data": {"max_length": model.length},
         "model": model.config.tree(),
     }

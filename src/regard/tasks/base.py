@@ -212,7 +212,8 @@ class WritingTask(Task):
         if consistency:
             logits = model(*twice(inputs.arguments))
             first, second = logits.chunk(2, 1 if inputs.arguments[-1].layout.packed else 0)
-            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
+            spread: Any = model.head.spread  # type: ignore[union-attr]
+            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency, spread)
         else:
             x = model.hidden(*inputs.arguments)  # type: ignore[operator]
             loss = model.head.loss(x, inputs.targets, smoothing)  # type: ignore[union-attr, operator]

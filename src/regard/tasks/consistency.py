@@ -29,10 +29,15 @@ def _twice(argument: Any) -> Any:  # noqa: ANN401
 
 
 def consistent_cross_entropy(
-    first: Logits, second: Logits, targets: Targets, smoothing: float, weight: float
+    first: Logits,
+    second: Logits,
+    targets: Targets,
+    smoothing: float,
+    weight: float,
+    spread: Float[Tensor, " classes"] | None = None,
 ) -> Tensor:
     """Mean cross-entropy of two answers, and how far they are apart: ½(CE₁ + CE₂) + weight·½(KL₁₂ + KL₂₁), summed."""
-    right = (cross_entropy(first, targets, smoothing) + cross_entropy(second, targets, smoothing)) / 2
+    right = (cross_entropy(first, targets, smoothing, spread) + cross_entropy(second, targets, smoothing, spread)) / 2
     return right + weight * disagreement(first, second, targets != IGNORED)
 
 

@@ -122,7 +122,7 @@ class MaskedLanguageModel(Task):
         if consistency:
             halves = hidden(model, twice(inputs.arguments)).chunk(2, 1 if inputs.arguments[0].layout.packed else 0)
             first, second = (head(at(half, inputs.places)) for half in halves)
-            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
+            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency, head.spread)
         else:
             x = at(hidden(model, inputs.arguments), inputs.places)
             loss = head.loss(x[None], inputs.targets[None], smoothing)

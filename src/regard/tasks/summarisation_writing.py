@@ -5,17 +5,9 @@ from dataclasses import dataclass
 
 from regard.data.special import BOS, EOS
 from regard.decode import in_batches, score
-from regard.engine.texts import TOKENS_AT_ONCE, Output, Passage, joined
+from regard.engine.texts import TOKENS_AT_ONCE, Output, Passage, Summary, beginning, joined
 from regard.nn.layout import Sequences
 from regard.tasks.writing import AnySearch, Writer
-
-
-@dataclass(frozen=True)
-class Summary(Output):
-    """A summary, and how much of its text the model did not read."""
-
-    unread: int = 0
-    """Tokens of the text beyond `task.input_tokens`."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +43,8 @@ class SummaryWriter(Writer):
     def _passage(self, text: str, prefix: list[int]) -> tuple[Passage, int]:
         """The tokens of a text that are read, and how many are not."""
         assert self.source is not None
-        ids = self.source.encode(text)
-        kept = ids[: self.input_tokens - 1]
-        return Passage([*kept, EOS], prefix, text), len(ids) - len(kept)
+        kept, unread = beginning(text, self.source, self.input_tokens)
+        return Passage([*kept, EOS], prefix, text), unread
 
 
 def _summaries(outputs: Sequence[Output], unread: int) -> list[Output]:

@@ -130,7 +130,7 @@ def classify(
     longest: int | None = None,
 ) -> list[dict[str, float] | None]:
     """The probability of each label for each text; None for a blank one."""
-    rows = [[*tokenizer.encode(text), EOS] for text in texts if text.strip()]
+    rows = [[*tokenizer.encode(text), EOS] if text.strip() else [] for text in texts]
     for place, row in enumerate(rows, 1):
         if longest is not None and len(row) > longest:
             raise RegardError(
@@ -142,5 +142,5 @@ def classify(
         probabilities = model(Sequences.padded(batch, device=device)).float().softmax(-1).tolist()
         return [dict(zip(labels, row, strict=True)) for row in probabilities]
 
-    found = iter(in_batches(rows, work, tokens_per_batch=TOKENS_AT_ONCE))
-    return [next(found) if text.strip() else None for text in texts]
+    found = iter(in_batches([row for row in rows if row], work, tokens_per_batch=TOKENS_AT_ONCE))
+    return [next(found) if row else None for row in rows]

@@ -6,10 +6,10 @@
 Weights, gradients and moments of an expert are only where the expert is. All else stays as `train.parallel` has it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch.distributed as dist
 from pydantic import BeforeValidator
@@ -64,6 +64,27 @@ def _mixtures(config: Config, path: str) -> Iterator[tuple[str, int]]:
             yield f"{path}.{name}.experts", value.experts
         elif isinstance(value, Config):
             yield from _mixtures(value, f"{path}.{name}")
+
+
+def held_params(model: Any, num_params: Callable[[Any], int], among: int) -> int:  # noqa: ANN401
+    """Learned numbers that each process holds a copy of, where experts are divided among so many; routers are not."""
+    whole = num_params(model)
+    if among == 1:
+        return whole
+    experts = num_params(_twice_as_wide(model, model.width)) - whole  # what only the experts' matrices have more
+    return whole - experts + experts // among
+
+
+def _twice_as_wide(config: Config, width: int) -> Config:
+    """A model's settings with experts of twice the inner width."""
+    changed = {}
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        if isinstance(value, ExpertsConfig):
+            changed[name] = value.but(hidden=2 * value.hidden_of(width))
+        elif isinstance(value, Config) and dict(_mixtures(value, name)):
+            changed[name] = _twice_as_wide(value, width)
+    return config.but(**changed)
 
 
 def refuse_undividable(optimiser: str, rewarded: bool) -> None:
