@@ -57,6 +57,18 @@ def test_uneven_rows_each_keep_their_own_end(steps: list[list[int]]):
     assert torch.equal(cache.values[:, :, :1], -cache.keys[:, :, :1])
 
 
+@pytest.mark.parametrize("lengths", [None, torch.tensor([2, 1])], ids=["even", "uneven"])
+def test_autocast_may_give_less_exact_numbers_than_the_room_holds(lengths: torch.Tensor | None):
+    cache, new = filled(2, 4), torch.randn(2, 2, 2, 3).bfloat16()
+    clock = Clock.start(2, 4, "cpu")
+    cache.append(new, -new, clock)
+    keys, values = cache.append(new[:, :, :1], -new[:, :, :1], clock.advance(2, lengths))
+    assert keys.dtype == values.dtype == torch.float32
+    for row, end in enumerate([2, 2] if lengths is None else lengths.tolist()):
+        assert torch.equal(keys[row, :, end], new[row, :, 0].float())
+        assert torch.equal(values[row, :, end], -new[row, :, 0].float())
+
+
 def test_the_chosen_rows_of_a_grown_cache_are_copies_that_grow_on():
     cache, clock, x = filled(2, 40), Clock.start(2, 40, "cpu"), torch.randn(2, 2, 40, 3)
     cache.append(x[:, :, :20], x[:, :, :20], clock)

@@ -90,6 +90,12 @@ def test_neighbours_that_share_a_draw_are_dropped_independently():
     assert torch.corrcoef(mask.T).fill_diagonal_(0).abs().max() < 0.02
 
 
+@pytest.mark.parametrize("rate", [0.99999, 1 - 1e-9])
+def test_a_rate_close_to_one_drops_nearly_all(rate: float):
+    torch.manual_seed(0)
+    assert kept(torch.Size([20_000]), rate).sum() <= 20
+
+
 def test_dropout_follows_the_seed_and_rests_outside_training():
     dropout, x = Dropout(0.5), torch.randn(7, 5)
     torch.manual_seed(3)

@@ -136,6 +136,22 @@ def test_a_block_mask_of_a_long_sequence_needs_no_square():
     assert mask.mask_mod is noop_mask
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("attention", [{"kind": "window", "reach": 64}, {"kind": "local", "block": 128}], ids=str)
+def test_what_is_written_behind_a_long_text_sees_its_window(attention: dict):
+    torch.manual_seed(0)
+    shape = {"width": 64, "depth": 1, "heads": 2, "dropout": 0.0, "position": "rotary", "attention": attention}
+    model = DecoderConfig.from_tree(shape).build(50).to(DEVICE).eval()
+    lengths = torch.tensor([LONG, LONG - 700], device=DEVICE)
+    tokens, newest = torch.randint(50, (2, LONG), device=DEVICE), torch.randint(50, (2, 1), device=DEVICE)
+    _, state = model.step(tokens, model.start(None, rows=2, capacity=LONG + 1), lengths)
+    found, _ = model.step(newest, state)
+    for row, length in enumerate(lengths.tolist()):
+        whole = torch.cat([tokens[row, :length], newest[row]])[None]
+        wanted = model(Sequences.full(whole))[0, -1]
+        torch.testing.assert_close(found[row, 0], wanted, rtol=5e-3, atol=5e-3)
+
+
 def test_flex_goes_on_compiled_however_lengths_change():
     for length in range(LONG, LONG + 12 * 37, 37):
         case = make_case(on_gpu("padded", [length, 1000]), "window", heads=(2, 2), head_width=32).cast(HALF)

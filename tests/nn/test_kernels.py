@@ -172,6 +172,14 @@ def test_a_matrix_is_built_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
     assert len(built) == 1
 
 
+def test_a_pattern_that_lives_long_keeps_a_few_block_masks_only():
+    pattern = Window(1)
+    for time in range(1, kernels.MASKS_KEPT + 20):
+        q = torch.randn(1, 1, time, 4)
+        assert kernels._block_mask(pattern, q, q) is kernels._block_mask(pattern, q, q)
+    assert len(vars(pattern)["_block_masks"]) <= kernels.MASKS_KEPT
+
+
 def test_a_bias_shared_by_layers_is_gathered_once_a_pass():
     sight = self_sight(make_layout("full", [5], 5), None)
     table = Relative(4, clip=2, values=False)

@@ -115,6 +115,10 @@ def test_a_tree_goes_along():
             lambda: Layout.packing(torch.tensor([1, 2, 3])).seen_from(Layout.packing(torch.tensor([3, 3]))),
             "sequences of the source: expected 2, got 3",
         ),
+        (
+            lambda: Sequences(torch.zeros(1, 6).long(), Layout.packing(torch.tensor([1, 3]), 6)).twice(),
+            "tokens of a packed row without padding: expected 4, got 6",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(ask, sentence: str):

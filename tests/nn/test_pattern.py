@@ -114,6 +114,10 @@ def test_composition_is_logical(a: Pattern, b: Pattern, c: Pattern):
 
 @given(patterns(), st.integers(1, 8), st.integers(1, 8), st.sampled_from([2, 3, 4, 8]))
 def test_block_mask_equals_dense(pattern: Pattern, queries: int, keys: int, block: int):
+    assert_blocks_are_dense(pattern, queries, keys, block)
+
+
+def assert_blocks_are_dense(pattern: Pattern, queries: int, keys: int, block: int) -> None:
     dense = pattern.dense(ROWS, HEADS, queries, keys)
     mask = block_mask(pattern, ROWS, HEADS, queries, keys, "cpu", block)
     rows, heads = dense.shape[:2]
@@ -237,6 +241,16 @@ def test_placed_shifts_queries_behind_what_is_written(written, time):
     whole = matrix(bigbird & Causal(), written + time, written + time)
     assert torch.equal(matrix(later, time, written + time), whole[:, :, written:])
     assert not later.by_distance
+
+
+@pytest.mark.parametrize("inner", [Causal(), Window(1) & Causal(), Window(0, 2) & Causal(), Global(1) | Window(1)])
+@pytest.mark.parametrize(("written", "time", "block"), [(12, 1, 4), (11, 3, 4), (4, 2, 2)])
+def test_blocks_of_few_queries_behind_much_that_is_written(inner: Pattern, written: int, time: int, block: int):
+    keys = torch.arange(written + time)[None]
+    together = keys[:, written:]
+    apart = torch.stack([together[0] - row for row in range(ROWS)])
+    for queries in (together, apart):
+        assert_blocks_are_dense(Placed(inner, queries, keys), time, written + time, block)
 
 
 @given(patterns())

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -239,3 +240,18 @@ def test_ctranslate2_writes_the_same_files_without_torch(run: api.Run, file: Pat
     assert all(len(row["outputs"][0]["token_logprobs"]) > 0 for row in rows if row["source"])
     with pytest.raises(RunError, match="was begun with another device"):
         translate_file(run, file, tmp_path / "text", lines_per_part=5)
+
+
+def test_a_dictionary_that_changes_is_another_work_wherever_one_stands(
+    run: api.Run, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "words.tsv").write_text("dog\tHund\n")
+    task = run.recipe.task.but(unknown="replace", dictionary="words.tsv")
+    recipe = run.recipe.but(task=task, data=run.recipe.data.but(folder=str(tmp_path)))
+    words = replace(run, recipe=recipe)
+    monkeypatch.chdir(tmp_path.parent)
+    translate_file(words, file, tmp_path / "parts", lines_per_part=10)
+    translate_file(words, file, tmp_path / "parts", lines_per_part=10)
+    (tmp_path / "words.tsv").write_text("dog\tKöter\n")
+    with pytest.raises(RunError, match="was begun with another dictionary"):
+        translate_file(words, file, tmp_path / "parts", lines_per_part=10)

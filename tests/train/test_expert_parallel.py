@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,13 +17,15 @@ from torch import nn
 
 from regard.config import Config
 from regard.errors import ConfigError
-from regard.models import DecoderConfig
+from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.models.recurrent.gnmt import GnmtConfig
 from regard.nn.experts import Alone, Experts
+from regard.run import training
 from regard.run.recipe import resolve_recipe
 from regard.train.compiling import compile_blocks
 from regard.train.distributed import Team
-from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, expert_matrices
+from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, expert_matrices, held_params
+from regard.train.parallel import choose_parallel
 from regard.train.parallel_paper import held, on_paper
 
 TRIALS = Path(__file__).with_name("expert_trials.py")
@@ -84,6 +87,38 @@ def test_what_cannot_be_divided_is_one_sentence(setting: int, processes: int, mo
     with pytest.raises(ConfigError) as refused:
         choose_expert_parallel(setting, processes, model)
     assert str(refused.value).startswith(f"train.expert_parallel: {sentence}")
+
+
+SIDES = EncoderDecoderConfig(width=16, depth=1, heads=2, feedforward={"kind": "experts", "experts": 4})  # type: ignore[arg-type]
+NARROW = DecoderConfig(width=16, depth=3, heads=2, feedforward={**NOISY, "kind": "experts"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("config", [SIDES, NARROW, GnmtConfig(**GNMT)], ids=lambda config: config.kind)
+@pytest.mark.parametrize("among", [1, 2, 4])
+def test_what_each_process_holds_is_counted_without_building_it(config: Any, among: int):
+    sizes = (50, 50) if config.shape == "encoder-decoder" else (50,)
+    with torch.device("meta"):
+        model = config.build(*sizes)
+    found = held_params(config, lambda model: model.num_params(*sizes), among)
+    assert 4 * found == held(model, "ddp", 4, expert_parallel=among).weights
+
+
+def test_auto_copies_a_model_whose_experts_are_divided():
+    model = DecoderConfig(width=1024, depth=24, heads=16, feedforward={"kind": "experts", "experts": 8})  # type: ignore[arg-type]
+    whole, eighth = (held_params(model, lambda model: model.num_params(32_000), among) for among in (1, 8))
+    assert whole * 16 > 20e9 > eighth * 16  # bytes, of which a half may be filled
+    assert choose_parallel("auto", 8, whole, 40 * 10**9) == "fsdp"
+    assert choose_parallel("auto", 8, eighth, 40 * 10**9) == "ddp"
+
+
+@pytest.mark.parametrize(("among", "chosen"), [(1, "fsdp"), (8, "ddp")])
+def test_a_run_counts_what_each_process_will_hold(among: int, chosen: str, monkeypatch: pytest.MonkeyPatch):
+    experts = {"kind": "experts", "experts": 8}
+    tree = {"task": "language_model", "model": {"kind": "decoder", "width": 64, "heads": 2, "feedforward": experts}}
+    asked, task = resolve_recipe(tree), Mock(num_params=lambda model: model.num_params(100))
+    whole, eighth = (held_params(asked.model, task.num_params, processes) for processes in (1, 8))
+    monkeypatch.setattr(training, "room_of", lambda device: 16 * (whole + eighth))  # half of it lies between the two
+    assert training._parallel(asked, task, Team(0, 8, torch.device("cpu")), among) == chosen
 
 
 def test_refused_before_anything_is_made(tmp_path: Path):

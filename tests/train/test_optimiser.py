@@ -12,7 +12,7 @@ from torch import nn
 
 from regard.config import Config
 from regard.errors import ConfigError, RunError
-from regard.models import DecoderConfig, EncoderDecoderConfig
+from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
 from regard.nn.experts import ExpertsConfig
 from regard.nn.position import RelativeConfig, T5Config
 from regard.train.muon import Muon, orthogonal, step_scale
@@ -255,6 +255,9 @@ def test_roles_in_a_whole_model():
     assert {role for name, role in found.items() if "norm" in name or name.endswith("bias")} == {"vector"}
     assert {role for name, role in found.items() if name.endswith((".up", ".down"))} == {"matrix"}
     assert {role for name, role in found.items() if name.endswith("query.weight")} == {"matrix"}
+    added = {"kind": "bigbird", "added": True, "global_tokens": 2}
+    bigbird = roles(EncoderConfig.from_tree({"width": 8, "depth": 1, "heads": 2, "attention": added}).build(vocab=9))
+    assert bigbird["stack.added"] == "table"
     t5 = roles(DecoderConfig(width=8, depth=1, heads=2, position=T5Config()).build(vocab=9))
     assert [name for name, role in t5.items() if role == "table"] == [
         "embedding.table.weight",

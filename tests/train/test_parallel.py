@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from regard.errors import ConfigError
 from regard.models import DecoderConfig
 from regard.models.recurrent.seq2seq import Seq2SeqConfig
+from regard.nn.layout import Sequences
 from regard.run import training
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
@@ -129,6 +130,24 @@ def test_what_cannot_be_cut_up_is_refused_by_name(tmp_path: Path):
     lstm = Seq2SeqConfig(width=8, depth=1).build(20)
     with pytest.raises(ConfigError, match=r"train.activation_checkpointing: only Transformers have blocks"):
         checkpoint_blocks(lstm)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("position", ["t5", "relative"])
+@pytest.mark.parametrize("lay", [Sequences.padded, Sequences.packed])
+def test_blocks_that_are_computed_again_give_the_same_gradients(position: str, shared: bool, lay):
+    """Also where the first layer makes what all others use."""
+    torch.manual_seed(0)
+    shape = {"width": 16, "depth": 3, "heads": 2, "dropout": 0.0}
+    model = DecoderConfig.from_tree({**shape, "position": {"kind": position, "shared": shared}}).build(20)
+    sentences = lay([[5, 6, 7, 8], [9, 4]])
+
+    def gradients() -> list[torch.Tensor]:
+        return list(torch.autograd.grad(model(sentences).square().sum(), list(model.parameters())))
+
+    expected = gradients()
+    checkpoint_blocks(model)
+    torch.testing.assert_close(gradients(), expected)
 
 
 def test_positions_that_blocks_share_stay_outside_them():

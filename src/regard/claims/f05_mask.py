@@ -37,6 +37,7 @@ class Mask(Claim):
 
     def measure(self, setup: Setup) -> Numbers:
         """The largest move of any score, and the accuracy with and without the mask."""
+        setup.seeded()
         leaks = {name: _leak(_model(DecoderConfig, name), setup) for name in ATTENTIONS}
         open_leak = _leak(_model(EncoderConfig, "full"), setup)
         masked, copied = _accuracy(DecoderConfig, setup), _accuracy(EncoderConfig, setup)

@@ -58,9 +58,7 @@ def draw(logprobs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, " rows"]
     reached = logprobs.double().exp().cumsum(-1)
     point = uniforms.double()[:, None] * reached[:, -1:]
     drawn = torch.searchsorted(reached, point, right=True)[:, 0]
-    return drawn.clamp(
-        max=logprobs.shape[-1] - 1
-    )  # logits that are no numbers lead nowhere; their log-probability tells
+    return drawn.clamp(max=logprobs.shape[-1] - 1)  # NaN leads beyond the end; the token's log-probability tells of it
 
 
 def _keep(logprobs: Float[Tensor, "rows vocab"], kept: Bool[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:

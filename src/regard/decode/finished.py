@@ -12,10 +12,8 @@ class Finished:
 
     def __init__(self, rows: int, size: int, longest: int, device: torch.device) -> None:
         self.size = size
-        slots = (
-            rows,
-            size + 1,
-        )  # a spare slot takes what is not to be kept: asking which is which would wait for the device
+        # a spare slot takes what is not to be kept: asking which is which would wait for the device
+        slots = (rows, size + 1)
         self.tokens = torch.zeros(*slots, longest, dtype=torch.long, device=device)
         self.logprobs = torch.zeros(*slots, longest, device=device)
         self.scores = torch.full(slots, -torch.inf, device=device)

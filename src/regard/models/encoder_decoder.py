@@ -9,8 +9,8 @@ from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.config import refuse
-from regard.errors import ShapeError
 from regard.models.stack import Stack, TextStackConfig
+from regard.models.stepper import padded_source
 from regard.models.transformer import Written, refuse_tree, start_writing
 from regard.nn.attention_kinds import AttentionConfig
 from regard.nn.cache import KeyValues
@@ -140,9 +140,7 @@ class EncoderDecoder(nn.Module):
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
         """Reads the source; nothing written yet."""
-        if source is None or source.layout.packed or len(source.tokens) != rows:
-            given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
-            raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        source = padded_source(source, rows)
         heard: list[KeyValues] = self.decoder.remember(self.encode(source))
         state = start_writing(self.decoder, self.target_embedding.table.weight, rows, capacity)
         sentences = torch.arange(rows, device=source.tokens.device)

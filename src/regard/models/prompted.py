@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.errors import ShapeError
+from regard.models.stepper import padded_source
 from regard.nn.layout import Sequences
 
 
@@ -22,9 +22,7 @@ class Prompted:
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Any:  # noqa: ANN401
         """Reads the source, row by row its own length; nothing written yet."""
-        if source is None or source.layout.packed or len(source.tokens) != rows:
-            given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
-            raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        source = padded_source(source, rows)
         lengths = source.layout.lengths - 1
         time = int(lengths.max())
         state = self.decoder.start(None, rows=rows, capacity=capacity + time)

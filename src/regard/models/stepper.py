@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.errors import ShapeError
 from regard.nn.layout import Sequences
 
 State = TypeVar("State")
@@ -38,3 +39,11 @@ class Stepper(Protocol[State]):
     def reorder(self, state: State, rows: Int[Tensor, " rows"]) -> State:
         """The state whose row i continues row `rows[i]`; rows may repeat, be left out, and change in number."""
         ...
+
+
+def padded_source(source: Sequences | None, rows: int) -> Sequences:
+    """The source that a model is to read, one padded sequence a row; anything else is refused."""
+    if source is None or source.layout.packed or len(source.tokens) != rows:
+        given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
+        raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+    return source

@@ -72,11 +72,10 @@ class KeyValues:
             self.keys[:, :, clock.filled : end] = keys
             self.values[:, :, clock.filled : end] = values
         else:
-            for room in (self.keys, self.values):  # a weight of zero times whatever lies there must be zero
-                room[:, :, clock.filled : end] = 0
             at = clock.places(time)[:, None, :, None].expand(-1, keys.shape[1], -1, keys.shape[3])
-            self.keys.scatter_(2, at, keys)
-            self.values.scatter_(2, at, values)
+            for room, new in ((self.keys, keys), (self.values, values)):
+                room[:, :, clock.filled : end] = 0  # a weight of zero times whatever lies there must be zero
+                room.scatter_(2, at, new.to(room.dtype))  # autocast may have made it less exact than the room is
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def reorder(self, rows: Int[Tensor, " rows"], filled: int | None = None) -> "KeyValues":

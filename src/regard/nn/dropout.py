@@ -54,7 +54,8 @@ def kept(shape: torch.Size, rate: float) -> Bool[Tensor, "..."]:
     """Which places of a tensor of that shape stay, by torch's own generator."""
     places = shape.numel()
     bits = torch.empty(-(-places // 4), dtype=torch.int64).random_(-(2**63), None)
-    return (bits.view(torch.int16)[:places] >= round(rate * 65536) - 32768).view(shape)
+    dropped = min(round(rate * 65536), 65535)  # of 65,536 numbers; all of them would be more than 16 bits can say
+    return (bits.view(torch.int16)[:places] >= dropped - 32768).view(shape)
 
 
 class DropWords(nn.Module):

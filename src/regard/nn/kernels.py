@@ -239,10 +239,16 @@ def _dense(pattern: Pattern, shape: tuple[int, int, int, int, torch.device]) -> 
     return known[shape]
 
 
+MASKS_KEPT = 64
+"""Block masks of one pattern: those of a decoder live as long as it does, and batches of text have many shapes."""
+
+
 def _block_mask(pattern: Pattern, query: Query, key: Key) -> BlockMask:
     """The pattern's block mask, built once per shape; the pattern itself keeps it, since a mask holds on to it."""
     known: dict[tuple[object, ...], BlockMask] = vars(pattern).setdefault("_block_masks", {})
     shape = (query.shape[0], query.shape[1], query.shape[2], key.shape[2], query.device)
     if shape not in known:
+        if len(known) == MASKS_KEPT:
+            known.clear()
         known[shape] = block_mask(pattern, *shape)
     return known[shape]

@@ -135,6 +135,7 @@ class Sequences:
         """Every sequence two times: all of them, then all again."""
         layout, time = self.layout, self.tokens.shape[1]
         if layout.packed:
+            expect("tokens of a packed row without padding", int(layout.lengths.sum()), time)
             doubled = Layout.packing(layout.lengths.repeat(2), 2 * time)
             tree = None if layout.tree is None else torch.cat([layout.tree, layout.tree + time], 1)
             return type(self)(self.tokens.repeat(1, 2), replace(doubled, tree=tree))

@@ -114,7 +114,9 @@ class MemoryCompressed(Attention):
         if valid is not None:
             key, value = (part.masked_fill(~valid[:, None, :, None], 0.0) for part in (key, value))
         slots = self._slots(key, value)
-        pattern = None if rows.lengths is None else Padding(keys=-(-rows.lengths // self.stride).clamp(max=-1))
+        # a row without tokens sees one slot of zeros, so that no query is left without a key
+        filled = None if rows.lengths is None else (-(-rows.lengths // self.stride)).clamp(min=1)
+        pattern = None if filled is None else Padding(keys=filled)
         places = torch.arange(query.shape[2], device=query.device)[None]
         sight = Sight(pattern, places, slots.places, reach=query.shape[2])
         return self._attend(query, slots.keys, slots.values, sight, self.position)

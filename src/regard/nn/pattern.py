@@ -339,7 +339,7 @@ class Random(Pattern):
         query, key = query.cut(self.block), key.cut(self.block)
         asked, answering = (int((span.last - span.first).max()) + 1 for span in (query, key))
         if asked * answering > JUDGED_AT_MOST:
-            return super().judge(head, head, query, key)
+            return super().judge(batch, head, query, key)
         links = [
             self._linked(head, (query.first + i).minimum(query.last), (key.first + j).minimum(key.last))
             for i, j in product(range(asked), range(answering))
@@ -374,7 +374,7 @@ class Placed(Pattern):
 
     def __post_init__(self) -> None:
         traits = {trait: getattr(self.inner, trait) for trait in ("per_head", "looks_up", "may_blind", "sparse")}
-        traits["limit"] = min(self.queries.shape[1], self.keys.shape[1])
+        traits["limit"] = max(self.queries.shape[1], self.keys.shape[1])  # few queries may stand behind many keys
         traits["per_batch"] = self.inner.per_batch or len(self.queries) > 1 or len(self.keys) > 1
         _set(self, traits)
 

@@ -19,6 +19,7 @@ from regard.tasks import Lexicon, Summarisation, Task
 from regard.tasks.base import Verb
 from regard.tasks.writing import AnySearch, Output, Writer
 from regard.train import checkpoint
+from regard.train.distributed import device_called
 from regard.train.links import BEST, LAST, STEP
 from regard.train.parallel_state import put_weights
 
@@ -28,6 +29,8 @@ CHECKPOINTS = "checkpoints"
 
 def read_run_recipe(folder: Path) -> Recipe:
     """The recipe a run was made with; RunError where the folder is no run."""
+    if folder.is_file():
+        raise RunError(f"{folder}: expected a run folder, got a file")
     if not folder.is_dir():
         raise RunError(f"{folder}: no such run folder; train one with: regard train RECIPE --out {folder}")
     if not (folder / RECIPE_FILE).is_file():
@@ -49,6 +52,7 @@ class Run:
     @classmethod
     def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
         """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
+        where = device_called(device)
         recipe = read_run_recipe(folder)
         recipe.check()
         task = recipe.task.task(Lexicon.load(recipe.task.texts, folder))
@@ -56,9 +60,6 @@ class Run:
         saved = checkpoint.load(_chosen(folder, which))
         model = task.build(recipe.model)
         put_weights(model, _served(saved, folder))
-        where = torch.device(
-            "cuda" if device == "auto" and torch.cuda.is_available() else device.replace("auto", "cpu")
-        )
         return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
 
     @property

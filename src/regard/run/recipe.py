@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import NonNegativeInt
+from pydantic import Field
 
 from regard.config import Config, layered, parse_override, read_toml, resolve
 from regard.data.settings import DataConfig
@@ -24,7 +24,7 @@ class Recipe(Config):
 
     task: TaskConfig = TranslationConfig()
     """What is learnt; a name alone will do, such as task = "translation"."""
-    seed: NonNegativeInt = 1
+    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1
     """Every random choice follows from it."""
     data: DataConfig = DataConfig()
     """Where the data lies, and how it becomes batches."""

@@ -73,12 +73,13 @@ def _writer(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Write:
 
 def _asked(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[str, Any]:
     """All that the result depends on beside the input."""
-    dictionary = getattr(run.recipe.task, "dictionary", None)
+    named = getattr(run.recipe.task, "dictionary", None)
+    dictionary = Path(run.recipe.data.folder or "") / named if named else None  # where the writer looks for it
     return {
         "models": [_identity(one) for one in (run, *others)],
         "search": (search or run.recipe.usual_search).tree(),
         "task": run.recipe.task.tree(),
-        "dictionary": sha256_of(Path(dictionary)) if dictionary and Path(dictionary).is_file() else None,
+        "dictionary": sha256_of(dictionary) if dictionary and dictionary.is_file() else None,
         "device": run.device.type,
     }
 

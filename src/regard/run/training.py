@@ -1,5 +1,6 @@
 """From a recipe to a trained run folder, or on from where one stopped."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from torch import nn
 
 from regard.config import dump_toml
 from regard.decode import GreedyConfig
-from regard.errors import ConfigError, RunError, counted
+from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
@@ -23,7 +24,7 @@ from regard.train import checkpoint
 from regard.train.curves import curves
 from regard.train.distributed import Team, join_team
 from regard.train.durable import replacing, reported
-from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, refuse_undividable
+from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
 from regard.train.heartbeat import Heartbeat
 from regard.train.lock import RunLock
 from regard.train.log import MetricsLog
@@ -119,9 +120,13 @@ def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team, start
         if recipe.start is not None and start is not None:
             recipe.start.require_tokenizer(recipe.tokenizer, start.recipe.tokenizer)
             known = recipe.start.tokenizers(start.task.lexicon.tokenizers, recipe.task.texts)
-        _write_beginning(recipe, preparation.learn(known), out)
+        lexicon = preparation.learn(known)
+        _refuse_unknown_best(recipe, recipe.task.task(lexicon))  # before this folder is a run's
+        _write_beginning(recipe, lexicon, out)
     team.wait()
-    return recipe.task.task(Lexicon.load(recipe.task.texts, out))
+    task = recipe.task.task(Lexicon.load(recipe.task.texts, out))
+    _refuse_unknown_best(recipe, task)  # a run that goes on may ask for another one
+    return task
 
 
 def _write_beginning(recipe: Recipe, lexicon: Lexicon, out: Path) -> None:
@@ -144,6 +149,15 @@ def _precision(setting: PrecisionSetting, before: PrecisionSetting | None, team:
     return chosen or choose_precision("bfloat16" if half else "float32", team.device)
 
 
+def _refuse_unknown_best(recipe: Recipe, task: Task) -> None:
+    """Before the first step: at the first validation, what was trained until then would be lost."""
+    best, known = recipe.train.best, set(task.summarise(Counter()))
+    if best in WRITTEN and task.verb != "translate":
+        raise ConfigError("train.best", f"'{best}' needs a task that writes, got {recipe.task.kind}")
+    if best is not None and best not in known.union(WRITTEN if task.verb == "translate" else ()):
+        raise ConfigError("train.best", f"the validation has no metric '{best}'; {nearest(best, known)}")
+
+
 def _assembled(
     recipe: Recipe,
     task: Task,
@@ -156,7 +170,7 @@ def _assembled(
 ) -> Callable[[Log, Callable[[], str | None]], Trainer]:
     """Everything a trainer needs but its log and its stop."""
     divided_among = _expert_parallel(recipe, team)
-    config = recipe.train.but(parallel=_parallel(recipe, task, team), expert_parallel=divided_among)
+    config = recipe.train.but(parallel=_parallel(recipe, task, team, divided_among), expert_parallel=divided_among)
     batching = recipe.task.batching(recipe.data)
     if team.leads:
         preparation.open(task, "train", training=True)
@@ -203,9 +217,10 @@ def _reason(precision: Precision) -> str:
     return precision.reason if new else precision.name
 
 
-def _parallel(recipe: Recipe, task: Task, team: Team) -> Parallel:
+def _parallel(recipe: Recipe, task: Task, team: Team, divided_among: int) -> Parallel:
     """How the processes share the work; refused where the task cannot be cut up so."""
-    chosen = choose_parallel(recipe.train.parallel, team.size, task.num_params(recipe.model), room_of(team.device))
+    held = held_params(recipe.model, task.num_params, divided_among)
+    chosen = choose_parallel(recipe.train.parallel, team.size, held, room_of(team.device))
     if chosen == "fsdp" and getattr(recipe.task, "reward", None) is not None:
         raise ConfigError(
             "train.parallel",
@@ -241,8 +256,6 @@ def _written_scores(
     """Scores of what the model writes greedily, where one of them chooses the best checkpoint."""
     if recipe.train.best not in WRITTEN:
         return {}
-    if task.verb != "translate":
-        raise ConfigError("train.best", f"'{recipe.train.best}' needs a task that writes, got {recipe.task.kind}")
     learning = model.training
     model.eval()
     source, per_batch = recipe.data.split("valid"), recipe.train.tokens_per_batch

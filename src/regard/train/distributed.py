@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from regard.errors import ConfigError
 from regard.train.meeting import kept_by_agent, store_for
 
 
@@ -73,13 +75,25 @@ def take_gpu() -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
 
 
+def device_called(name: str, setting: str = "--device") -> torch.device:
+    """The device of a name; ConfigError, which names the setting, where there is no such device here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda") and not re.fullmatch(r"cuda:\d{1,3}", name):
+        raise ConfigError(setting, f"expected auto, cpu or cuda, got '{name}'")
+    device = torch.device(name)
+    if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():
+        raise ConfigError(setting, f"there is no GPU '{name}' here that torch can use; take cpu, or leave it out")
+    return device
+
+
 def join_team(device: str = "auto", alone: bool = False) -> Team:
     """The team this process belongs to: `torchrun` says so in the environment.
 
     A process by itself needs no group of processes, unless it is to work as a group would (`alone`).
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
-    use_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    use_cuda = device_called(device, "train.device").type == "cuda"
     local = int(os.environ.get("LOCAL_RANK", "0"))
     chosen = torch.device("cuda", local) if use_cuda else torch.device("cpu")
     if use_cuda:

@@ -5,7 +5,7 @@ Parameters are told apart by the part they play, in the order of the model:
     matrix   a map inside the model, or a stack of such maps      decays, Muon's
     head     a map of an output layer (below a module `head`)     decays
     kernel   the weights of a convolution                         decays
-    table    looked up, not multiplied: embeddings, positions
+    table    looked up, not multiplied: embeddings, positions, added tokens
     vector   gains, shifts, biases
 
 By hand: `Optimiser(model, [torch.optim.AdamW(model.parameters())])`.
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from regard.config import BARE_KIND, BY_KIND, Config, refuse
 from regard.errors import ConfigError, RunError
+from regard.models.stack import Stack
 from regard.nn.position import Position
 from regard.train.muon import Muon, Scaling
 from regard.train.parallel_state import is_cut_up, put
@@ -60,7 +61,7 @@ def members(model: nn.Module) -> list[Member]:
 
 
 def _is_table(part: nn.Module) -> bool:
-    return isinstance(part, nn.Embedding | nn.EmbeddingBag | Position)
+    return isinstance(part, nn.Embedding | nn.EmbeddingBag | Position | Stack)  # a stack's own are the tokens it adds
 
 
 def _role(name: str, part: nn.Module, parameter: nn.Parameter) -> Role:

@@ -10,6 +10,7 @@ Whichever it is, the loss of a step is the same: the processes share out the row
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -20,6 +21,7 @@ from regard.errors import ConfigError
 from regard.nn.attention import Attention
 from regard.nn.block import Block
 from regard.nn.cache import KeyValues
+from regard.nn.sight import Sight
 from regard.train.distributed import Team
 from regard.train.precision import Precision
 
@@ -45,7 +47,8 @@ def refuse_lone(setting: ParallelSetting, processes: int) -> None:
 def choose_parallel(setting: ParallelSetting, processes: int, num_params: int, room: int | None = None) -> Parallel:
     """How a setting is carried out; `room` is the memory of each process's GPU, in bytes.
 
-    `auto` copies the model to all processes, and cuts it up only where the copies would fill too much of the memory.
+    `num_params` are those of one copy; of divided experts, those that a process has (`held_params`). `auto` copies the
+    model to all processes, and cuts it up only where the copies would fill too much of the memory.
     """
     refuse_lone(setting, processes)
     if setting == "fsdp":
@@ -144,10 +147,14 @@ def checkpoint_blocks(model: nn.Module) -> None:
     def prepare(block: Block) -> None:
         plain = block.forward
 
+        def alone(x: Tensor, sight: Sight, *given: object) -> Tensor:
+            # what layers share is made anew in each: found ready the second time, it would not be computed again
+            return plain(x, replace(sight, shared=dict(sight.shared)), *given)  # type: ignore[arg-type]
+
         def forward(*given: object) -> Tensor:
             if not (block.training and torch.is_grad_enabled()):
                 return plain(*given)  # type: ignore[arg-type]
-            return checkpoint(plain, *given, use_reentrant=False)  # type: ignore[return-value]
+            return checkpoint(alone, *given, use_reentrant=False)  # type: ignore[return-value]
 
         block.forward = forward  # type: ignore[method-assign]
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.config import Config, refuse
 from regard.errors import ConfigError, ShapeError
+from regard.models.stepper import padded_source
 from regard.nn.cache import Clock
 from regard.nn.convolution import Convolution, Window
 from regard.nn.dropout import DropoutSettings
@@ -160,9 +161,7 @@ class Seq2Seq(nn.Module):
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> WrittenWindows:
         """Reads the source; nothing written yet."""
-        if source is None or source.layout.packed or len(source.tokens) != rows:
-            given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
-            raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        source = padded_source(source, rows)
         state = WrittenWindows.start(self.writers(), self.target_embedding.table.weight, rows, capacity)
         sentences = torch.arange(rows, device=source.tokens.device)
         return replace(state, heard=self.listen(source), sentences=sentences)

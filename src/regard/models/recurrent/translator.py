@@ -15,8 +15,8 @@ from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.config import refuse
-from regard.errors import ShapeError
 from regard.models.recurrent.settings import RecurrentConfig, refuse_packed
+from regard.models.stepper import padded_source
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.listen import Heard
@@ -188,9 +188,7 @@ class RecurrentTranslator(nn.Module):
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Translated:
         """Reads the source; nothing written yet, and memories need no room for what is to come."""
-        if source is None or source.layout.packed or len(source.tokens) != rows:
-            given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
-            raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        source = padded_source(source, rows)
         return self.decoder.begin(self.encode(source))
 
     @torch.no_grad()

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from regard import metrics
-from regard.data.batches import Batches
+from regard.data.batches import Batches, StreamBatches
+from regard.data.fields import TextField
 from regard.data.readers import read_texts
 from regard.data.store import Store
 from regard.evaluate import measure, measuring_batches
@@ -19,8 +20,15 @@ def score_language_model(asked: Asked) -> Report:
     values, losses = measure_batches(asked, batches)
     tokens = sum(int(lengths.sum()) for lengths in store.lengths.values())
     size = sum(len((text.text + text.end).encode()) for text in read_texts(asked.source, asked.preparation.base))
-    values["bits_per_byte"] = metrics.bits_per_byte(values["loss"] * tokens, size)
+    values["bits_per_byte"] = metrics.bits_per_byte(values["loss"] * (tokens - begin_tokens(store, batches)), size)
     return Report(values, tokens, time.perf_counter() - began, evidence={"losses": losses})
+
+
+def begin_tokens(store: Store, batches: Batches) -> int:
+    """Tokens that stand before each text and are given, not predicted; in a stream, which runs on, none are."""
+    text = store.fields["text"]
+    assert isinstance(text, TextField)
+    return 0 if isinstance(batches, StreamBatches) else len(store) * text.begin
 
 
 def open_source(asked: Asked) -> tuple[Store, Batches]:

@@ -1,0 +1,27 @@
+"""The best checkpoint holds the weights that were measured, whenever the measurement was made."""
+
+from pathlib import Path
+
+import pytest
+from small_runs import language_model, write_recipe
+
+from regard import api
+from regard.claims.setup import Quiet
+from regard.run import training
+from regard.train.links import BEST, LAST, pointed
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"), [([3, 1, 2, 2, 2, 2], 2), ([3, 2, 2, 2, 2, 1], 6), ([1, 2, 3, 4, 5, 6], 1)]
+)
+def test_a_best_model_between_two_checkpoints_is_kept(
+    losses: list[float], best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    coming = iter(losses)
+    monkeypatch.setattr(training, "measure", lambda *_: {"loss": float(next(coming))})
+    tree = language_model(tmp_path, steps=6)
+    tree["train"] |= {"save_every": 4, "valid_every": 1}
+    api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
+    folder = tmp_path / "run" / "checkpoints"
+    assert pointed(folder, BEST) == best
+    assert pointed(folder, LAST) == 6
