@@ -31,7 +31,7 @@ PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 HOVER = """() => {
   const canvas = document.querySelector('#head .over'), box = canvas.getBoundingClientRect(), times = [];
   for (let move = 0; move < 60; move++) {
-    const at = { clientX: box.left + 60 + 3 * move, clientY: box.top + 60 + 3 * move, bubbles: true };
+    const at = { clientX: box.left + 150 + 3 * move, clientY: box.top + 150 + 3 * move, bubbles: true };
     const begun = performance.now();
     canvas.dispatchEvent(new PointerEvent('pointermove', at));
     times.push(performance.now() - begun);

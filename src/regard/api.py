@@ -31,7 +31,7 @@ from regard.run.training import train_run
 from regard.tasks import Summarisation
 from regard.tasks.images import ImageTask
 from regard.tasks.writing import AnySearch
-from regard.train.distributed import leads
+from regard.train.distributed import device_called, leads
 from regard.train.links import checkpoints
 from regard.train.log import read_metrics
 from regard.train.precision import choose_precision, machine_peak
@@ -48,8 +48,7 @@ def train(
     if watcher is not None:
         train_run(resolved, folder, watcher, resume)
         return load(folder)
-    device = resolved.train.device
-    with make_watcher(_peak(resolved, "cpu" if device == "auto" else device)) as told:
+    with make_watcher(_peak(resolved)) as told:
         ended = train_run(resolved, folder, told, resume)
         if leads():
             told.say(f"{ended}; the run is in {folder}")
@@ -241,9 +240,7 @@ def _snapshots(run: Run) -> list[looking.Snapshot]:
     return [looking.Snapshot(one.step, one.model) for one in opened]
 
 
-def _peak(recipe: Recipe, device: str) -> float | None:
+def _peak(recipe: Recipe) -> float | None:
     """The machine's measured FLOP/s in the precision of a run."""
-    import torch
-
-    device = "cuda" if recipe.train.device != "cpu" and torch.cuda.is_available() else device
+    device = device_called(recipe.train.device, "train.device").type
     return machine_peak(device, choose_precision(recipe.train.precision, device).dtype)

@@ -1,8 +1,11 @@
 """The command line: verbs only. What needs torch is imported inside the verbs, so that help comes at once."""
 
+import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from regard.cli.bench import bench
 from regard.cli.claims import claims
@@ -18,7 +21,21 @@ from regard.cli.train import train
 from regard.cli.write import classify, generate, translate
 from regard.errors import RegardError
 
+
+class Verbs(TyperGroup):
+    """The verbs; where the reader of their output has left, as `| head` does, nothing has failed."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        """Runs a verb."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit from None
+
+
 app = typer.Typer(
+    cls=Verbs,
     name="regard",
     help="Train a Transformer on your own data, see which of its parts matter, look inside it, ship it.",
     no_args_is_help=True,
@@ -48,9 +65,6 @@ def main() -> None:
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of our output has left, as `| head` does
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:  # a file that the machine refuses to read or write
         print(f"regard: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         sys.exit(1)

@@ -11,7 +11,8 @@ from regard.cli.engines import say
 
 def bench(
     works: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORK]…", help="By name; works (when left out) are all, or sizes.")
+        list[str] | None,
+        typer.Argument(metavar="WORK", help="All when left out; sizes: cost against size."),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     rounds: Annotated[int, typer.Option(help="Turns of each program.", min=1)] = 5,
@@ -19,13 +20,21 @@ def bench(
         Path | None, typer.Option(help="The environment with the peers; .venv-peers here, where there is one.")
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Measure these programs only.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="In miniature: tries everything out, says nothing.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="In miniature: its numbers mean nothing.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write all numbers into this JSON file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All numbers as JSON, in place of tables.")] = False,
 ) -> None:
-    """Measure regard beside whichever peers are installed, and what this machine can do at most."""
+    """Measure this machine beside other programs. Whichever are installed, and what the machine can do at most."""
     from regard.bench.bench import ENVIRONMENT, measured
+    from regard.bench.programs import PROGRAMS
     from regard.bench.report import tables
+    from regard.errors import ConfigError, nearest
+
+    for name in only or []:
+        if name not in (known := [program.name for program in PROGRAMS]):
+            raise ConfigError("--only", f"unknown program '{name}'; {nearest(name, known)}")
+    if peers is not None and not peers.is_dir():
+        raise ConfigError("--peers", f"{peers}: no such environment; make peers sets one up")
 
     environment = peers or (ENVIRONMENT if ENVIRONMENT.is_dir() else None)
     names, programs = works or [], only or []

@@ -14,7 +14,7 @@ COLOURS = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
 
 def claims(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="Claims f1 to f17; all of them when left out.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Claims f1 to f17; all of them when left out.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for numbers, figures and the page claims.md.")] = Path("claims"),
     run: Annotated[
@@ -31,7 +31,7 @@ def claims(
         bool, typer.Option("--json", help="Machine-readable: name, verdict, measured, figure …")
     ] = False,
 ) -> None:
-    """Measure the lectures' claims: which hold, which do not, with numbers and a figure each."""
+    """Measure the lectures' claims. Which hold, which do not, with numbers and a figure each."""
     import sys
 
     from regard import api

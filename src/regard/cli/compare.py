@@ -20,7 +20,7 @@ def compare(
     scaling: Annotated[bool, typer.Option("--scaling", help="Climb a ladder of sizes and fit power laws.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
-    """Compare variants fairly: equal budgets, seeds, significance, scores beside FLOPs. Started again, it goes on."""
+    """Compare variants fairly. Equal budgets, seeds, significance, scores beside FLOPs; started again, it goes on."""
     from rich.console import Console
 
     from regard import api

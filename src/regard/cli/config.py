@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def config(
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings on top.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.")] = None,
     explain: Annotated[
         str | None, typer.Option(help="A setting, such as model.position: what it is and takes.")
     ] = None,
@@ -21,7 +21,7 @@ def config(
     schema: Annotated[bool, typer.Option("--schema", help="JSON Schema of recipes, for editors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
-    """Every setting of a recipe: its default and its help; or check a recipe."""
+    """Explain every setting, or check a recipe. Without options: all settings, their defaults and their help."""
     from regard.config import dump_toml, json_schema
     from regard.config import explain as rows_of
     from regard.run import Recipe, read_recipe

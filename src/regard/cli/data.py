@@ -1,6 +1,7 @@
 """`regard data check`: what is wrong with my files, with line numbers."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,20 +17,31 @@ def _group() -> None:
 
 @data.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Data files, or a recipe (.toml) whose splits are checked.")],
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES", help="Data files, or a recipe (.toml) whose splits are checked, with KEY=VALUE."
+        ),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Check files for what spoils training: uneven pairs, broken text, leaks, unknown labels; each with its line."""
     from regard.data.check import check_files, check_sources
-    from regard.errors import counted
+    from regard.errors import DataError, counted
 
+    settings = [word for word in given[1:] if "=" in word] if given[0].endswith(".toml") else []
+    files = [Path(word) for word in given if word not in settings]
     if len(files) == 1 and files[0].suffix == ".toml":
         from regard.run import read_recipe
 
-        recipe = read_recipe(files[0]).data
+        recipe = read_recipe(files[0], settings).data
         splits = {name: getattr(recipe, name) for name in ("train", "valid", "test")}
-        checked = check_sources({name: split for name, split in splits.items() if split}, files[0].parent)
+        base = Path(os.path.relpath(recipe.folder or ""))  # shorter to read in every finding
+        checked = check_sources({name: split for name, split in splits.items() if split}, base)
     else:
+        for file in files:
+            if file.is_dir():
+                raise DataError(file, "expected a file, got a folder")
         checked = check_files(files)
     if as_json:
         print(json.dumps(checked.tree(), ensure_ascii=False, indent=2))

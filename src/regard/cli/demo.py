@@ -10,18 +10,21 @@ SAMPLES = 4
 
 
 def demo(
-    settings: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]…", help="Settings on top.")] = None,
-    out: Annotated[Path, typer.Option(help="Run folder; made anew.")] = Path("runs/demo"),
+    settings: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.")] = None,
+    out: Annotated[Path, typer.Option(help="Run folder; a run that is there is replaced.")] = Path("runs/demo"),
 ) -> None:
-    """Train a small English-German translator on the embedded corpus, test it, and let it translate."""
+    """Train a small English-German translator. It learns from the embedded corpus, is tested, and translates."""
     from regard import api
     from regard.data.street import LECTURE_SENTENCES, pairs
-    from regard.errors import counted
+    from regard.errors import RunError, counted
     from regard.run.demo import demo_recipe
 
+    recipe = demo_recipe(settings or [])
+    if out.exists() and not (out / "recipe.toml").is_file() and not (out.is_dir() and not any(out.iterdir())):
+        raise RunError(f"{out}: not a run folder, so it is not made anew; choose another --out")
     if out.exists():
         shutil.rmtree(out)
-    run = api.train(demo_recipe(settings or []), out=out)
+    run = api.train(recipe, out=out)
     report = api.evaluate(run, "test")
     scores = report.metrics
     print(f"\nOn {counted(report.examples, 'sentence')} never seen in training:")

@@ -32,7 +32,7 @@ def chosen(
     from regard.engine.choice import choose
     from regard.engine.searches import RANDOM
 
-    obstacles = [f"{option} is torch's" for option, given in only_torch.items() if given]
+    obstacles = [f"{option} needs torch" for option, given in only_torch.items() if given]
     if task == "language_model" and engine == "auto" and not int8 and _draws(run, asked):
         obstacles.append(RANDOM)
     ask = lambda converted: asked_search(converted, asked)  # noqa: E731
@@ -51,7 +51,7 @@ def _draws(run: Path, asked: Mapping[str, Any]) -> bool:
 
 def asked_search(converted: "Converted", asked: Mapping[str, Any]) -> "Search":
     """The run's usual search, or the kind whose settings are asked for."""
-    if converted.task == "translation":
+    if converted.verb == "translate":
         return {**converted.searches["beam"], **asked} if asked else converted.usual
     base = converted.usual if converted.usual["kind"] == "sample" else converted.searches["sample"]
     return {**base, **asked}
@@ -68,9 +68,17 @@ def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str]], list[li
 
     def write(lines: list[str]) -> list[list[Any]]:
         engine = opened(len(lines) > 1)
-        return (engine.translate if converted.task == "translation" else engine.generate)(lines, search, scored)
+        found = (engine.translate if converted.verb == "translate" else engine.generate)(lines, search, scored)
+        say_cut(found)
+        return found
 
     return write
+
+
+def say_cut(found: list[list[Any]]) -> None:
+    """Says how many texts a summariser has not read to their end."""
+    if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in found):
+        say(f"{cut:,} of {len(found):,} texts cut at task.input_tokens; --json tells what was not read of each")
 
 
 def say(sentence: str) -> None:

@@ -12,7 +12,7 @@ from regard.errors import counted
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    data: Annotated[str, typer.Option(help="test, valid, train, or where other data lies, as a recipe says it.")] = "",
+    data: Annotated[str, typer.Option(help="test, valid, train; or a.en,a.de, or {file=…} as in a recipe.")] = "",
     search: Annotated[str, typer.Option(help="How to write, such as greedy, or {kind='beam',size=10}.")] = "",
     ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs whose models decide together.")] = None,
     unknown: Annotated[str, typer.Option(help="Unknown words of a word vocabulary: keep, or replace.")] = "",
@@ -24,7 +24,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with all that was written.")] = False,
     out: Out = None,
 ) -> None:
-    """Test a run: BLEU, perplexity or accuracy, each with how it was computed."""
+    """Test a run, on its test data or other. BLEU, perplexity or accuracy, each with how it was computed."""
     from regard import api
     from regard.cli.parse import parse_data, parse_search, with_unknown
     from regard.train.distributed import leads, take_gpu

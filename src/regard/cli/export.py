@@ -17,7 +17,7 @@ def export(
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
     as_json: Annotated[bool, typer.Option("--json", help="The parity report as JSON.")] = False,
 ) -> None:
-    """Write a model for other programs, checked against the trained one on held-out text."""
+    """Write a model for other programs. It is checked against the trained one on held-out text."""
     from regard import api
     from regard.cli.parse import parse_data
     from regard.export.writing import target_of
@@ -38,7 +38,7 @@ def import_(
     folder: Annotated[Path, typer.Argument(help="A Hugging Face folder with config.json and model.safetensors.")],
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
 ) -> None:
-    """Make a run folder from a Hugging Face folder: to fine-tune it, look into it, serve it."""
+    """Make a run of a Hugging Face folder. To fine-tune it, look into it, serve it."""
     from regard import api
 
     run = api.import_run(folder, out)

@@ -14,7 +14,9 @@ WIDEST = 60
 
 def look(
     run: Annotated[Path | None, typer.Argument(help="A run folder.")] = None,
-    text: Annotated[str | None, typer.Argument(help="What the model is to read, or to write on from.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(help="What the model is to read, or to write on from; an image's file.")
+    ] = None,
     target: Annotated[str | None, typer.Option(help="What it must write; its own words when left out.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run, to compare on the same text.")] = None,
     out: Annotated[
@@ -27,7 +29,7 @@ def look(
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Look inside a trained model: attention, generation, positions, training, on one page that needs no network."""
+    """Look inside a trained model. One page shows attention, generation, positions, training; it needs no network."""
     from regard import api
     from regard.errors import RunError
 

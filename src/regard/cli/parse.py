@@ -22,7 +22,14 @@ def parse_data(text: str) -> SourceConfig | str:
     if isinstance(value, str):
         first, comma, second = value.partition(",")
         value = {"source": first, "target": second} if comma else {"file": first}
-    return SourceConfig.from_tree(value)
+    return _from_here(SourceConfig.from_tree(value))
+
+
+def _from_here(source: SourceConfig) -> SourceConfig:
+    """The same data with names of files that start where the command is given, not at the run's own data."""
+    named = {"files": ("source", "target"), "file": ("file",), "images": ("images", "labels")}.get(source.origin, ())
+    names = {name: getattr(source, name) for name in named}
+    return source.but(**{name: str(Path(file).absolute()) for name, file in names.items() if isinstance(file, str)})
 
 
 def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | SampleConfig | None:  # noqa: ANN401

@@ -11,7 +11,7 @@ from regard.cli.engines import Engine, Int8, say
 
 
 def serve(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Run folders; NAME=FOLDER serves it as NAME.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders; NAME=FOLDER serves it as NAME.")],
     port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen at; others than 127.0.0.1 need a key.")] = "127.0.0.1",
     api_key: Annotated[
@@ -26,7 +26,7 @@ def serve(
     engine: Engine = "auto",
     int8: Int8 = False,
 ) -> None:
-    """Serve runs: the page at /, translation as LibreTranslate has it, completions as OpenAI has them."""
+    """Serve runs over HTTP. The page at /, translation as LibreTranslate has it, completions as OpenAI has them."""
     from regard.web import ServeConfig, make_app
     from regard.web import serve as serve_app
     from regard.web.fast import engine_for

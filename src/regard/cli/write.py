@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.engines import Engine, Int8, chosen, fast_writer, say
+from regard.cli.engines import Engine, Int8, chosen, fast_writer, say, say_cut
 from regard.cli.parts import Out, PartFormat, PerPart, refuse_many, translate_parts
+from regard.errors import ConfigError
 
 LINES_AT_ONCE = 256
 
@@ -20,14 +21,17 @@ FilesArgument = Annotated[
     list[Path] | None, typer.Argument(help="Inputs, a text a line, or images; standard input when left out.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, with scores and tokens.")]
+Probabilities = Annotated[bool, typer.Option("--json", help="One JSON object a line, with all probabilities.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 
 def translate(
     run: RunArgument,
     file: FileArgument = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy.")] = None,
-    nbest: Annotated[int | None, typer.Option(help="Translations for each line, best first, tab-separated.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy.")] = None,
+    nbest: Annotated[
+        int | None, typer.Option(min=1, help="Translations for each line, best first, tab-separated.")
+    ] = None,
     ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs whose models decide together.")] = None,
     unknown: Annotated[str, typer.Option(help="Unknown words of a word vocabulary: keep, or replace.")] = "",
     dictionary: Annotated[
@@ -44,9 +48,9 @@ def translate(
     """Translate line for line; a blank line stays blank."""
     asked = {}
     if beam is not None or nbest is not None:
-        asked = {"size": max(beam or 5, nbest or 1)} | ({} if nbest is None else {"n_best": nbest})
+        asked = {"size": beam or max(5, nbest or 1)} | ({} if nbest is None else {"n_best": nbest})
     only_torch = {"--ensemble": ensemble, "--unknown": unknown, "--dictionary": dictionary}
-    only_torch |= {"--out, unless ctranslate2 is asked for,": out if engine == "auto" and not int8 else None}
+    only_torch |= {"--out without --engine ctranslate2": out if engine == "auto" and not int8 else None}
     if out is None:
         refuse_many()
     choice = chosen(run, engine, "translation", asked, int8=int8, device=device, only_torch=only_torch)
@@ -90,8 +94,7 @@ def _torch_translator(
 
     def write(lines: list[str]) -> list[list[Any]]:
         found = opened.translate(lines, search, others)
-        if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in found):
-            say(f"{cut:,} of {len(lines):,} texts cut at task.input_tokens; --json tells what was not read of each")
+        say_cut(found)
         return found
 
     return write
@@ -106,9 +109,9 @@ def say_how(opened: Any) -> None:  # noqa: ANN401
 def generate(
     run: RunArgument,
     file: FileArgument = None,
-    length: Annotated[int | None, typer.Option(help="Most tokens to write.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 always takes the likeliest token.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw among this many likeliest tokens.")] = None,
+    length: Annotated[int | None, typer.Option(min=1, help="Most tokens to write.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, help="0 always takes the likeliest token.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw among this many likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest tokens that reach this share.")] = None,
     min_p: Annotated[
         float | None, typer.Option(help="Draw among tokens at least this likely, beside the best.")
@@ -124,6 +127,8 @@ def generate(
     given = {"max_length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     given |= {"min_p": min_p, "seed": seed}
     asked = {name: value for name, value in given.items() if value is not None}
+    if stream and as_json:
+        raise ConfigError("--stream", "shows the text as it is written, --json when it is done; leave one of them out")
     choice = chosen(run, engine, "language_model", asked, int8=int8, device=device, only_torch={"--stream": stream})
     if choice.converted is not None:
         write = fast_writer(choice, scored=as_json)
@@ -161,8 +166,10 @@ def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN40
             print()
 
 
-def classify(run: RunArgument, files: FilesArgument = None, as_json: Json = False, device: Device = "auto") -> None:
-    """Give each line its label, or its words their tags; a blank line stays blank. A tagger reads CoNLL-U files too."""
+def classify(
+    run: RunArgument, files: FilesArgument = None, as_json: Probabilities = False, device: Device = "auto"
+) -> None:
+    """Give each line its label. A tagger gives words their tags and reads CoNLL-U too; a blank line stays blank."""
     from regard import api
 
     opened = api.load(run, device)

@@ -144,7 +144,8 @@ def _unknown(name: str, owner: type[Config]) -> str:
 
 
 def _complaint(details: ErrorDetails) -> str:
-    message = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    message = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ").partition(", unable to")[0]
+    message = message.replace("String should have", "a text of", 1)
     return f"expected {message}, got {_shown(details['input'])}"
 
 

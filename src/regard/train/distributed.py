@@ -79,7 +79,7 @@ def device_called(name: str, setting: str = "--device") -> torch.device:
     """The device of a name; ConfigError, which names the setting, where there is no such device here."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda") and not re.fullmatch(r"cuda:\d{1,3}", name):
+    if name not in ("cpu", "cuda") and not re.fullmatch(r"cuda:\d{1,2}", name):
         raise ConfigError(setting, f"expected auto, cpu or cuda, got '{name}'")
     device = torch.device(name)
     if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():

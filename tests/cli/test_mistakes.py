@@ -1,0 +1,123 @@
+"""Mistakes at the command line: one sentence, exit code 2, nothing touched; and the pipes of a shell."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.cli import app
+from regard.cli.parse import parse_data
+from regard.errors import RegardError
+from regard.train.distributed import device_called
+
+
+def refused(*arguments: str) -> str:
+    """What a user is told about a mistake."""
+    done = CliRunner().invoke(app, arguments)
+    if isinstance(done.exception, RegardError):
+        assert done.exception.exit_code == 2
+        return str(done.exception)
+    assert done.exit_code == 2, done.output
+    return done.output
+
+
+def test_the_demo_replaces_runs_and_nothing_else(tmp_path: Path):
+    (tmp_path / "precious").write_text("kept")
+    assert "not a run folder" in refused("demo", "--out", str(tmp_path))
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+def test_a_bad_setting_of_the_demo_costs_no_run(tmp_path: Path):
+    (tmp_path / "recipe.toml").write_text("")
+    assert "model.widht" in refused("demo", "model.widht=3", "--out", str(tmp_path))
+    assert (tmp_path / "recipe.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:999", "cuda:x", ""])
+def test_devices_that_are_not_there(name: str):
+    with pytest.raises(RegardError, match="--device: "):
+        device_called(name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_run_does_not_train_on_a_device_that_is_not_there(tmp_path: Path):
+    file = tmp_path / "recipe.toml"
+    file.write_text('task = "translation"\n[data]\ntrain = { street = "train" }\n')
+    assert refused("train", str(file), "train.device=cuda", "--out", str(tmp_path / "run")).startswith("train.device: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["translate", "RUN", "--beam", "-3"],
+        ["translate", "RUN", "--beam", "0"],
+        ["translate", "RUN", "--nbest", "0"],
+        ["generate", "RUN", "--temperature", "-1"],
+        ["generate", "RUN", "--top-k", "-2"],
+        ["generate", "RUN", "--length", "0"],
+    ],
+)
+def test_numbers_out_of_range_are_refused_whatever_the_engine(arguments: list[str]):
+    assert arguments[2] in refused(*arguments)
+
+
+def test_what_is_no_number_is_said_in_plain_words():
+    assert refused("config", "train.steps=abc") == "train.steps: expected a valid integer, got 'abc'"
+
+
+def test_every_verb_says_in_the_list_what_it_does():
+    listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output.partition("Commands:")[2]
+    assert "..." not in listed
+
+
+def test_a_stream_is_not_json():
+    assert "--stream: " in refused("generate", "RUN", "--stream", "--json")
+
+
+def test_a_folder_is_no_data_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert refused("data", "check", ".") == ".: expected a file, got a folder"
+
+
+def test_a_recipe_is_checked_with_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("elsewhere").mkdir()
+    for side in ("en", "de"):
+        (tmp_path / "elsewhere" / f"a.{side}").write_text("one\ntwo\n")
+    Path("recipe.toml").write_text('task = "translation"\n[data]\ntrain = { source = "a.en", target = "a.de" }\n')
+    done = CliRunner().invoke(app, ["data", "check", "recipe.toml", "data.folder=elsewhere"])
+    assert done.exit_code == 0, done.output
+    assert "train: 2 examples" in done.output
+
+
+def test_a_file_is_no_run(tmp_path: Path):
+    file = tmp_path / "text.txt"
+    file.write_text("a text\n")
+    assert refused("evaluate", str(file)) == f"{file}: expected a run folder, got a file"
+
+
+def test_bench_knows_its_programs():
+    assert "did you mean 'regard'?" in refused("bench", "--only", "regrad")
+    assert "no such environment" in refused("bench", "--peers", "nowhere")
+
+
+def test_data_of_the_command_line_lies_where_the_command_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    pair, table = parse_data("a.en,a.de"), parse_data('{file="x.tsv",text=0,label=1}')
+    assert not isinstance(pair, str)
+    assert not isinstance(table, str)
+    assert (pair.source, pair.target) == (str(tmp_path / "a.en"), str(tmp_path / "a.de"))
+    assert (table.file, table.text) == (str(tmp_path / "x.tsv"), 0)
+
+
+def test_a_reader_that_leaves_is_no_failure():
+    command = [sys.executable, "-c", "import sys; sys.argv = ['regard', 'config']; from regard.cli import main; main()"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        told = process.stderr.read()
+    assert (process.returncode, told) == (0, b"")
