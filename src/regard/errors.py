@@ -1,5 +1,6 @@
 """Every mistake of a user ends in one of these: one sentence that says where, what was expected, what came."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -43,7 +44,8 @@ class Failure(RegardError):  # noqa: N818
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the closest known one, or all of them."""
-    known = sorted(known)
+    parts = lambda one: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", one)]  # noqa: E731
+    known = sorted(known, key=parts)  # f2 before f10
     close = get_close_matches(name, known, n=1)
     if close:
         return f"did you mean '{close[0]}'?"

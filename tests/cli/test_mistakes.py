@@ -3,14 +3,18 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from regard import api
 from regard.cli import app
-from regard.cli.parse import parse_data
-from regard.errors import RegardError
+from regard.cli.parse import parse_beam, parse_data
+from regard.decode import BeamConfig, GreedyConfig
+from regard.errors import RegardError, nearest
 from regard.train.distributed import device_called
 
 
@@ -121,3 +125,28 @@ def test_a_reader_that_leaves_is_no_failure():
         process.stdout.close()
         told = process.stderr.read()
     assert (process.returncode, told) == (0, b"")
+
+
+def test_names_are_listed_as_they_are_counted():
+    assert nearest("x", ["f10", "f2", "f1"]) == "known: f1, f2, f10"
+
+
+def test_a_search_is_refused_where_nothing_is_written(tmp_path: Path):
+    (tmp_path / "a.tsv").write_text("good\tyes\nbad\tno\n" * 4)
+    settings = ["data.train={file='a.tsv',text=0,label=1}", "data.valid={file='a.tsv',text=0,label=1}"]
+    file = tmp_path / "recipe.toml"
+    file.write_text('task = "classification"\n')
+    small = ["tokenizer=word", "model.kind=encoder", "model.width=8", "model.depth=1", "model.heads=2"]
+    run = api.train(file, f"data.folder={tmp_path}", *settings, *small, "train.steps=1",
+                    out=tmp_path / "run")  # fmt: skip
+    told = refused("evaluate", str(run.folder), "--search", "greedy")
+    assert told == "--search: a run of task classification is tested without writing; leave it out"
+
+
+def test_a_beam_of_another_size_keeps_what_the_recipe_says():
+    usual = BeamConfig(size=4, max_length=77, n_best=2)
+    run: Any = SimpleNamespace(recipe=SimpleNamespace(usual_search=usual))
+    assert parse_beam(run, {}) is None
+    assert parse_beam(run, {"size": 9}) == usual.but(size=9)
+    run.recipe.usual_search = GreedyConfig(max_length=77)
+    assert parse_beam(run, {"size": 9, "n_best": 3}) == BeamConfig(size=9, max_length=77, n_best=3)

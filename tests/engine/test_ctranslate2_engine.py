@@ -284,7 +284,8 @@ def test_int8_is_another_folder(run: Run, converted: Converted) -> None:
 
 def test_settings_of_the_command_line_lie_on_top(converted: Converted) -> None:
     assert asked_search(converted, {}) == converted.usual
-    assert asked_search(converted, {"size": 7}) == BeamConfig(size=7).tree()
+    as_long = converted.usual["max_length"]
+    assert asked_search(converted, {"size": 7}) == BeamConfig(size=7, max_length=as_long).tree()
     speaker = replace(converted, task="language_model", usual=SampleConfig(top_k=3).tree())
     assert asked_search(speaker, {"seed": 4}) == SampleConfig(top_k=3, seed=4).tree()
 

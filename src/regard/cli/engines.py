@@ -50,10 +50,11 @@ def _draws(run: Path, asked: Mapping[str, Any]) -> bool:
 
 
 def asked_search(converted: "Converted", asked: Mapping[str, Any]) -> "Search":
-    """The run's usual search, or the kind whose settings are asked for."""
-    if converted.verb == "translate":
-        return {**converted.searches["beam"], **asked} if asked else converted.usual
-    base = converted.usual if converted.usual["kind"] == "sample" else converted.searches["sample"]
+    """The run's usual search, or that of the kind whose settings are asked for, as long as usual."""
+    usual, kind = converted.usual, "beam" if converted.verb == "translate" else "sample"
+    if kind == "beam" and not asked:
+        return usual
+    base = usual if usual["kind"] == kind else {**converted.searches[kind], "max_length": usual["max_length"]}
     return {**base, **asked}
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.parts import Out, evaluate_parts, refuse_many
-from regard.errors import counted
+from regard.errors import ConfigError, counted
 
 
 def evaluate(
@@ -31,6 +31,10 @@ def evaluate(
 
     take_gpu()
     opened = with_unknown(api.load(run, device, which), unknown, dictionary)
+    if search and opened.task.verb != "translate":
+        raise ConfigError(
+            "--search", f"a run of task {opened.recipe.task.kind} is tested without writing; leave it out"
+        )
     others = [api.load(other, device) for other in ensemble or []]
     split = data or ("test" if opened.recipe.data.test is not None else "valid")
     if out is None:

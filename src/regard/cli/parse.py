@@ -42,6 +42,14 @@ def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | Samp
     return _Search.from_tree({"search": {**tree, **given}}).search
 
 
+def parse_beam(run: Run, asked: dict[str, Any]) -> BeamConfig | None:
+    """The run's usual beam with what is asked for on top; None, for the usual search, where nothing is."""
+    if not asked:
+        return None
+    usual = run.recipe.usual_search
+    return usual.but(**asked) if isinstance(usual, BeamConfig) else BeamConfig(max_length=usual.max_length, **asked)
+
+
 def _kind_for(settings: dict[str, Any]) -> str:
     """The kind whose settings these are."""
     if "size" in settings or "n_best" in settings:

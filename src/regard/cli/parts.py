@@ -56,7 +56,7 @@ def translate_parts(
     if choice.converted is not None:
         made, total = _fast_parts(choice, file, out, to, lines_per_part)
     else:
-        from regard.cli.parse import parse_search, with_unknown
+        from regard.cli.parse import parse_beam, with_unknown
         from regard.run.opened import Run
         from regard.run.sharded import translate_file
         from regard.train.distributed import take_gpu
@@ -64,7 +64,7 @@ def translate_parts(
         take_gpu()
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
         others = [Run.open(other, device) for other in ensemble]
-        search = parse_search("", **settings) if settings else None
+        search = parse_beam(opened, settings)
         made, total = translate_file(opened, file, out, search, others, to, lines_per_part)
     print(f"regard: {counted(total, 'part')} in {out}, {made:,} of them made by this process", file=sys.stderr)
 

@@ -84,13 +84,13 @@ def _describes(run: Path) -> bool:
 def _torch_translator(
     run: Path, asked: dict[str, Any], device: str, ensemble: list[Path], unknown: str, dictionary: Path | None
 ) -> Callable[[list[str]], list[list[Any]]]:
-    from regard.cli.parse import parse_search, with_unknown
+    from regard.cli.parse import parse_beam, with_unknown
     from regard.run.opened import Run
 
     opened = with_unknown(Run.open(run, device), unknown, dictionary)
     say_how(opened)
     others = [Run.open(other, device) for other in ensemble]
-    search = parse_search("", **asked) if asked else None
+    search = parse_beam(opened, asked)
 
     def write(lines: list[str]) -> list[list[Any]]:
         found = opened.translate(lines, search, others)
@@ -153,8 +153,10 @@ def _torch_generator(run: Path, asked: dict[str, Any], device: str) -> tuple[Any
 
     opened = Run.open(run, device)
     say_how(opened)
-    base = opened.recipe.usual_search
-    return opened, base.but(**asked) if base.kind == "sample" else parse_search("sample", **asked)
+    usual = opened.recipe.usual_search
+    if usual.kind == "sample":
+        return opened, usual.but(**asked)
+    return opened, parse_search("sample", **{"max_length": usual.max_length, **asked})
 
 
 def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN401

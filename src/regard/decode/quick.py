@@ -8,6 +8,7 @@ import torch
 
 from regard.decode.ensemble import Ensemble
 from regard.models.graphed import Graphed, Way
+from regard.models.lean import Lean, too_special
 from regard.models.one_token import obstacle
 from regard.models.prompted import Prompted
 
@@ -25,9 +26,9 @@ class Quick:
 
 
 def quickest(model: Any, device: torch.device, way: Way | None = None) -> Quick:  # noqa: ANN401
-    """The model itself on a CPU; on a GPU its captured step, where the model allows it."""
+    """On a CPU the short way of a step, on a GPU its captured step, where the model allows it."""
     if device.type != "cuda":
-        return Quick(model, "")
+        return Quick(model if too_special(model) else Lean(model), "")
     if why := obstacle(model):
         return Quick(model, f"decoding goes kernel by kernel: {why}")
     return Quick(Graphed(model, way), f"decoding: {CAPTURED}")
