@@ -1,5 +1,6 @@
 """Settings that stand on the command line as one word or one TOML table."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | Samp
     return _Search.from_tree({"search": {**tree, **given}}).search
 
 
-def parse_beam(run: Run, asked: dict[str, Any]) -> BeamConfig | None:
+def parse_beam(run: Run, asked: Mapping[str, Any]) -> BeamConfig | None:
     """The run's usual beam with what is asked for on top; None, for the usual search, where nothing is."""
     if not asked:
         return None

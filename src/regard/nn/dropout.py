@@ -47,7 +47,7 @@ class Dropout(nn.Dropout):
         """Some numbers silenced while training."""
         if not self.training or self.p == 0 or input.device.type != "cpu":
             return super().forward(input)
-        return (input * torch.where(kept(input.shape, self.p), 1 / (1 - self.p), 0.0)).to(input.dtype)
+        return torch.where(kept(input.shape, self.p), input, 0.0).mul_(1 / (1 - self.p))
 
 
 def kept(shape: torch.Size, rate: float) -> Bool[Tensor, "..."]:

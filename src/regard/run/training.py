@@ -55,7 +55,6 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
         _refuse_mixing(recipe, out, resume)
         team.wait()  # before one of us makes this folder a run's
         preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
-        begun = (out / RECIPE_FILE).is_file()
         newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
         saved = checkpoint.load(newest) if newest else None
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
@@ -71,7 +70,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
             if saved is not None:
                 _restore(trainer, saved, out)
                 watcher.say(f"resumed at step {saved.step:,}")
-            elif resume and begun:
+            elif resume:
                 watcher.say(f"{out}: no checkpoint yet, so the run begins at its beginning")
             with Heartbeat(team.rank, team.size):
                 ended = trainer.fit()

@@ -13,8 +13,8 @@ from regard.errors import Failure
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """What the C library calls these settings."""
-LARGEST_TENSORS = (1 << 30, 1 << 25)
-"""Bytes: tensors up to this size come from memory that is kept; older C libraries allow the smaller figure only."""
+LARGEST_KEPT = 1 << 25
+"""Bytes of a tensor: larger ones leave gaps that others do not fit into, so these are given back as ever."""
 ON_A_PROCESSOR = "can't allocate memory"
 """What torch says there; on a GPU it has an error of its own."""
 ADVICE = (
@@ -26,14 +26,13 @@ ADVICE = (
 def keep_freed_memory(device: torch.device) -> bool:
     """Lets a process that computes on the CPU keep what it frees for the next step; whether its C library can.
 
-    Otherwise large tensors are given back to the system at each step and come as new pages at the next, and touching
-    thousands of new pages takes longer than the arithmetic of many a layer.
+    Otherwise tensors of some megabytes are given back to the system at each step and come as new pages at the next,
+    and touching thousands of new pages takes longer than the arithmetic of many a layer.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None) if device.type == "cpu" else None
     if change is None:
         return False
-    kept = any(change(MMAP_THRESHOLD, size) for size in LARGEST_TENSORS)
-    return bool(kept and change(TRIM_THRESHOLD, 2**31 - 1))
+    return bool(change(MMAP_THRESHOLD, LARGEST_KEPT) and change(TRIM_THRESHOLD, 2**31 - 1))
 
 
 def is_want_of_memory(error: BaseException) -> bool:
