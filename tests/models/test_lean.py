@@ -2,7 +2,20 @@
 
 import pytest
 import torch
-from test_graphed import BOS, EOS, KINDS, PAD, SEARCHES, SOURCES, VOCAB, logits_of, name, tokens_of, translator, writer
+from test_graphed import (
+    BOS,
+    EOS,
+    KINDS,
+    PAD,
+    SEARCHES,
+    SOURCES,
+    name,
+    same_steps,
+    same_steps_with_a_source,
+    tokens_of,
+    translator,
+    writer,
+)
 
 from regard.decode import search
 from regard.decode.quick import quickest
@@ -11,6 +24,7 @@ from regard.models.lean import Lean, too_special
 from regard.nn.layout import Sequences
 
 CPU = torch.device("cpu")
+SPECIAL = ("alibi", "t5", "relative", "narrow", "full-False-False")
 SHORT = [kinds for kinds in KINDS if not too_special(writer(**kinds))]
 LONG = [kinds for kinds in KINDS if too_special(writer(**kinds))]
 
@@ -21,36 +35,15 @@ def test_most_kinds_have_it():
     assert len(SHORT) >= 9
 
 
-SPECIAL = ("alibi", "t5", "relative", "narrow", "full-False-False")
-
-
 @pytest.mark.parametrize("kinds", SHORT, ids=name)
 @pytest.mark.parametrize("ragged", [False, True], ids=["even", "ragged"])
 def test_equal_to_the_models_own_step(kinds, ragged):
-    model = writer(**kinds).double()  # what differs then is no rounding
-    generator = torch.Generator().manual_seed(3)
-    prompt = torch.randint(3, VOCAB, (3, 5), generator=generator)
-    tokens = torch.randint(3, VOCAB, (6, 4), generator=generator)
-    lengths = torch.tensor([2, 5, 1]) if ragged else None
-    for rows in ([2, 0], [1, 1, 0, 2, 2, 0]):
-        own, other = (
-            logits_of(stepper, None, prompt, lengths, tokens, torch.tensor(rows)) for stepper in (model, Lean(model))
-        )
-        for one, two in zip(own, other, strict=True):
-            torch.testing.assert_close(one, two, atol=1e-9, rtol=1e-9)
+    same_steps(kinds, ragged, Lean)
 
 
 @pytest.mark.parametrize("kinds", SHORT, ids=name)
 def test_equal_to_the_models_own_step_with_a_source(kinds):
-    model, source = translator(**kinds).double(), Sequences.padded(SOURCES)
-    tokens = torch.randint(3, VOCAB, (8, 4), generator=torch.Generator().manual_seed(4))
-    for rows in ([0, 0, 1, 1, 2, 2, 3, 3], [1, 1, 3]):
-        own, other = (
-            logits_of(stepper, source, torch.full((4, 1), BOS), None, tokens, torch.tensor(rows))
-            for stepper in (model, Lean(model))
-        )
-        for one, two in zip(own, other, strict=True):
-            torch.testing.assert_close(one, two, atol=1e-9, rtol=1e-9)
+    same_steps_with_a_source(kinds, Lean)
 
 
 @pytest.mark.parametrize("config", SEARCHES, ids=lambda config: config.kind)

@@ -45,10 +45,7 @@ def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | Samp
 
 def parse_beam(run: Run, asked: Mapping[str, Any]) -> BeamConfig | None:
     """The run's usual beam with what is asked for on top; None, for the usual search, where nothing is."""
-    if not asked:
-        return None
-    usual = run.recipe.usual_search
-    return usual.but(**asked) if isinstance(usual, BeamConfig) else BeamConfig(max_length=usual.max_length, **asked)
+    return BeamConfig.like(run.recipe.usual_search).but(**asked) if asked else None
 
 
 def _kind_for(settings: dict[str, Any]) -> str:

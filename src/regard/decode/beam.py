@@ -38,6 +38,11 @@ class BeamConfig(RulesConfig):
     length_formula: Formula = "power"
     """What the log-probability is divided by: `power` is length^alpha, `gnmt` is ((5 + length) / 6)^alpha."""
 
+    @classmethod
+    def like(cls, usual: RulesConfig) -> "BeamConfig":
+        """The usual search, where it is a beam; else a beam that writes as much."""
+        return usual if isinstance(usual, cls) else cls(max_length=usual.max_length)
+
     @model_validator(mode="after")
     def _n_best_fits(self) -> "BeamConfig":
         if self.n_best > self.size:

@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.one_token import obstacle
-from regard.models.stack import Stack
+from regard.models.one_token import JoinedMaps, obstacle, stack_of
 from regard.models.transformer import Decoder, Written
 from regard.nn.attention import Attention
 from regard.nn.block import Block
@@ -37,7 +36,7 @@ def too_special(model: object) -> str:
     """Why a model's steps cannot go the short way; empty where they can."""
     if why := obstacle(model):
         return why
-    stack = _stack(model)  # type: ignore[arg-type]
+    stack = stack_of(model)  # type: ignore[arg-type]
     for block in stack.blocks:
         assert isinstance(block, Block)
         attentions = [block.attention] if block.cross is None else [block.attention, block.cross]
@@ -52,10 +51,6 @@ def _acts_on_scores(position: nn.Module) -> bool:
     return type(position).bias is not Position.bias or type(position).values is not Position.values  # type: ignore[attr-defined]
 
 
-def _stack(model: Decoder | EncoderDecoder) -> Stack:
-    return model.decoder if isinstance(model, EncoderDecoder) else model.stack
-
-
 class Lean:
     """A Stepper around a Transformer decoder or encoder-decoder: the same logits, in less time on a CPU.
 
@@ -65,7 +60,7 @@ class Lean:
     def __init__(self, model: Decoder | EncoderDecoder) -> None:
         if why := too_special(model):
             raise TypeError(f"this model has no short way: {why}")
-        self.model, self.stack = model, _stack(model)
+        self.model, self.stack = model, stack_of(model)
         self.embedding = model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding
         self.blocks = [LeanBlock(block) for block in self.stack.blocks]  # type: ignore[arg-type]
         self.final_norm = plainly(self.stack.final_norm)
@@ -113,10 +108,8 @@ class LeanBlock:
 
     def __init__(self, block: Block) -> None:
         own, cross = block.attention, block.cross
-        maps = (own.query, own.key, own.value)
-        self.weight = torch.cat([part.weight for part in maps]).detach()  # type: ignore[arg-type]
-        self.bias = None if own.query.bias is None else torch.cat([part.bias for part in maps]).detach()  # type: ignore[arg-type]
-        self.parts = (own.heads, own.kv_heads, own.kv_heads)
+        joined = JoinedMaps(own)
+        self.weight, self.bias, self.parts = joined.weight, joined.bias, joined.parts
         self.rotate = own.position.rotate
         self.attend, self.around_attention = Attend(own), Around(block.around_attention)
         if cross is not None and block.around_cross is not None:

@@ -33,7 +33,7 @@ def obstacle(model: object) -> str:
     """Why a model's step is not a fixed computation; empty where it is."""
     if not isinstance(model, Decoder | EncoderDecoder):
         return f"{type(model).__name__} is no Transformer decoder"
-    stack = _stack(model)
+    stack = stack_of(model)
     pattern = stack.pattern(1, torch.device("cpu"))
     plain = all(type(block.attention) is Attention for block in stack.blocks)
     if not plain or len(stack.turns) > 1 or not isinstance(pattern, Causal):
@@ -45,7 +45,8 @@ def obstacle(model: object) -> str:
     return ""
 
 
-def _stack(model: Decoder | EncoderDecoder) -> Stack:
+def stack_of(model: Decoder | EncoderDecoder) -> Stack:
+    """The stack that writes."""
     return model.decoder if isinstance(model, EncoderDecoder) else model.stack
 
 
@@ -127,7 +128,7 @@ class OneToken:
     def __init__(self, model: Decoder | EncoderDecoder) -> None:
         if why := obstacle(model):
             raise TypeError(f"this model cannot be stepped in place: {why}")
-        self.stack = _stack(model)
+        self.stack = stack_of(model)
         self.embedding = model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding
         self.head = model.head
         self.blocks: list[Callable[..., Tensor]] = [NewestToken(block) for block in self.stack.blocks]  # type: ignore[arg-type]

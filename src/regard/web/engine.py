@@ -135,7 +135,7 @@ def search_for(usual: AnySearch, outputs: int) -> AnySearch:
     """How to find so many translations: as usual where one is enough."""
     if outputs == 1:
         return usual
-    beam = usual if isinstance(usual, BeamConfig) else BeamConfig(max_length=usual.max_length)
+    beam = BeamConfig.like(usual)
     return beam.but(size=max(beam.size, outputs), n_best=outputs)
 
 
