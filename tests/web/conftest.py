@@ -1,12 +1,16 @@
-"""One training and one server for all tests of a process."""
+"""One training and one server for all tests of a process, and a browser for each file that asks for one."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from served_pictures import train_pictures
 from served_runs import guarded, serving, train_all
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +36,14 @@ def http() -> Iterator[httpx.Client]:
     """A client that opens a connection for each request."""
     with httpx.Client(trust_env=False, timeout=60, limits=httpx.Limits(max_keepalive_connections=0)) as client:
         yield client
+
+
+@pytest.fixture(scope="module")  # no longer: while it is open, its event loop keeps others of this process from running
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()

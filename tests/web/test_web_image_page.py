@@ -1,7 +1,6 @@
 """The live page about images in a real browser: patches, true numbers, another file, broken files, other runs."""
 
 import base64
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,26 +12,14 @@ from served_runs import guarded, serving
 
 from regard import api
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = Path(__file__).parents[2] / "page" / "vendor" / "axe.min.js"
 PATIENCE = 30_000  # milliseconds
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 
 
 @pytest.fixture(scope="module")
 def address(pictured: dict[str, Path], folders: dict[str, Path]) -> Iterator[str]:
     with serving(*guarded({**pictured, "films": folders["films"]})) as found:
         yield found
-
-
-@pytest.fixture(scope="module")  # no longer: while it is open, its event loop keeps others of this process from running
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture

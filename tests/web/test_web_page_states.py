@@ -1,7 +1,6 @@
 """The live page keeps what was chosen, says what it cannot do, and reads well in any script."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,12 @@ from regard.look import content_security_policy, render
 from regard.run.recipe import resolve_recipe
 from regard.train.watching import Watcher
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE = 60_000  # milliseconds
 TEXT = "The dog slept."
 QUICK = {"beam": 2, "length": 6, "shuffles": 0, "coreference": False, "paths": False}
 MOCKED = "http://regard.test"
 HEBREW = ["מה", "שלומך", "היום"]
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 
 
 class _Silent(Watcher):
@@ -48,15 +44,6 @@ def address(kept: Path, folders: dict[str, Path]) -> Iterator[str]:
 def tree(folders: dict[str, Path]) -> dict[str, Any]:
     """A translation, with pieces of words and all three kinds of attention."""
     return api.attention(folders["street"], TEXT, **QUICK)
-
-
-@pytest.fixture(scope="module")  # no longer: while it is open, its event loop keeps others of this process from running
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
