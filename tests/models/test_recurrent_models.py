@@ -17,6 +17,7 @@ from regard.models.recurrent import (
 from regard.models.stepper import Stepper
 from regard.nn.layout import Layout, Sequences
 from regard.nn.listen import Listen
+from regard.nn.recurrent import Recurrence
 
 LENGTHS = [5, 9, 7]
 
@@ -170,6 +171,18 @@ def test_half_precision_around_layers_trains():
     with torch.autocast("cpu", torch.bfloat16):
         loss = model(Sequences.padded(rows(6, 3)), Sequences.padded(rows(5, 9))).float().square().mean()
     trains_a_step(model, loss)
+
+
+@pytest.mark.parametrize("name", ["lstm", "encoder", "dot", "gnmt", "deep-att"])
+def test_every_kind_drops_weights_between_memories(name: str):
+    kinds = {**DECODERS, "encoder": ENCODERS["gru"], **TRANSLATORS, "lstm": DECODERS["lstm"]}
+    model = built(kinds[name].but(dropout={"memory": 0.5}), VOCAB)
+    dropping = [part for part in model.modules() if isinstance(part, Recurrence)]
+    assert dropping
+    assert all(part.drop == 0.5 for part in dropping)
+    inputs = [Sequences.padded(rows(6, 3)), Sequences.padded(rows(5, 9))][: 2 if name in TRANSLATORS else 1]
+    assert not torch.equal(model(*inputs), model(*inputs))
+    trains_a_step(model, model(*inputs).square().mean())
 
 
 @pytest.mark.parametrize(

@@ -159,3 +159,40 @@ def test_row_ends_are_none_where_nothing_is_padded():
 def test_an_odd_width_has_no_halves():
     with pytest.raises(ConfigError, match=r"model\.width: both directions have half of it each: .* got 5"):
         Recurrence(3, 5, direction="both")
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("lengths", [None, [5, 2]])
+def test_weights_between_memories_are_dropped_for_a_whole_row_while_training(
+    cell: str, direction: str, lengths: list[int] | None
+):
+    layer, x = made(cell, direction), torch.randn(2, 5, 3)
+    ends = None if lengths is None else torch.tensor(lengths)
+    plain, _ = layer(x, ends)
+    layer.drop = 0.5
+    torch.manual_seed(7)
+    dropped, _ = layer(x, ends)
+    dropped.sum().backward()
+    torch.manual_seed(7)
+    between = {name: weight for name, weight in layer.kernel.named_parameters() if name.startswith("weight_hh")}
+    for weight in between.values():
+        gone = nn.functional.dropout(weight, 0.5) == 0
+        assert gone.any()
+        assert not gone.all()
+        assert (weight.grad[gone] == 0).all()
+        assert (weight.grad[~gone] != 0).any()
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for weight in between.values():
+            weight.copy_(nn.functional.dropout(weight, 0.5))
+    layer.drop = 0.0
+    close(dropped, layer(x, ends)[0])
+    assert not torch.allclose(dropped, plain)
+
+
+def test_nothing_is_dropped_when_not_training():
+    layer, x = made().eval(), torch.randn(2, 5, 3)
+    plain, _ = layer(x)
+    layer.drop = 0.9
+    assert torch.equal(layer(x)[0], plain)

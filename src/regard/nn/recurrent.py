@@ -12,15 +12,18 @@ torch's fused kernels compute them, one layer a call: what stands between layers
 ours, and dropout comes from torch's own generator, so that a resumed run drops what the unbroken one would have.
 """
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.func import functional_call
+from torch.nn.functional import dropout
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import ConfigError
 from regard.nn.layout import Layout
@@ -70,9 +73,9 @@ class Layer:
     cell: Cell = "lstm"
     direction: Direction = "forward"
 
-    def build(self) -> "Recurrence":
-        """The module."""
-        return Recurrence(self.inputs, self.width, self.cell, self.direction)
+    def build(self, drop: float = 0.0) -> "Recurrence":
+        """The module; `drop` is how much of U it forgets while training."""
+        return Recurrence(self.inputs, self.width, self.cell, self.direction, drop)
 
     @property
     def _matrices(self) -> tuple[int, int]:
@@ -97,16 +100,21 @@ class Recurrence(nn.Module):
     Padding never counts: given the rows' lengths, a backward reading starts at each row's last token, the memory is the
     one after it, and what comes out beyond it is zero. Under autocast the layer stays in its weights' own format: what
     is carried from token to token is rounded at each of them otherwise.
+
+    While training, a share `drop` of U is zero, the same numbers at every token (Merity 2018): dropping what is carried
+    itself would wipe out the memory within a few tokens.
     """
 
-    def __init__(self, inputs: int, width: int, cell: Cell = "lstm", direction: Direction = "forward") -> None:
+    def __init__(
+        self, inputs: int, width: int, cell: Cell = "lstm", direction: Direction = "forward", drop: float = 0.0
+    ) -> None:
         super().__init__()
         both = direction == "both"
         if both and width % 2:
             raise ConfigError(
                 "model.width", f"both directions have half of it each: expected an even width, got {width}"
             )
-        self.inputs, self.width, self.cell, self.direction = inputs, width, cell, direction
+        self.inputs, self.width, self.cell, self.direction, self.drop = inputs, width, cell, direction, drop
         self.kernel = KERNELS[cell](inputs, width // 2 if both else width, batch_first=True, bidirectional=both)
 
     def blank(self, rows: int) -> Memory:
@@ -137,16 +145,29 @@ class Recurrence(nn.Module):
     def _read(self, x: Tensor, lengths: Tensor | None, before: Memory) -> tuple[Tensor, Memory]:
         state = before.output if before.cell is None else (before.output, before.cell)
         if lengths is None:
-            y, state = self.kernel(x, state)
+            y, state = self._run(x, state)
             return y, _memory(state)
         lengths = lengths.cpu()
         packed = pack_padded_sequence(x, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
-        packed, state = self.kernel(packed, state)
+        packed, state = self._run(packed, state)
         y, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
         if lengths.all():
             return y, _memory(state)
         any_token = (lengths > 0).to(x.device)  # packing wants a token in each row, but those without must not change
         return y * any_token[:, None, None], _memory(state).where(any_token, before)
+
+    def _run(self, x: Tensor | PackedSequence, state: Tensor | tuple[Tensor, Tensor]) -> tuple[Any, Any]:
+        """torch's kernel, with some of U at zero while training."""
+        if not (self.training and self.drop):
+            return self.kernel(x, state)
+        fewer = {
+            name: dropout(weight, self.drop)
+            for name, weight in self.kernel.named_parameters()
+            if name.startswith("weight_hh")
+        }
+        with warnings.catch_warnings():  # cuDNN wants all weights in one piece and copies them there itself otherwise
+            warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous chunk")
+            return functional_call(self.kernel, fewer, (x, state))
 
 
 def _memory(state: Tensor | tuple[Tensor, Tensor]) -> Memory:

@@ -1,4 +1,4 @@
-"""Dropout of recurrent models: on the way into, between and out of the layers, never from token to token."""
+"""Dropout of recurrent models: on the way into, between and out of the layers, and of the maps from token to token."""
 
 from typing import Annotated
 
@@ -24,6 +24,8 @@ class RecurrentDropoutSettings(Config):
     """Attention weights."""
     word: Rate = 0.0
     """Whole input tokens."""
+    memory: Rate = 0.0
+    """Weights between one token's memory and the next (Merity 2018), the same ones at every token."""
     locked: bool = False
     """Drop the same numbers at every token of a row (Gal 2016), as strong recurrent language models do."""
 

@@ -79,7 +79,8 @@ class DeepAttConfig(TranslatorConfig):
         return DeepAttWriter(self._column(self.writer_layers()), cross)
 
     def _column(self, layers: list[Layer]) -> "FastForward":
-        return FastForward([layer.build() for layer in layers], self.dropout.between, self.dropout.locked)
+        built = [layer.build(self.dropout.memory) for layer in layers]
+        return FastForward(built, self.dropout.between, self.dropout.locked)
 
     def stacks_params(self) -> int:
         """Learned numbers of encoder and decoder."""

@@ -67,12 +67,12 @@ class GnmtConfig(TranslatorConfig):
         """The decoder."""
         bottom, *others = self.writer_layers()
         cross = self.attention.build(self.width, self.width, self.dropout.attention)
-        return GnmtWriter(bottom.build(), cross, self._stack(others, FIRST_RESIDUAL - 1))
+        return GnmtWriter(bottom.build(self.dropout.memory), cross, self._stack(others, FIRST_RESIDUAL - 1))
 
     def _stack(self, layers: list[Layer], residual_from: int) -> RecurrentStack:
         experts: Experts | None = self.experts.build(self.width) if self.experts is not None else None
         return RecurrentStack(
-            [layer.build() for layer in layers],
+            [layer.build(self.dropout.memory) for layer in layers],
             residual_from=residual_from,
             dropout=self.dropout.between,
             locked=self.dropout.locked,

@@ -88,7 +88,7 @@ class Seq2SeqConfig(TranslatorConfig):
         return ListeningWriter(stack, cross, readout)
 
     def _stack(self, depth: int, direction: Direction) -> RecurrentStack:
-        layers = [layer.build() for layer in self.layers(depth, direction)]
+        layers = [layer.build(self.dropout.memory) for layer in self.layers(depth, direction)]
         return RecurrentStack(layers, dropout=self.dropout.between, locked=self.dropout.locked)
 
     def stacks_params(self) -> int:

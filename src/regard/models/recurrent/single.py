@@ -89,7 +89,7 @@ class SingleRecurrent(nn.Module):
         self.embedding = config.embedding.build(vocab, config.token_width)
         self.input_dropout = drop.on_inputs()
         self.stack = RecurrentStack(
-            [layer.build() for layer in layers],
+            [layer.build(drop.memory) for layer in layers],
             residual_from=1 if config.residual else None,
             dropout=drop.between,
             locked=drop.locked,
@@ -127,8 +127,8 @@ class RecurrentDecoderConfig(SingleRecurrentConfig):
     """The language model before the Transformer: an RNN, GRU or LSTM reads forward and predicts what follows.
 
     Strong settings of the time (Zaremba 2014, Merity 2018): two or three LSTM layers, heavy dropout, `dropout.locked`,
-    an output layer that shares the embedding. Where we differ: every row starts with an empty memory, none is carried
-    over from the batch before; weights are not dropped.
+    `dropout.memory`, an output layer that shares the embedding. Where we differ: every row starts with an empty memory,
+    none is carried over from the batch before.
     """
 
     kind: Literal["recurrent"] = "recurrent"
