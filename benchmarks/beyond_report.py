@@ -15,6 +15,7 @@ MEASUREMENTS = Path("docs/measurements")
 IMAGES = {"images-fashion-mnist": ("Fashion-MNIST", "≥ 0.930"), "images-cifar10": ("a tenth of CIFAR-10", "–")}
 CLASSES = 10
 SYSTEMS = {
+    "adapted": "started from the masked language model, which then read SST-2's sentences without their labels",
     "masked": "started from the masked language model",
     "causal": "started from the causal language model",
     "scratch": "the same model from scratch",
@@ -101,10 +102,10 @@ def classifier_row(title: str, runs: list[dict[str, Any]], scratch: list[dict[st
 
 
 def pretrained_sentence(part: dict[str, Any]) -> str:
-    training = part["training"]
+    training, text = part["training"], "SST-2" if part["start"] == "adapted" else "WikiText-2"
     return (
-        f"The {part['start']} language model: perplexity {part['metrics']['perplexity']:.1f} on WikiText-2's "
-        f"validation text after {training['step']:,} steps, {training['seconds'] / 60:.1f} minutes."
+        f"The {part['start']} language model: perplexity {part['metrics']['perplexity']:.1f} on {text}'s validation "
+        f"text after {training['step']:,} steps, {training['seconds'] / 60:.1f} minutes."
     )
 
 

@@ -1,13 +1,14 @@
 """Does pre-training help? An encoder learns WikiText-2, and classifiers of SST-2 begin with it or at random.
 
-    python benchmarks/pretraining.py pretrain masked --data ../data
-    python benchmarks/pretraining.py classify masked scratch recipe --seeds 1 2 3 --data ../data
+    python benchmarks/pretraining.py pretrain masked adapted --data ../data
+    python benchmarks/pretraining.py classify adapted masked scratch recipe --seeds 1 2 3 --data ../data
 
-`pretrain` trains recipes/pretrain/wikitext2-mlm.toml (`masked`) or wikitext2-causal.toml (`causal`). `classify` trains
-classifiers with each seed: one that starts from a pre-trained model (sst2-finetune.toml), the same model from
-`scratch`, with a vocabulary of its own from SST-2, or the best that this repository trains from scratch, `recipe`
-(sst2.toml). They are tested on SST-2's dev sentences; settings were chosen on a tenth of the training data. Processes
-may go side by side once what they start from is there; each run becomes a file of docs/measurements/pretraining/.
+`pretrain` trains recipes/pretrain/wikitext2-mlm.toml (`masked`), goes on with it on SST-2's own sentences
+(sst2-adapt.toml, `adapted`) or trains wikitext2-causal.toml (`causal`). `classify` trains classifiers with each seed:
+one that starts from a pre-trained model (sst2-finetune.toml), the same model from `scratch`, with a vocabulary of its
+own from SST-2, or the best that this repository trains from scratch, `recipe` (sst2.toml). They are tested on SST-2's
+dev sentences; settings were chosen on a tenth of the training data. Processes may go side by side once what they start
+from is there; each run becomes a file of docs/measurements/pretraining/.
 `--set key=value` goes on top of all recipes, for a quick try: --set train.steps=20.
 """
 
@@ -23,7 +24,7 @@ from regard import api
 from regard.config import dump_toml, read_toml
 
 PRETRAIN = Path("recipes/pretrain")
-STARTS = {"masked": "wikitext2-mlm", "causal": "wikitext2-causal"}
+STARTS = {"masked": "wikitext2-mlm", "adapted": "sst2-adapt", "causal": "wikitext2-causal"}
 SYSTEMS = (*STARTS, "scratch", "recipe")
 
 
@@ -55,9 +56,11 @@ def parse() -> argparse.Namespace:
 
 
 def pretrain(name: str, arguments: argparse.Namespace) -> None:
-    """A language model of WikiText-2, and what it reached and spent."""
+    """A language model of WikiText-2 or, after it, of SST-2, and what it reached and spent."""
     file, out = PRETRAIN / f"{STARTS[name]}.toml", arguments.runs / STARTS[name]
-    minutes = trained(file, [f"data.folder={(arguments.data / 'wikitext-2').resolve()}"], out, arguments)
+    settings = [f"data.folder={(arguments.data / ('sst2' if name == 'adapted' else 'wikitext-2')).resolve()}"]
+    settings += [f"model.from={arguments.runs / STARTS['masked']}"] if name == "adapted" else []
+    minutes = trained(file, settings, out, arguments)
     report = api.evaluate(out, "valid")
     part = {
         "start": name,
