@@ -45,8 +45,8 @@ little.
 LANGUAGE_HEAD = """### WikiText-2, word by word, 23.4 million parameters each
 
 Side by side with other runs on one GPU, so minutes tell little. The recurrent models learn from rows of 64 tokens and
-are measured on rows of 1,024; the Transformer has 512 for both. The plain RNN's row is older: three layers, rows of 128
-for both, and its minutes were over at fewer than half of 9,000 steps.
+are measured on rows of 1,024; the Transformer has 512 for both. The plain RNN's minutes were over after two thirds of
+its steps.
 
 | model | perplexity, valid | training FLOPs | steps | minutes | hardware |
 |---|---|---|---|---|---|"""
@@ -58,12 +58,14 @@ COMPARED = {
     "lectures": (
         "The lectures' table, run here",
         "regard compare recipes/sweeps/lectures.toml data.folder=data/multi30k",
-        "Multi30k en→de, every system with the same training FLOPs, tested on test2016.",
+        "Multi30k en→de, every system with the same training FLOPs, tested on test2016; one seed (`--seeds 1`). What it "
+        "says about the lectures' claim of better BLEU for less compute is [F15](claims.md).",
     ),
     "modifications": (
         "Do modifications transfer?",
         "regard compare recipes/sweeps/modifications.toml data.folder=data/multi30k",
-        "One change at a time to the Transformer of recipes/multi30k-en-de.toml, a fifth of its training FLOPs each.",
+        "One change at a time to the Transformer of recipes/multi30k-en-de.toml. So few FLOPs, some 590 steps, tell who "
+        "learns fast, not who ends best; a change that makes steps cheaper gets more of them.",
     ),
     "street": (
         "The Transformer and three rivals on the embedded corpus",

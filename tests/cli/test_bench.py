@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.bench import programs, rounds
+from regard.bench import bench, programs, rounds
 from regard.bench.bench import chosen, measure_work, measured
 from regard.bench.programs import PROGRAMS, SCRIPTS, Program, interpreter_for
 from regard.bench.report import plot, ratios, spread, tables
@@ -131,6 +133,36 @@ def test_programs_are_measured_in_turns_and_failures_are_rows(fakes: Any):
     assert text.index("**regard**") < text.index("| slow |") < text.index("no such layer")
     assert "bfloat16 products refused" in text
     assert ratios(found) == {"text": pytest.approx(ours["tokens_per_second"] / slow["tokens_per_second"])}
+
+
+@pytest.mark.parametrize(("device", "together"), [("cpu", 1), ("cuda", 3)])
+def test_programs_warm_up_side_by_side_on_a_gpu_and_in_turn_on_a_processor(
+    device: str, together: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    inside, most, gate = 0, 0, threading.Barrier(together)
+
+    def begin(*_: object) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        gate.wait(timeout=20)  # of three at once, none goes on before all have begun
+        inside -= 1
+
+    monkeypatch.setattr(Contestant, "begin", begin)
+    monkeypatch.setattr(Contestant, "turn", lambda *_, **__: None)
+    programs = [Contestant(PROGRAMS[0], "float32", 1, sys.executable) for _ in range(3)]
+    rounds.warm_up(replace(TEXT, device=device), programs, tmp_path)
+    assert most == together
+
+
+def test_what_is_measured_is_kept_after_each_work(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bench, "ceilings", lambda *_: {"float32": 1.0})
+    monkeypatch.setattr(bench, "measure_work", lambda work, *_: [{"work": work.name}])
+    kept: list[Any] = []
+    tree = measured(["translate-1", "base-32"], keep=lambda tree: kept.append(json.loads(json.dumps(tree))))
+    assert [[row["work"] for row in one["rows"]] for one in kept] == [["translate-1"], ["translate-1", "base-32"]]
+    assert [len(one["works"]) for one in kept] == [1, 2]
+    assert kept[-1] == json.loads(json.dumps(tree))
 
 
 def test_a_refused_format_is_not_even_tried():

@@ -11,8 +11,9 @@ from tiny_sweeps import BROKEN, LSTM, TINY, Quiet, write_sweep
 
 from regard.compare import Comparison, compare_sweep, read_sweep
 from regard.compare.budget import Planner
-from regard.compare.queue import Job, Queue
+from regard.compare.queue import Job, Queue, turn
 from regard.errors import RunError
+from regard.run.opened import read_run_recipe
 from regard.run.recipe import resolve_recipe
 from regard.train.lock import RunLock
 from regard.train.log import read_metrics
@@ -140,3 +141,26 @@ def test_what_another_process_works_on_is_waited_for(tmp_path: Path, monkeypatch
     titles = [said for said in watcher.said if said.startswith("[")]
     assert titles == ["[1/2] runs/ours", "[2/2] runs/theirs"]
     assert {key: outcome.steps for key, outcome in done.items()} == {"runs/ours": 2, "runs/theirs": 2}
+
+
+def test_a_failure_counts_for_all_who_share_the_queue_and_is_tried_again_by_who_comes_later(
+    compared: Comparison, folder: Path
+):
+    out = folder / "out"
+    job = Job("runs/broken/seed-1", read_run_recipe(out / "runs/broken/seed-1"))
+    failed = (out / job.key / "result.json").stat().st_mtime
+    before, later = (Queue(out, Quiet(), began=began) for began in (failed - 1, failed + 1))
+    known = before.work([job])[job.key]
+    assert known.problem == compared.rows[2].outcomes[0].problem
+    assert (out / job.key / "result.json").stat().st_mtime == failed
+    assert later.work([job])[job.key].problem is not None
+    assert (out / job.key / "result.json").stat().st_mtime > failed
+
+
+def test_tables_are_written_one_process_after_the_other(tmp_path: Path, monkeypatch):
+    elsewhere, waited = RunLock(tmp_path), []
+    elsewhere.__enter__()
+    monkeypatch.setattr("regard.compare.queue.time.sleep", lambda _: waited.append(elsewhere.__exit__()))
+    with turn(tmp_path), pytest.raises(RunError, match="is being trained by"):
+        RunLock(tmp_path).__enter__()
+    assert len(waited) == 1

@@ -3,7 +3,7 @@
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +27,32 @@ def measured(
     programs: Sequence[str] = (),
     quick: bool = False,
     say: Say = lambda sentence: None,
+    keep: Callable[[dict[str, Any]], None] = lambda tree: None,
 ) -> dict[str, Any]:
-    """Measures works by name (`works`: all of a device, `sizes`: cost against size) by all programs that are there."""
+    """Measures works by name (`works`: all of a device, `sizes`: cost against size) by all programs that are there.
+
+    `keep` is given what is known so far after each work, so that whoever stops early has something.
+    """
     where, count = device_of(device), cores()
     works = chosen(names, where)
     say("the machine's ceilings")
     limits = ceilings(where, count, quick)
-    rows: list[Row] = []
-    for work in works:
+    machine, rows = _machine(where, count), []
+    tree: dict[str, Any] = {}
+    for number, work in enumerate(works):
         say(work.title)
         small = work.tiny() if quick else work
         rows += measure_work(small, count, rounds, environment, programs, limits)
-    return {
-        "machine": _machine(where, count),
-        "ceilings": limits,
-        "quick": quick,
-        "works": [work.tree() for work in works],
-        "rows": rows,
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-    }
+        tree = {
+            "machine": machine,
+            "ceilings": limits,
+            "quick": quick,
+            "works": [one.tree() for one in works[: number + 1]],
+            "rows": rows,
+            "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        }
+        keep(tree)
+    return tree
 
 
 def device_of(name: str) -> Device:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +114,22 @@ class Contestant:
         }
 
 
+def warm_up(work: Work, contestants: Sequence[Contestant], folder: Path) -> None:
+    """Lets all build their models and do the work until nothing is new to them.
+
+    On a GPU side by side: many a program compiles for a minute, and the cores beside a GPU have little else to do. On
+    a processor one after the other, since some choose their number of threads by what they measure now.
+    """
+
+    def ready(one: Contestant) -> None:
+        one.begin(work, folder)
+        for _ in range(WARM_UP):
+            one.turn(1, kept=False)
+
+    with ThreadPoolExecutor(len(contestants) if work.device == "cuda" and contestants else 1) as pool:
+        list(pool.map(ready, contestants))
+
+
 def death(code: int) -> str:
     """Why a process is gone, for people."""
     if code == -signal.SIGILL:
@@ -124,11 +141,7 @@ def measure(work: Work, contestants: Sequence[Contestant], rounds: int, ceilings
     """All contestants at one work, in turns."""
     with converted(work, any(one.program.converted for one in contestants)) as folder:
         try:
-            for one in contestants:
-                one.begin(work, folder)
-            for _ in range(WARM_UP):
-                for one in contestants:
-                    one.turn(1, kept=False)
+            warm_up(work, contestants, folder)
             for number in range(rounds):
                 for one in contestants if number % 2 == 0 else reversed(contestants):
                     one.turn(one.times, kept=True)

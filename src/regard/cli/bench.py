@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ def bench(
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Measure these programs only.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="In miniature: its numbers mean nothing.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write all numbers into this JSON file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write all numbers into this JSON file, after each work.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All numbers as JSON, in place of tables.")] = False,
 ) -> None:
     """Measure this machine beside other programs. Whichever are installed, and what the machine can do at most."""
@@ -38,8 +38,13 @@ def bench(
 
     environment = peers or (ENVIRONMENT if ENVIRONMENT.is_dir() else None)
     names, programs = works or [], only or []
-    found = measured(names, device, rounds=rounds, environment=environment, programs=programs, quick=quick, say=say)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+    def keep(tree: dict[str, Any]) -> None:
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+
+    found = measured(
+        names, device, rounds=rounds, environment=environment, programs=programs, quick=quick, say=say, keep=keep
+    )
     print(json.dumps(found) if as_json else tables(found))

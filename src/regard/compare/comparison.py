@@ -11,7 +11,7 @@ from regard import __version__
 from regard.compare import plot, table
 from regard.compare.budget import Planner, equalised
 from regard.compare.outcome import Outcome
-from regard.compare.queue import Job, Queue, Watch
+from regard.compare.queue import Job, Queue, Watch, turn
 from regard.compare.significance import judge, tally
 from regard.compare.sweep import Sweep, Variant
 from regard.compare.table import Row
@@ -94,7 +94,8 @@ def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Compa
         sweep.metric, _budget_sentence(config.budget.by, amount), config.seeds, "/".join(sorted(splits)) or "no",
         _rows(variants, outcomes, sweep, amount),
     )  # fmt: skip
-    comparison.write(out)
+    with turn(out / "locks" / "table"):
+        comparison.write(out)
     return comparison
 
 

@@ -44,7 +44,7 @@ def _by_name(axes: Axes, rows: Sequence[Row], label: str) -> None:
 
 
 def _by_flops(axes: Axes, rows: Sequence[Row], label: str) -> None:
-    """Equal budgets would lie on one another, so they are drawn side by side."""
+    """Colours as in the other panel, which names them; equal budgets would lie on one another, so they stand aside."""
     flops = [row.flops for row in rows]
     equal = bool(rows) and max(flops) < EQUAL * min(flops)
     for number, row in enumerate(rows):
@@ -52,16 +52,19 @@ def _by_flops(axes: Axes, rows: Sequence[Row], label: str) -> None:
         runs = [outcome.flops * aside for outcome in row.outcomes if outcome.problem is None]
         axes.plot(runs, row.scores, ".", color=_colour(number), alpha=0.5)
         axes.errorbar(
-            [row.flops * aside], [row.mean or 0.0], yerr=[row.deviation or 0.0], fmt="o", color=_colour(number),
-            capsize=3, label=row.name,
-        )  # fmt: skip
+            [row.flops * aside],
+            [row.mean or 0.0],
+            yerr=[row.deviation or 0.0],
+            fmt="o",
+            color=_colour(number),
+            capsize=3,
+        )
     axes.set_xscale("log")
     axes.set_xlabel("training FLOPs" + (" (equal, drawn side by side)" if equal else ""))
     axes.set_ylabel(label)
     axes.grid(alpha=0.3, which="both")
     if rows:
         axes.set_xlim(min(flops) / 2, max(flops) * 2)
-        axes.legend(fontsize="small", ncols=1 + len(rows) // 16)
 
 
 def write_figure(figure: Figure, png: Path) -> None:

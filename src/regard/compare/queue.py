@@ -1,18 +1,18 @@
 """The queue of runs: each is trained, or resumed, or skipped when it is done; a failed one says why.
 
-All state is in the run folders. Started again after a kill, the queue goes on where it was; started twice at once, two
-processes share it, since each run is locked by whoever works on it.
+All state is in the run folders. Started again after a kill, the queue goes on where it was and tries again what failed;
+started twice at once, two processes share it, since each run is locked by whoever works on it.
 """
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from os import getpid
 from pathlib import Path
 
-from regard.compare.outcome import Outcome, saved_outcome, trained_outcome
+from regard.compare.outcome import RESULT_FILE, Outcome, saved_outcome, trained_outcome
 from regard.errors import Failure, RegardError, RunError
 from regard.run import Recipe
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
@@ -42,6 +42,7 @@ class Queue:
     folder: Path
     watch: Watch
     keep_weights: bool = True
+    began: float = field(default_factory=time.time)
 
     def work(self, jobs: Sequence[Job]) -> dict[str, Outcome]:
         """The outcome of every job; those that another process works on are waited for."""
@@ -73,7 +74,14 @@ class Queue:
             except RunError:
                 return None
             folder = self.folder / job.key
-            return saved_outcome(folder) or self._done_now(job, folder, title)
+            return self._known(folder) or self._done_now(job, folder, title)
+
+    def _known(self, folder: Path) -> Outcome | None:
+        """What is known of a run: it was finished, or it failed at another process's hands since this one began."""
+        outcome = saved_outcome(folder)
+        if outcome is None or outcome.problem is None:
+            return outcome
+        return outcome if (folder / RESULT_FILE).stat().st_mtime >= self.began else None
 
     def _done_now(self, job: Job, folder: Path, title: str) -> Outcome:
         with self.watch() as watcher:
@@ -86,13 +94,26 @@ class Queue:
             except KeyboardInterrupt:
                 raise Failure(f"stopped at {job.key}; the same command goes on from there") from None
             except Exception as error:  # whatever it was, it costs one row and not the table
-                problem = _said(error)
-                watcher.say(f"failed: {problem}")
-                return Outcome(problem=problem)
-        outcome.save(folder)
-        if not self.keep_weights:
+                outcome = Outcome(problem=_said(error))
+                watcher.say(f"failed: {outcome.problem}")
+        if folder.is_dir():  # a run that failed at its recipe has none
+            outcome.save(folder)
+        if outcome.problem is None and not self.keep_weights:
             shutil.rmtree(folder / CHECKPOINTS)
         return outcome
+
+
+@contextmanager
+def turn(folder: Path) -> Iterator[None]:
+    """One process after the other: waits while another one holds the folder's lock."""
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(RunLock(folder))
+                break
+            except RunError:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+        yield
 
 
 def _said(error: Exception) -> str:
