@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.bench import bench, programs, rounds
+from regard.bench import programs, rounds
 from regard.bench.bench import chosen, measure_work, measured
 from regard.bench.programs import PROGRAMS, SCRIPTS, Program, interpreter_for
 from regard.bench.report import plot, ratios, spread, tables
@@ -156,8 +156,8 @@ def test_programs_warm_up_side_by_side_on_a_gpu_and_in_turn_on_a_processor(
 
 
 def test_what_is_measured_is_kept_after_each_work(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bench, "ceilings", lambda *_: {"float32": 1.0})
-    monkeypatch.setattr(bench, "measure_work", lambda work, *_: [{"work": work.name}])
+    monkeypatch.setattr("regard.bench.bench.ceilings", lambda *_: {"float32": 1.0})
+    monkeypatch.setattr("regard.bench.bench.measure_work", lambda work, *_: [{"work": work.name}])
     kept: list[Any] = []
     tree = measured(["translate-1", "base-32"], keep=lambda tree: kept.append(json.loads(json.dumps(tree))))
     assert [[row["work"] for row in one["rows"]] for one in kept] == [["translate-1"], ["translate-1", "base-32"]]
