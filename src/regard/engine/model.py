@@ -19,7 +19,7 @@ from regard.errors import RegardError
 
 END = SPECIAL_TOKENS[EOS]
 TOKENS_IN_A_BATCH = 1024
-"""Few enough that several workers have batches to share, enough to fill one."""
+"""Enough to keep one worker busy."""
 
 
 class Workers(NamedTuple):
@@ -86,9 +86,7 @@ class FastEngine:
             return []
         sources = [_spelt(self.source, piece.source[:-1]) for piece in batch]
         asked = words(search, self.converted.task)
-        found = self.model.translate_batch(
-            sources, max_input_length=0, max_batch_size=TOKENS_IN_A_BATCH, batch_type="tokens", **asked
-        )
+        found = self.model.translate_batch(sources, max_input_length=0, **self._batches(sources), **asked)
         rows = [_ranked(zip(one.hypotheses, one.scores, strict=True), search) for one in found]
         logprobs = iter(self._translation_logprobs(sources, rows) if scored else [])
         return [[self._output(one, search, next(logprobs, None)) for one in row] for row in rows]
@@ -100,8 +98,7 @@ class FastEngine:
             [source for source, _ in pairs],
             [found.tokens for _, found in pairs],
             max_input_length=0,
-            max_batch_size=TOKENS_IN_A_BATCH,
-            batch_type="tokens",
+            **self._batches([source for source, _ in pairs]),
         )
         counts = [len(found.tokens) + found.ended for _, found in pairs]
         return [one.log_probs[:count] for one, count in zip(read, counts, strict=True)]
@@ -140,11 +137,10 @@ class FastEngine:
         started = {}
         for own in places.values():
             found = self.model.generate_batch(
-                [prompts[place] for place in own],
+                (batch := [prompts[place] for place in own]),
                 include_prompt_in_result=False,
-                max_batch_size=TOKENS_IN_A_BATCH,
-                batch_type="tokens",
                 asynchronous=True,
+                **self._batches(batch),
                 **asked,
             )
             started.update(zip(own, found, strict=True))
@@ -152,8 +148,14 @@ class FastEngine:
 
     def _continuation_logprobs(self, prompts: list[list[str]], found: list[Found]) -> list[list[float]]:
         whole = [prompt + one.tokens + [END] * one.ended for prompt, one in zip(prompts, found, strict=True)]
-        read = self.model.score_batch(whole, max_batch_size=TOKENS_IN_A_BATCH, batch_type="tokens")
+        read = self.model.score_batch(whole, **self._batches(whole))
         return [one.log_probs[len(prompt) - 1 :] for one, prompt in zip(read, prompts, strict=True)]
+
+    def _batches(self, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+        """How the library divides rows into batches: into full ones, but never so few that a worker has none."""
+        if sum(map(len, rows)) > TOKENS_IN_A_BATCH * self.workers.batches:
+            return {"max_batch_size": TOKENS_IN_A_BATCH, "batch_type": "tokens"}
+        return {"max_batch_size": -(-len(rows) // self.workers.batches), "batch_type": "examples"}
 
     @cached_property
     def _number(self) -> dict[str, int]:
