@@ -2,6 +2,7 @@
 
 regard bench works sizes --out docs/measurements/bench-cpu.json
 regard bench works sizes --device cuda --out docs/measurements/bench-gpu.json
+python benchmarks/where_time_goes.py
 python benchmarks/first_translation.py runs/demo
 python benchmarks/performance.py
 """
@@ -19,6 +20,8 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 def main() -> None:
     files = [file for name in ("cpu", "gpu") if (file := MEASURED / f"bench-{name}.json").exists()]
     parts = [section(file) for file in files]
+    profiles = [file for name in ("cpu", "gpu") if (file := MEASURED / f"profile-{name}.json").exists()]
+    parts += [profile(json.loads(file.read_text(encoding="utf-8"))) for file in profiles]
     first = MEASURED / "first-translation.json"
     if first.exists():
         parts.append(first_translation(json.loads(first.read_text(encoding="utf-8"))))
@@ -36,6 +39,22 @@ def section(file: Path) -> str:
     ahead = [f"{name} {ratio:.2f}×" for name, ratio in ratios(found).items()]
     said = f"The best of regard beside the best of the others: {', '.join(ahead)}.\n" if ahead else ""
     return f"{tables(found)}\n{said}\n![tokens a second]({IMAGES.name}/{file.stem}.png)\n"
+
+
+def profile(found: dict) -> str:
+    """What a step's time is spent on, and how much faster it would be if all but the products were free."""
+    kinds = list(dict.fromkeys(kind for row in found["rows"] for kind in row["shares"]))
+    kinds.sort(key=lambda kind: -sum(row["shares"].get(kind, 0.0) for row in found["rows"]))
+    heads = ["work", "milliseconds", *kinds, "Python and waiting", "products alone"]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for row in found["rows"]:
+        shares = [f"{row['shares'].get(kind, 0.0):.0%}" for kind in kinds]
+        alone = f"{1 / row['shares']['matrix products']:.2f}×"
+        cells = [row["work"], f"{1000 * row['seconds']:,.0f}", *shares, f"{max(row['rest'], 0):.0%}", alone]
+        lines.append(f"| {' | '.join(cells)} |")
+    head = f"### Where regard's time goes: {found['machine']}, torch {found['torch']}\n"
+    said = "\nThe last column: how much faster it would be if everything but its matrix products were free.\n"
+    return "\n".join([head, *lines, said])
 
 
 def first_translation(found: dict) -> str:

@@ -58,14 +58,14 @@ COMPARED = {
     "lectures": (
         "The lectures' table, run here",
         "regard compare recipes/sweeps/lectures.toml data.folder=data/multi30k",
-        "Multi30k en→de, every system with the same training FLOPs, tested on test2016; one seed (`--seeds 1`). What it "
-        "says about the lectures' claim of better BLEU for less compute is [F15](claims.md).",
+        "Multi30k en→de, every system with the same training FLOPs, tested on test2016; one seed (`--seeds 1`). What "
+        "it says about the lectures' claim of better BLEU for less compute is [F15](claims.md).",
     ),
     "modifications": (
         "Do modifications transfer?",
         "regard compare recipes/sweeps/modifications.toml data.folder=data/multi30k",
-        "One change at a time to the Transformer of recipes/multi30k-en-de.toml. So few FLOPs, some 590 steps, tell who "
-        "learns fast, not who ends best; a change that makes steps cheaper gets more of them.",
+        "One change at a time to the Transformer of recipes/multi30k-en-de.toml. So few FLOPs, some 590 steps, tell "
+        "who learns fast, not who ends best; a change that makes steps cheaper gets more of them.",
     ),
     "street": (
         "The Transformer and three rivals on the embedded corpus",
