@@ -310,6 +310,26 @@ def test_no_way_to_share_takes_more_cores_than_there_are(count: int) -> None:
         assert ((count, 1) in found) == (many or count == 1)
 
 
+def test_few_texts_are_divided_among_all_workers_and_many_fill_batches(converted: Converted) -> None:
+    script = """
+import sys
+from pathlib import Path
+from regard.engine.converted import Converted
+from regard.engine.model import FastEngine, TOKENS_IN_A_BATCH, Workers
+
+converted = Converted.read(Path(sys.argv[1]))
+alone, together = (FastEngine(converted, Workers(batches, 1)) for batches in (1, 3))
+few, many = [["a"] * 5] * 7, [["a"] * 1000] * 7
+assert alone._batches(few) == {"max_batch_size": 7, "batch_type": "examples"}
+assert together._batches(few) == {"max_batch_size": 3, "batch_type": "examples"}
+assert together._batches(many) == {"max_batch_size": TOKENS_IN_A_BATCH, "batch_type": "tokens"}
+texts = sys.argv[2:]
+written = [[row[0].text for row in engine.translate(texts, converted.usual)] for engine in (alone, together)]
+assert written[0] == written[1]
+"""
+    torch_free(script, converted.folder, *TEXTS)
+
+
 def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted: Converted) -> None:
     said: list[str] = []
     engine = engine_for(run, "auto", int8=False, device="cpu", say=said.append)

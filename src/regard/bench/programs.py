@@ -56,6 +56,8 @@ PROGRAMS: tuple[Program, ...] = (
     Program("JoeyNMT", "of_joeynmt", "joeynmt", ("train-pair", "translate"), devices=("cpu",)),
     Program("CTranslate2", "of_ctranslate2", "ctranslate2", WRITES, precisions=INT8, threads=(1, 2), converted=True,
             devices=("cpu",)),
+    Program("CTranslate2 divided", "of_ctranslate2", "ctranslate2", WRITES, ("divided",), precisions=INT8,
+            converted=True, devices=("cpu",)),
 )  # fmt: skip
 
 

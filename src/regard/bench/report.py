@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 Tree = Mapping[str, Any]
+BAR_INCHES, TITLE_BARS = 0.17, 3
+"""The height of a bar, and how many bars a panel's title and axis take."""
 
 
 def tables(found: Tree) -> str:
@@ -66,21 +68,23 @@ def plot(found: Tree, file: Path) -> None:
     """Tokens a second of every program at every work, ours in colour."""
     from matplotlib.figure import Figure
 
-    works = [work for work in found["works"] if any(row["work"] == work["name"] for row in _measured(found))]
-    figure = Figure(figsize=(8, 1.2 + 1.9 * len(works)), layout="constrained")
-    for axes, work in zip(figure.subplots(len(works), 1, squeeze=False).flat, works, strict=True):
-        rows = [row for row in _measured(found) if row["work"] == work["name"]]
+    by_work = {work["title"]: _of(found, work["name"]) for work in found["works"] if _of(found, work["name"])}
+    heights = [len(rows) + TITLE_BARS for rows in by_work.values()]
+    figure = Figure(figsize=(8, 0.5 + BAR_INCHES * sum(heights)), layout="constrained")
+    panels = figure.subplots(len(by_work), 1, squeeze=False, height_ratios=heights).flat
+    for axes, (title, rows) in zip(panels, by_work.items(), strict=True):
         rows.sort(key=lambda row: row["tokens_per_second"])
         names = [f"{row['peer']}, {row['precision']}, {row['threads']}" for row in rows]
         colours = ["tab:blue" if row["peer"].startswith("regard") else "lightgrey" for row in rows]
         axes.barh(names, [row["tokens_per_second"] for row in rows], color=colours)
-        axes.set_title(work["title"], fontsize=9, loc="left")
+        axes.set_title(title, fontsize=9, loc="left")
         axes.tick_params(labelsize=7)
     figure.savefig(file, dpi=120)
 
 
-def _measured(found: Tree) -> list[Tree]:
-    return [row for row in found["rows"] if "tokens_per_second" in row]
+def _of(found: Tree, work: str) -> list[Tree]:
+    """What was measured of a work."""
+    return [row for row in found["rows"] if row["work"] == work and "tokens_per_second" in row]
 
 
 def _rate(value: float | str, unit: str) -> str:
