@@ -130,7 +130,17 @@ def comparisons() -> str:
         table = (folder / "table.md").read_text(encoding="utf-8")
         picture = f"![{title}](measurements/compared/{name}/plot.png)"
         parts.append(f"\n## {title}\n\n{sentence} {machine}; `{command}`.\n\n{table}\n{picture}\n")
-    return "".join(parts)
+    return "".join(parts) + ladder()
+
+
+def ladder() -> str:
+    """The power laws that `regard compare --scaling` fitted, and the forecast that a later run checked."""
+    file = MEASUREMENTS / "compared" / "scaling" / "scaling.md"
+    if not file.is_file():
+        return ""
+    picture = "![loss against size, data and compute](measurements/compared/scaling/scaling.png)"
+    command = "`regard compare --scaling recipes/sweeps/scaling.toml`, two CPU cores"
+    return f"\n## A scaling ladder\n\n{command}.\n\n{file.read_text(encoding='utf-8')}\n{picture}\n"
 
 
 def rival_row(label: str, result: dict) -> str:
