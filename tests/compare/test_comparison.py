@@ -12,7 +12,7 @@ from tiny_sweeps import BROKEN, LSTM, TINY, Quiet, write_sweep
 from regard.compare import Comparison, compare_sweep, read_sweep
 from regard.compare.budget import Planner
 from regard.compare.queue import Job, Queue, turn
-from regard.errors import RunError
+from regard.errors import Failure, RunError
 from regard.run.opened import read_run_recipe
 from regard.run.recipe import resolve_recipe
 from regard.train.lock import RunLock
@@ -164,3 +164,13 @@ def test_tables_are_written_one_process_after_the_other(tmp_path: Path, monkeypa
     with turn(tmp_path), pytest.raises(RunError, match="is being trained by"):
         RunLock(tmp_path).__enter__()
     assert len(waited) == 1
+
+
+def test_a_failure_that_cannot_be_written_down_is_still_a_row(tmp_path: Path, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise Failure("the disk is full")
+
+    monkeypatch.setattr("regard.compare.queue.train_run", full)
+    monkeypatch.setattr("regard.compare.queue.Outcome.save", full)
+    job = Job("runs/lost", resolve_recipe(TINY))
+    assert Queue(tmp_path, Quiet()).work([job])["runs/lost"].problem == "the disk is full"

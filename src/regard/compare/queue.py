@@ -7,7 +7,7 @@ started twice at once, two processes share it, since each run is locked by whoev
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from os import getpid
 from pathlib import Path
@@ -96,9 +96,11 @@ class Queue:
             except Exception as error:  # whatever it was, it costs one row and not the table
                 outcome = Outcome(problem=_said(error))
                 watcher.say(f"failed: {outcome.problem}")
-        if folder.is_dir():  # a run that failed at its recipe has none
-            outcome.save(folder)
-        if outcome.problem is None and not self.keep_weights:
+                with suppress(RegardError, OSError):  # what kept the run from being written may keep this from it too
+                    outcome.save(folder)
+                return outcome
+        outcome.save(folder)
+        if not self.keep_weights:
             shutil.rmtree(folder / CHECKPOINTS)
         return outcome
 

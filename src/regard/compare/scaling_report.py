@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from regard.compare.ladder import Rung, Scaling
 from regard.compare.laws import PowerLaw
 from regard.compare.plot import write_figure
+from regard.compare.queue import turn
 from regard.train.durable import replacing, reported
 from regard.train.strict_json import to_json
 
@@ -19,10 +20,12 @@ LAWS = {"by_params": ("parameters", "N"), "by_tokens": ("tokens", "D"), "by_comp
 
 def write_scaling(found: Scaling, folder: Path) -> None:
     """scaling.md, scaling.json and scaling.png."""
-    for name, text in {"scaling.md": markdown(found), "scaling.json": to_json(found.tree(), indent=1) + "\n"}.items():
-        with reported(name, folder, len(text)), replacing(folder / name) as stream:
-            stream.write(text.encode())
-    write_figure(draw(found), folder / "scaling.png")
+    texts = {"scaling.md": markdown(found), "scaling.json": to_json(found.tree(), indent=1) + "\n"}
+    with turn(folder / "locks" / "table"):
+        for name, text in texts.items():
+            with reported(name, folder, len(text)), replacing(folder / name) as stream:
+                stream.write(text.encode())
+        write_figure(draw(found), folder / "scaling.png")
 
 
 def sentences(found: Scaling) -> list[str]:
