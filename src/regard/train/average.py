@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.errors import RunError
-from regard.train.parallel_state import put, sorted_out
+from regard.train.parallel_state import own_part, put
 
 
 class MovingAverageConfig(Config):
@@ -43,9 +43,9 @@ class MovingAverage:
         """Takes in the weights as they are now."""
         early = (1 + self.updates) / (10 + self.updates)
         decay = min(self.decay, early) if self.warmup else self.decay
-        weights = [p.to(_wide(p)) for p in self._parameters.values()]
-        for averages, alike in zip(sorted_out(self._averages.values()), sorted_out(weights), strict=True):
-            torch._foreach_lerp_(averages, alike, 1 - decay)  # type: ignore[attr-defined]
+        averages = [own_part(average) for average in self._averages.values()]
+        weights = [own_part(p).to(_wide(p)) for p in self._parameters.values()]
+        torch._foreach_lerp_(averages, weights, 1 - decay)  # type: ignore[attr-defined]
         self.updates += 1
 
     @contextmanager

@@ -24,7 +24,7 @@ from regard.errors import ConfigError, RunError
 from regard.models.stack import Stack
 from regard.nn.position import Position
 from regard.train.muon import Muon, Scaling
-from regard.train.parallel_state import is_cut_up, put
+from regard.train.parallel_state import is_cut_up, own_part, put
 
 Role = Literal["matrix", "head", "kernel", "table", "vector"]
 Groups = list[dict[str, Any]]
@@ -109,6 +109,21 @@ class AnyOptimiserConfig(Config):
         return [{"params": p, "weight_decay": decay, "scale": s} for (decay, s, _), p in together.items()]
 
 
+class Adam(torch.optim.Adam):
+    """torch's Adam, on what this process holds of each parameter: where models are cut up, its state is too."""
+
+    def _init_group(self, group: dict[str, Any], *lists: list[Tensor]) -> bool:
+        """Lists all that a kernel is to change: parameters, gradients, moments, counts of steps."""
+        has_complex = super()._init_group(group, *lists)
+        for tensors in lists:
+            tensors[:] = map(own_part, tensors)
+        return has_complex
+
+
+class AdamW(Adam, torch.optim.AdamW):
+    """Decay apart from the gradient."""
+
+
 class AdamConfig(AnyOptimiserConfig):
     """What AdamW and the AdamW beside Muon share."""
 
@@ -119,7 +134,7 @@ class AdamConfig(AnyOptimiserConfig):
 
     def adam(self, groups: Groups, decoupled: bool = True) -> torch.optim.Optimizer:
         """Adam in one fused kernel where torch has it; lr is set afterwards."""
-        kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+        kind = AdamW if decoupled else Adam
         return kind(groups, lr=0.0, betas=self.betas, eps=self.epsilon, fused=_can_fuse(groups))
 
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import get_total_norm
 
 from regard.errors import ConfigError
-from regard.train.parallel_state import sorted_out, whole
+from regard.train.parallel_state import is_cut_up, own_part, whole
 
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 CLEAR_GAIN = 1.2  # bfloat16 costs digits, so it must win clearly
@@ -168,10 +169,17 @@ class Pulse:
 
 
 def gradient_norm(trained: Sequence[nn.Parameter]) -> Tensor:
-    """The norm of all gradients together."""
-    return whole(get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None]))
+    """The norm of all gradients together; where all are cut up, the processes add up the squares of their parts."""
+    gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
+    norm = get_total_norm([own_part(gradient) for gradient in gradients])
+    if not gradients or not is_cut_up(gradients[0]) or gradients[0].device_mesh.size() == 1:
+        return norm
+    square = norm.double().square()
+    dist.all_reduce(square, group=gradients[0].device_mesh.get_group())
+    return square.sqrt()
 
 
+@torch.no_grad()
 def clip_gradients(
     parameters: Iterable[nn.Parameter],
     limit: float | None,
@@ -187,8 +195,8 @@ def clip_gradients(
     norm = norm_of(trained)
     pulse = Pulse(*torch.stack((loss.detach().float(), norm.float().to(loss.device))).tolist())
     if limit is not None and pulse.finite and pulse.norm > limit:
-        for alike in sorted_out(trained):
-            clip_grads_with_norm_(alike, limit, norm)
+        gradients = [own_part(parameter.grad) for parameter in trained if parameter.grad is not None]
+        torch._foreach_mul_(gradients, limit / (pulse.norm + 1e-6))  # type: ignore[attr-defined]
     return pulse
 
 
