@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig, search
 from regard.errors import ShapeError
 from regard.models import DecoderConfig, EncoderDecoderConfig, Stepper
+from regard.models.fused_token import fusable
 from regard.models.graphed import KEPT, Graphed, rounded
 from regard.models.one_token import OneToken, obstacle
 from regard.models.prompted import Prompted
@@ -127,6 +128,51 @@ def test_equal_to_the_models_own_step(kinds, ragged):
 @pytest.mark.parametrize("kinds", KINDS, ids=name)
 def test_equal_to_the_models_own_step_with_a_source(kinds):
     same_steps_with_a_source(kinds, Graphed)
+
+
+FUSED = [
+    {"position": "learned", "feedforward": {"kind": "plain", "activation": "gelu-tanh"}},
+    {"position": "rotary", "norm": "rms", "feedforward": "gated", "attention": {"kind": "full", "kv_heads": 2}},
+    {"position": "t5", "norm": {"kind": "layer", "shift": False}, "attention": {"kind": "full", "bias": False}},
+    {"position": {"kind": "relative", "clip": 3}, "norm": "none", "feedforward": "none"},
+    {"feedforward": {"kind": "gated", "activation": "gelu", "bias": True}},
+]
+
+
+@pytest.mark.parametrize("kinds", FUSED, ids=name)
+def test_few_kernels_equal_the_models_own_step(kinds):
+    prompt, tokens = (
+        torch.full((4, 1), BOS),
+        torch.randint(3, VOCAB, (8, 4), generator=torch.Generator().manual_seed(4)),
+    )
+    for model, source in ((writer(**kinds), None), (translator(**kinds), Sequences.padded(SOURCES))):
+        blocks = model.stack.blocks if source is None else model.decoder.blocks
+        assert all(fusable(block) for block in blocks)
+        own, other = (
+            logits_of(stepper, source, prompt, None, tokens, torch.tensor([1, 1, 3]))
+            for stepper in (model, Graphed(model, "fused"))
+        )
+        for one, two in zip(own, other, strict=True):
+            torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        {"norm_place": "after"},
+        {"residual": False},
+        {"attention": {"kind": "full", "shape": "narrow"}},
+        {"attention": {"kind": "full", "maps": False}},
+        {"norm": {"kind": "layer", "epsilon_inside": False}},
+    ],
+    ids=name,
+)
+def test_what_the_kernels_do_not_know_goes_the_other_way(kinds):
+    model = writer(**kinds)
+    assert not any(fusable(block) for block in model.stack.blocks)
+    prompts, config = [[4], [5, 6, 7]], SEARCHES[0]
+    own, other = (search(one, None, prompts, config, eos=EOS, bos=BOS) for one in (model, Graphed(model, "fused")))
+    assert tokens_of(own) == tokens_of(other)
 
 
 def tokens_of(found):

@@ -63,8 +63,11 @@ class JoinedMaps(nn.Module):
 
     def forward(self, x: Vectors) -> tuple[Query, Key, Key]:
         """Queries, keys and values of all heads."""
-        heads = split_heads(nn.functional.linear(x, self.weight, self.bias), sum(self.parts))
-        query, key, value = heads.split(self.parts, dim=1)
+        return self.cut(nn.functional.linear(x, self.weight, self.bias))
+
+    def cut(self, mapped: Float[Tensor, "rows one all"]) -> tuple[Query, Key, Key]:
+        """What the product gave, cut up."""
+        query, key, value = split_heads(mapped, sum(self.parts)).split(self.parts, dim=1)
         return query, key, value
 
 
@@ -91,9 +94,14 @@ class NewestToken(nn.Module):
 
     def _attend(self, x: Vectors, sight: Sight, own: KeyValues, lengths: Int[Tensor, " rows"]) -> Vectors:
         """Self-attention; the new key and value are stored on the way."""
-        attention = self.block.attention
-        position, scale = attention.position, attention.scale
-        query, key, value = self._project(x)
+        answer = self.answer(*self._project(x), sight, own, lengths)
+        return self.block.attention.output(answer[:, None])
+
+    def answer(
+        self, query: Query, key: Key, value: Key, sight: Sight, own: KeyValues, lengths: Int[Tensor, " rows"]
+    ) -> Float[Tensor, "rows all"]:
+        """What all heads found, before the output map."""
+        position, scale = self.block.attention.position, self.block.attention.scale
         query, key = position.rotate(query, sight.queries), position.rotate(key, sight.queries)
         bias = position.bias(query * scale, sight)
         if position.needs_weights:
@@ -107,7 +115,7 @@ class NewestToken(nn.Module):
             added = None if bias is None else bias.dense(shape[0], 1, shape[2])[:, :, 0].expand(shape)
             new = (part[:, :, 0] for part in (query, key, value))
             answer = append_and_attend(*new, own.keys, own.values, lengths, added, scale)
-        return attention.output(answer.flatten(1)[:, None])
+        return answer.flatten(1)
 
     def _project(self, x: Vectors) -> tuple[Query, Key, Key]:
         attention = self.block.attention
@@ -125,13 +133,13 @@ class NewestToken(nn.Module):
 class OneToken:
     """The newest token of each row on its way through a decoder."""
 
-    def __init__(self, model: Decoder | EncoderDecoder) -> None:
+    def __init__(self, model: Decoder | EncoderDecoder, newest: Callable[[Block], NewestToken] = NewestToken) -> None:
         if why := obstacle(model):
             raise TypeError(f"this model cannot be stepped in place: {why}")
         self.stack = stack_of(model)
         self.embedding = model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding
         self.head = model.head
-        self.blocks: list[Callable[..., Tensor]] = [NewestToken(block) for block in self.stack.blocks]  # type: ignore[arg-type]
+        self.blocks: list[Callable[..., Tensor]] = [newest(block) for block in self.stack.blocks]  # type: ignore[arg-type]
 
     def compile(self, options: dict[str, Any] | None = None) -> None:
         """Lets Inductor write the kernels of the blocks."""
