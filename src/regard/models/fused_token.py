@@ -1,16 +1,19 @@
 """The newest token of each row in a block of five kernels: what stands around a product is computed with it."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.models.one_token import NewestToken
+from regard.models.one_token import NewestToken, OneToken
 from regard.nn.block import Block
 from regard.nn.cache import KeyValues
 from regard.nn.feedforward import FeedForward, GatedFeedForward
+from regard.nn.head import VocabularyHead
 from regard.nn.heads import HeadMap, split_heads
 from regard.nn.newest import attend_in_rooms
-from regard.nn.product import MOST_ROWS, Norm, fused
+from regard.nn.product import MOST_ROWS, Folded, fused, known
 from regard.nn.residual import Residual
 from regard.nn.room import Room
 from regard.nn.sight import Sight
@@ -42,16 +45,27 @@ def fused_where_known(block: Block) -> NewestToken:
 
 
 def _known(around: Residual) -> bool:
-    return around.place == "before" and around.connected and Norm.of(around.norm) is not None
+    return around.place == "before" and around.connected and known(around.norm)
 
 
 class FusedToken(NewestToken):
-    """x ← x + W f(norm(x)) by one kernel for each matrix, and one for each attention."""
+    """x ← x + W f(norm(x)) by one kernel for each matrix, and one for each attention.
+
+    Matrices behind a norm are copied, with its gain in them.
+    """
 
     def __init__(self, block: Block) -> None:
         super().__init__(block)
-        forward = block.feedforward
-        self.gated = _below(forward.gate, forward.up) if isinstance(forward, GatedFeedForward) else None
+        assert self.joined is not None
+        own, cross, part = block.attention, block.cross, block.feedforward
+        self.maps = Folded.of(self.joined.weight, self.joined.bias, block.around_attention.norm)
+        self.output = _alone(own.output)
+        if cross is not None and block.around_cross is not None:
+            self.asking = Folded.of(cross.query.weight, cross.query.bias, block.around_cross.norm)  # type: ignore[arg-type]
+            self.heard = _alone(cross.output)
+        if part is not None and block.around_feedforward is not None:
+            self.up = Folded.of(*_below(part), block.around_feedforward.norm)
+            self.down = _alone(part.down)  # type: ignore[union-attr, arg-type]
 
     def forward(self, x: Vectors, sight: Sight, own: KeyValues, heard: KeyValues | None, room: Room) -> Vectors:
         """All sub-layers in turn; the token's key and value go into `own`."""
@@ -59,42 +73,53 @@ class FusedToken(NewestToken):
             return super().forward(x, sight, own, heard, room)
         rows = self._attended(x[:, 0], sight, own, room)
         if heard is not None:
-            rows = self._heard(rows, heard, room)
+            rows = self._listened(rows, heard, room)
         return self._fed(rows)[:, None]
 
     def _attended(self, x: Rows, sight: Sight, own: KeyValues, room: Room) -> Rows:
-        attention, joined = self.block.attention, self.joined
-        assert joined is not None
-        mapped = fused(x, joined.weight, joined.bias, _norm(self.block.around_attention))
-        answer = self.answer(*joined.cut(mapped[:, None]), sight, own, room.lengths)
-        return fused(answer, attention.output.weight, attention.output.bias, added=x)
+        assert self.joined is not None
+        mapped = fused(x, self.maps)
+        answer = self.answer(*self.joined.cut(mapped[:, None]), sight, own, room.lengths)
+        return fused(answer, self.output, added=x)
 
-    def _heard(self, x: Rows, heard: KeyValues, room: Room) -> Rows:
-        cross, around = self.block.cross, self.block.around_cross
-        assert cross is not None and around is not None
-        mapped = fused(x, cross.query.weight, cross.query.bias, _norm(around))  # type: ignore[arg-type]
-        query = split_heads(mapped[:, None], cross.heads)[:, :, 0]
+    def _listened(self, x: Rows, heard: KeyValues, room: Room) -> Rows:
+        cross = self.block.cross
+        assert cross is not None
+        query = split_heads(fused(x, self.asking)[:, None], cross.heads)[:, :, 0]
         answer = attend_in_rooms(query, heard.keys, heard.values, room.heard_lengths, room.listens_to, cross.scale)
-        return fused(answer.flatten(1), cross.output.weight, cross.output.bias, added=x)
+        return fused(answer.flatten(1), self.heard, added=x)
 
     def _fed(self, x: Rows) -> Rows:
-        part, around = self.block.feedforward, self.block.around_feedforward
-        if part is None or around is None:
+        part = self.block.feedforward
+        if part is None:
             return x
-        if self.gated is not None:
-            hidden = fused(x, *self.gated, _norm(around), part.activation, gated=True)  # type: ignore[arg-type]
-        else:
-            hidden = fused(x, part.up.weight, part.up.bias, _norm(around), part.activation)  # type: ignore[union-attr, arg-type]
-        return fused(hidden, part.down.weight, part.down.bias, added=x)  # type: ignore[union-attr, arg-type]
+        gated = isinstance(part, GatedFeedForward)
+        return fused(fused(x, self.up, part.activation, gated), self.down, added=x)  # type: ignore[arg-type]
 
 
-def _norm(around: Residual) -> Norm:
-    norm = Norm.of(around.norm)
-    assert norm is not None
-    return norm
+def fused_head(step: OneToken) -> Callable[[Vectors], Tensor]:
+    """The last norm and the scores by one kernel, where the kernel knows all of them; else by torch's."""
+    head, norm, plain = step.head, step.stack.final_norm, step.scores
+    if not isinstance(head, VocabularyHead) or not known(norm):
+        return plain
+    shared = head._shared[0]
+    special = head.transform is not None or head.scale != 1.0 or head.never is not None
+    if special or (shared is not None and shared.up is not None):
+        return plain
+    weight = shared.table.weight if shared is not None else head.linear.weight  # type: ignore[union-attr]
+    if weight.dtype not in FORMATS:
+        return plain
+    folded = Folded.of(weight, head.bias, norm)
+    return lambda x: fused(x[:, 0], folded) if len(x) <= MOST_ROWS else plain(x)
 
 
-def _below(gate: nn.Linear, up: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    """The matrices of a gate and of what it lets through, one below the other; copied."""
-    bias = None if gate.bias is None else torch.cat([gate.bias, up.bias]).detach()
-    return torch.cat([gate.weight, up.weight]).detach(), bias
+def _alone(linear: nn.Linear) -> Folded:
+    return Folded(linear.weight.detach(), offset=linear.bias)
+
+
+def _below(part: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """The first matrix; where there is a gate, its own and that of what it lets through, one below the other."""
+    if not isinstance(part, GatedFeedForward):
+        return part.up.weight, part.up.bias  # type: ignore[union-attr, return-value]
+    bias = None if part.gate.bias is None else torch.cat([part.gate.bias, part.up.bias]).detach()
+    return torch.cat([part.gate.weight, part.up.weight]).detach(), bias

@@ -17,16 +17,16 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.fused_token import fused_where_known
-from regard.models.one_token import NewestToken, OneToken
+from regard.models.fused_token import fused_head, fused_where_known
+from regard.models.one_token import OneToken
 from regard.models.transformer import Decoder, Written
 from regard.nn.cache import KeyValues
 from regard.nn.layout import Sequences
 from regard.nn.room import Room, RoomShape
 
 Way = Literal["eager", "captured", "fused", "compiled"]
-"""How a step runs: call by call, as a CUDA graph of torch's own kernels, of few kernels that compute what stands around a
-product with it, or of kernels that Inductor wrote for it."""
+"""How a step runs: call by call, as a CUDA graph of torch's own kernels, of few kernels that compute what stands around
+a product with it, or of kernels that Inductor wrote for it."""
 
 KEPT = 4
 """Graphs that are kept for later batches; each holds the keys and values of a batch."""
@@ -47,7 +47,7 @@ class Program:
 
 
 def captured(step: Callable[[], Tensor], before: Callable[[], object]) -> Callable[[], Tensor]:
-    """The step as one CUDA graph; what it gives is overwritten by the next replay.
+    """The step as one CUDA graph; what it gives is overwritten by the next replay, so a copy is handed out.
 
     `before` makes the room empty again for each step of the warming, as positions may reach no further than one token.
     """
@@ -64,7 +64,7 @@ def captured(step: Callable[[], Tensor], before: Callable[[], object]) -> Callab
 
     def replay() -> Tensor:
         graph.replay()
-        return result
+        return result.clone()
 
     return replay
 
@@ -103,7 +103,9 @@ class Graphed:
         on_gpu = next(model.parameters()).device.type == "cuda"
         self.model = model
         self.way: Way = way or ("captured" if on_gpu else "eager")
-        self._step = OneToken(model, fused_where_known if self.way == "fused" else NewestToken)
+        self._step = OneToken(model, fused_where_known) if self.way == "fused" else OneToken(model)
+        if self.way == "fused":
+            self._step.scores = fused_head(self._step)
         if self.way == "compiled":
             self._step.compile(INDUCTOR if on_gpu else None)
         self._captures = on_gpu and self.way != "eager"
@@ -120,20 +122,15 @@ class Graphed:
         state: Any,  # noqa: ANN401
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time vocab"], Any]:
-        """Appends tokens to each row: the prompt by the model's own step, then token after token in a room.
-
-        The logits of a single token are good until the next step, which writes over them.
-        """
+        """Appends tokens to each row: the prompt by the model's own step, then token after token in a room."""
         if isinstance(state, Written):
             if state.clock.filled == 0:
                 return self.model.step(tokens, state, lengths)
             state = self._seated(state)
-        if tokens.shape[1] == 1 and lengths is None:
-            return state.step(tokens[:, 0])[:, None], state
-        logits = [state.step(column).clone() for column in tokens.unbind(1)]
+        logits = [state.step(column)[:, None] for column in tokens.unbind(1)]
         if lengths is not None:
             state.shorten(len(logits), lengths)
-        return torch.stack(logits, 1), state
+        return logits[0] if len(logits) == 1 else torch.cat(logits, 1), state
 
     @torch.no_grad()
     def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401

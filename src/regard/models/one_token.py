@@ -139,6 +139,7 @@ class OneToken:
         self.stack = stack_of(model)
         self.embedding = model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding
         self.head = model.head
+        self.scores: Callable[[Vectors], Tensor] = self._scores
         self.blocks: list[Callable[..., Tensor]] = [newest(block) for block in self.stack.blocks]  # type: ignore[arg-type]
 
     def compile(self, options: dict[str, Any] | None = None) -> None:
@@ -159,4 +160,7 @@ class OneToken:
                 x = stack.input_norm(x)
             x = block(x, sight, room.layers[layer], room.heard[layer] if room.heard else None, room)
         room.lengths.add_(1)
-        return self.head(stack.final_norm(x))[:, 0]
+        return self.scores(x)
+
+    def _scores(self, x: Vectors) -> Float[Tensor, "rows vocab"]:
+        return self.head(self.stack.final_norm(x))[:, 0]

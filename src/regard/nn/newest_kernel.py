@@ -7,9 +7,12 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-AT_ONCE = 4096
-"""Numbers of keys, and of values, that a program holds at a time."""
-WARPS = 2
+from regard.nn.product_kernel import fetch, overlap
+
+FILLED = 132
+"""Programs that fill a device; where there are fewer, each works with more threads."""
+MANY, FEW = (4096, 2), (16384, 16)
+"""Numbers of keys, and of values, that a program holds at a time, and its warps: for many programs, and for few."""
 
 
 @triton.jit
@@ -18,7 +21,7 @@ def attend_kernel(  # noqa: ANN201
     query, key, value, keys, values, lengths, rooms, bias, output,  # noqa: ANN001
     scale, query_row, query_head, key_row, key_head, room_step, head_step, bias_row, bias_head,  # noqa: ANN001
     GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
-    APPENDS: tl.constexpr, BIASED: tl.constexpr,  # noqa: N803
+    APPENDS: tl.constexpr, BIASED: tl.constexpr, EARLY: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """softmax(q·kᵀ·scale + bias) v over the first `length` keys, block by block with a running maximum.
 
@@ -27,6 +30,13 @@ def attend_kernel(  # noqa: ANN201
     """
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     own = head // GROUP
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        if APPENDS:
+            soon = row * room_step + own * head_step + tl.minimum(tl.arange(0, BLOCK) * WIDTH, head_step - 1)
+            fetch(keys + soon)
+            fetch(values + soon)
+        tl.extra.cuda.gdc_wait()
     room = row
     if not APPENDS:
         room = tl.load(rooms + row).to(tl.int64)
@@ -86,6 +96,7 @@ def attend(
     output = torch.empty(rows, heads, width, device=query.device, dtype=query.dtype)
     key, value = _aligned(key, value)
     padded = triton.next_power_of_2(width)
+    at_once, warps = FEW if rows * heads < FILLED else MANY
     attend_kernel[(rows, heads)](  # pyright: ignore[reportIndexIssue]
         query,
         query if key is None else key,
@@ -104,10 +115,11 @@ def attend(
         GROUP=heads // keys.shape[1],
         WIDTH=width,
         PADDED=padded,
-        BLOCK=max(16, AT_ONCE // padded),
+        BLOCK=max(16, at_once // padded),
         APPENDS=key is not None,
         BIASED=bias is not None,
-        num_warps=WARPS,
+        num_warps=warps,
+        **overlap(query.device),
     )
     return output
 

@@ -1,7 +1,11 @@
 """What stands around a matrix product in a block, in one kernel with it: norm before, bend and sum behind.
 
-For the newest token of each row a product is a reading of its matrix, and a step of decoding is as slow as the number of
-its kernels. So on a GPU norm, product, bend and residual sum are one operator, by one kernel; on a CPU plain steps.
+For the newest token of each row a product is a reading of its matrix, and a step of decoding is as slow as the number
+of its kernels. So on a GPU norm, product, bend and residual sum are one operator, by one kernel; on a CPU plain steps.
+A norm's gain γ and shift β are multiplied into the matrix beforehand, and what is left of it, with μ and s the mean
+and the inverse deviation of x, comes after the product, so that no kernel reads x twice:
+
+    norm(x) Wᵀ + b = s (x − μ) Vᵀ + c = s (x Vᵀ − μ V1) + c    with V = W diag(γ) and c = Wβ + b
 """
 
 from typing import NamedTuple
@@ -13,45 +17,46 @@ from torch import Tensor, nn
 from regard.nn.feedforward import Activation, activate
 from regard.nn.norm import LayerNorm, RMSNorm
 
-
 MOST_ROWS = 64
 """Beyond so many tokens at a time, a product is work enough for a kernel of its own."""
 
 
-class Norm(NamedTuple):
-    """A norm as plain values, as an operator takes them."""
+class Folded(NamedTuple):
+    """A product with the norm before it: V, V1 where a mean is subtracted, c, and what is left of the norm."""
 
-    kind: str = "none"
-    gain: Tensor | None = None
-    shift: Tensor | None = None
+    weight: Tensor
+    sums: Tensor | None = None
+    offset: Tensor | None = None
+    norm: str = "none"
     epsilon: float = 0.0
 
     @classmethod
-    def of(cls, norm: nn.Module) -> "Norm | None":
-        """The norm of a module; None where it is of a kind that the kernel does not know."""
-        if type(norm) is nn.Identity:
-            return cls()
-        if type(norm) is RMSNorm:
-            return cls("rms", norm.gain, None, norm.epsilon)
-        if type(norm) is LayerNorm and norm.epsilon_inside:
-            return cls("layer", norm.gain, norm.shift, norm.epsilon)
-        return None
+    @torch.no_grad()
+    def of(cls, weight: Tensor, bias: Tensor | None, norm: nn.Module) -> "Folded":
+        """W and b with a norm of a `known` kind; W is copied where the norm has a gain."""
+        if not isinstance(norm, LayerNorm | RMSNorm):
+            return cls(weight.detach(), None, bias)
+        folded = weight.detach() if norm.gain is None else (weight.float() * norm.gain.float()).to(weight.dtype)
+        if isinstance(norm, RMSNorm):
+            return cls(folded, None, bias, "rms", norm.epsilon)
+        shift = None if norm.shift is None else weight.float() @ norm.shift.float()
+        offset = bias if shift is None else shift if bias is None else shift + bias.float()
+        return cls(folded, folded.float().sum(1), offset, "layer", norm.epsilon)
+
+
+def known(norm: nn.Module) -> bool:
+    """Whether a norm is of a kind that can be folded."""
+    return type(norm) in (nn.Identity, RMSNorm) or (type(norm) is LayerNorm and norm.epsilon_inside)
 
 
 def fused(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    norm: Norm = Norm(),  # noqa: B008
-    activation: Activation = "none",
-    gated: bool = False,
-    added: Tensor | None = None,
+    x: Tensor, by: Folded, activation: Activation = "none", gated: bool = False, added: Tensor | None = None
 ) -> Tensor:
     """f(norm(x) Wᵀ + b) + added for x (rows, width) and W (outputs, width).
 
     Gated, W holds the matrices of the gate and of what it lets through, one below the other: f(g) ⊙ u.
     """
-    return product(x, weight, bias, norm.kind, norm.gain, norm.shift, norm.epsilon, activation, gated, added)
+    return product(x, by.weight, by.sums, by.offset, by.norm, by.epsilon, activation, gated, added)
 
 
 # torch reads the signatures of operators, so shapes stand in the docstring above.
@@ -59,10 +64,9 @@ def fused(
 def product(
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
+    sums: Tensor | None,
+    offset: Tensor | None,
     norm: str,
-    gain: Tensor | None,
-    shift: Tensor | None,
     epsilon: float,
     activation: str,
     gated: bool,
@@ -72,28 +76,27 @@ def product(
     if x.device.type == "cuda":
         from regard.nn.product_kernel import product as kernel
 
-        return kernel(x, weight, bias, norm, gain, shift, epsilon, activation, gated, added)
+        return kernel(x, weight, sums, offset, norm, epsilon, activation, gated, added)
     if norm == "layer":
-        x = F.layer_norm(x, x.shape[-1:], gain, shift, epsilon)
+        x = F.layer_norm(x, x.shape[-1:], None, None, epsilon)
     elif norm == "rms":
-        x = F.rms_norm(x, x.shape[-1:], gain, epsilon)
-    y = F.linear(x, weight, bias)
+        x = F.rms_norm(x, x.shape[-1:], None, epsilon)
+    y = F.linear(x, weight, None if offset is None else offset.to(x.dtype))
     if gated:
         gate, up = y.chunk(2, -1)
         y = activate(gate, activation) * up  # type: ignore[arg-type]
     else:
         y = activate(y, activation)  # type: ignore[arg-type]
-    return y.clone() if added is None else y + added
+    return y if added is None else y + added
 
 
 @product.register_fake
 def _(
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
+    sums: Tensor | None,
+    offset: Tensor | None,
     norm: str,
-    gain: Tensor | None,
-    shift: Tensor | None,
     epsilon: float,
     activation: str,
     gated: bool,

@@ -1,11 +1,50 @@
-"""The kernel behind `product.py` on a GPU: each program reads some rows of the matrix, once, for all tokens."""
+"""The kernels behind `product.py` on a GPU: each program reads some rows of the matrix, once, for all tokens.
 
-from typing import no_type_check
+What a program needs of the matrix does not depend on the kernels before it. So where the device allows it, a program
+begins while these still run, asks for its part of the matrix, and waits for its tokens only then.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
+
+EARLY = True
+"""Whether kernels begin before those ahead of them have ended, on devices that can."""
+
+
+class Tile(NamedTuple):
+    """What one program computes, and with how many threads."""
+
+    rows: int
+    outputs: int
+    columns: int
+    """Numbers of a token that it reads at a time."""
+    warps: int = 4
+    stages: int = 4
+    """Readings that are under way at a time."""
+
+
+TILES: dict[tuple[int, int, int], Tile] = {}
+"""Tiles for rows (rounded up to a power of two), width and outputs, where others than the usual ones were measured."""
+
+
+def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
+    """A tile that gives every multiprocessor something to read, for numbers of so many bytes."""
+    padded = triton.next_power_of_2(rows)
+    found = TILES.get((padded, width, outputs))
+    if found is not None:
+        return found
+    if rows == 1:
+        columns = triton.next_power_of_2(width)
+        several = max(1, min(8 if outputs > 16384 else 4, 32768 // columns))
+        return Tile(1, several, columns, warps=4 if several * columns <= 8192 else 8)
+    if outputs > 16384:
+        return Tile(max(16, min(padded, 64)), 128, 64, warps=8 if padded >= 64 else 4)
+    return Tile(max(16, min(padded, 64 if outputs > 1024 else 32)), 16, 256 // size)
 
 
 @triton.jit
@@ -28,66 +67,98 @@ def bend(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
 
 @triton.jit
 @no_type_check
-def product_kernel(  # noqa: ANN201
-    x, weight, bias, gain, shift, added, output,  # noqa: ANN001
-    rows, epsilon, x_step, added_step,  # noqa: ANN001
-    ALL: tl.constexpr, WIDTH: tl.constexpr,  # noqa: N803
-    ROWS: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,  # noqa: N803
-    NORM: tl.constexpr, GAIN: tl.constexpr, SHIFT: tl.constexpr, BIAS: tl.constexpr,  # noqa: N803
-    BEND: tl.constexpr, GATED: tl.constexpr, ADDS: tl.constexpr,  # noqa: N803
+def one_row_kernel(  # noqa: ANN201
+    x, weight, sums, offset, added, output, epsilon,  # noqa: ANN001
+    ALL: tl.constexpr, WIDTH: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,  # noqa: N803
+    NORM: tl.constexpr, OFFSET: tl.constexpr, BEND: tl.constexpr, GATED: tl.constexpr, ADDS: tl.constexpr,  # noqa: N803
+    EARLY: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """f(norm(x) Wᵀ + b) + added, for OUTPUTS rows of W; every program computes the norm of all tokens for itself."""
-    row = tl.arange(0, ROWS)
+    """A single token: products are sums, since matrix units take sixteen tokens at least."""
     place = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     column = tl.arange(0, COLUMNS)
-    here, wanted = row < rows, place < ALL
-    tokens = x + row[:, None] * x_step
+    wanted, known = place < ALL, column < WIDTH
+    whole = wanted[:, None] & known[None, :]
+    at = place.to(tl.int64)[:, None] * WIDTH + column[None, :]
+    matrix = tl.load(weight + at, mask=whole, other=0.0)
+    if GATED:
+        passing = tl.load(weight + ALL * WIDTH + at, mask=whole, other=0.0)
+    sum_of, constant = around(sums, offset, place, wanted, NORM, OFFSET)
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
 
-    centre = tl.zeros([ROWS], tl.float32)
-    scale = tl.full([ROWS], 1.0, tl.float32)
-    if NORM == "layer":
-        for start in range(0, WIDTH, COLUMNS):
-            inside = here[:, None] & (start + column < WIDTH)[None, :]
-            centre += tl.sum(tl.load(tokens + (start + column)[None, :], mask=inside, other=0.0).to(tl.float32), 1)
-        centre = centre / WIDTH
+    token = tl.load(x + column[None, :], mask=known[None, :], other=0.0).to(tl.float32)
+    mean = tl.sum(token) / WIDTH if NORM == "layer" else 0.0
+    scale = 1.0
     if NORM != "none":
-        squares = tl.zeros([ROWS], tl.float32)
-        for start in range(0, WIDTH, COLUMNS):
-            inside = here[:, None] & (start + column < WIDTH)[None, :]
-            part = tl.load(tokens + (start + column)[None, :], mask=inside, other=0.0).to(tl.float32)
-            part = tl.where(inside, part - centre[:, None], 0.0)
-            squares += tl.sum(part * part, 1)
-        scale = 1.0 / tl.sqrt(squares / WIDTH + epsilon)
+        centred = tl.where(known[None, :], token - mean, 0.0)
+        scale = 1.0 / tl.sqrt(tl.sum(centred * centred) / WIDTH + epsilon)
+    total = tl.sum(token * matrix.to(tl.float32), 1)
+    total = (total - mean * sum_of) * scale + constant
+    if GATED:
+        through = tl.sum(token * passing.to(tl.float32), 1)
+        sum_of, constant = around(sums, offset, ALL + place, wanted, NORM, OFFSET)
+        through = (through - mean * sum_of) * scale + constant
+        total = bend(total, BEND) * through
+    else:
+        total = bend(total, BEND)
+    if ADDS:
+        total += tl.load(added + place, mask=wanted, other=0.0).to(tl.float32)
+    tl.store(output + place, total.to(output.dtype.element_ty), mask=wanted)
+
+
+@triton.jit
+@no_type_check
+def rows_kernel(  # noqa: ANN201
+    x, weight, sums, offset, added, output, epsilon, rows, x_step, added_step,  # noqa: ANN001
+    ALL: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,  # noqa: N803
+    LINES: tl.constexpr, LINE: tl.constexpr,  # noqa: N803
+    NORM: tl.constexpr, OFFSET: tl.constexpr, BEND: tl.constexpr, GATED: tl.constexpr, ADDS: tl.constexpr,  # noqa: N803
+    EARLY: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    """Several tokens by the matrix units; mean and deviation of each are found on the way."""
+    place = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, COLUMNS)
+    here, wanted = row < rows, place < ALL
+    own = weight + place.to(tl.int64)[:, None] * WIDTH
+    tokens = x + row[:, None] * x_step
+    sum_of, constant = around(sums, offset, place, wanted, NORM, OFFSET)
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        line = tl.minimum(tl.arange(0, LINES) * LINE, WIDTH - 1)
+        ahead = weight + tl.minimum(place, ALL - 1).to(tl.int64)[:, None] * WIDTH + line[None, :]
+        fetch(ahead)
+        if GATED:
+            fetch(ahead + ALL * WIDTH)
+        tl.extra.cuda.gdc_wait()
 
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    gates = tl.zeros([ROWS, OUTPUTS], tl.float32)
+    through = tl.zeros([ROWS, OUTPUTS], tl.float32)
+    mean = tl.zeros([ROWS], tl.float32)
+    squares = tl.zeros([ROWS], tl.float32)
     for start in range(0, WIDTH, COLUMNS):
-        at = start + column
-        known = at < WIDTH
-        part = tl.load(tokens + at[None, :], mask=here[:, None] & known[None, :], other=0.0)
-        if NORM != "none":
-            normed = (part.to(tl.float32) - centre[:, None]) * scale[:, None]
-            if GAIN:
-                normed *= tl.load(gain + at, mask=known, other=0.0).to(tl.float32)[None, :]
-            if SHIFT:
-                normed += tl.load(shift + at, mask=known, other=0.0).to(tl.float32)[None, :]
-            part = normed.to(part.dtype)
-        whole = wanted[:, None] & known[None, :]
-        matrix = weight + place.to(tl.int64)[:, None] * WIDTH + at[None, :]
+        known = (start + column < WIDTH)[None, :]
+        part = tl.load(tokens + (start + column)[None, :], mask=here[:, None] & known, other=0.0)
+        matrix = tl.load(own + (start + column)[None, :], mask=wanted[:, None] & known, other=0.0)
+        total = tl.dot(part, tl.trans(matrix), total, input_precision="ieee")
         if GATED:
-            opening = tl.load(matrix, mask=whole, other=0.0)
-            passing = tl.load(matrix + ALL * WIDTH, mask=whole, other=0.0)
-            gates = multiplied(part, opening, gates, ROWS)
-            total = multiplied(part, passing, total, ROWS)
-        else:
-            total = multiplied(part, tl.load(matrix, mask=whole, other=0.0), total, ROWS)
+            passing = tl.load(own + ALL * WIDTH + (start + column)[None, :], mask=wanted[:, None] & known, other=0.0)
+            through = tl.dot(part, tl.trans(passing), through, input_precision="ieee")
+        if NORM == "layer":
+            mean += tl.sum(part.to(tl.float32), 1)
+        if NORM != "none":
+            squares += tl.sum(part.to(tl.float32) * part.to(tl.float32), 1)
 
-    if BIAS:
-        total += tl.load(bias + place + (ALL if GATED else 0), mask=wanted, other=0.0).to(tl.float32)[None, :]
+    mean = (mean / WIDTH)[:, None]
+    scale = (
+        (1.0 / tl.sqrt(tl.maximum(squares[:, None] / WIDTH - mean * mean, 0.0) + epsilon)) if NORM != "none" else 1.0
+    )
+    total = (total - mean * sum_of[None, :]) * scale + constant[None, :]
     if GATED:
-        if BIAS:
-            gates += tl.load(bias + place, mask=wanted, other=0.0).to(tl.float32)[None, :]
-        total = bend(gates, BEND) * total
+        sum_of, constant = around(sums, offset, ALL + place, wanted, NORM, OFFSET)
+        through = (through - mean * sum_of[None, :]) * scale + constant[None, :]
+        total = bend(total, BEND) * through
     else:
         total = bend(total, BEND)
     kept = here[:, None] & wanted[None, :]
@@ -98,57 +169,84 @@ def product_kernel(  # noqa: ANN201
 
 @triton.jit
 @no_type_check
-def multiplied(part, matrix, total, ROWS: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """total + part · matrixᵀ; for a single token as a sum, since matrix units take sixteen at least."""
-    if ROWS == 1:
-        total += tl.sum(part.to(tl.float32) * matrix.to(tl.float32), 1)[None, :]
-    else:
-        total = tl.dot(part, tl.trans(matrix), total, input_precision="ieee")
-    return total
+def around(sums, offset, place, wanted, NORM: tl.constexpr, OFFSET: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """V1 and c, zero where there is none."""
+    sum_of = tl.zeros(place.shape, tl.float32)
+    constant = tl.zeros(place.shape, tl.float32)
+    if NORM == "layer":
+        sum_of = tl.load(sums + place, mask=wanted, other=0.0)
+    if OFFSET:
+        constant = tl.load(offset + place, mask=wanted, other=0.0).to(tl.float32)
+    return sum_of, constant
+
+
+@triton.jit
+@no_type_check
+def fetch(pointers):  # noqa: ANN001, ANN201
+    """Asks for what lies there, into the cache that all multiprocessors share."""
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointers], dtype=tl.int32, is_pure=False, pack=1
+    )
 
 
 def product(
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
+    sums: Tensor | None,
+    offset: Tensor | None,
     norm: str,
-    gain: Tensor | None,
-    shift: Tensor | None,
     epsilon: float,
     activation: str,
     gated: bool,
     added: Tensor | None,
 ) -> Tensor:
-    """Launches the kernel."""
+    """Launches the kernel for so many rows."""
     rows, width = x.shape
     outputs = len(weight) // 2 if gated else len(weight)
-    assert weight.is_contiguous() and weight.shape[1] == width
-    x = x if x.stride(1) == 1 else x.contiguous()
-    added = added if added is None or added.stride(1) == 1 else added.contiguous()
+    assert weight.is_contiguous()
+    x, added = (part if part is None or part.stride(1) == 1 else part.contiguous() for part in (x, added))
+    assert x is not None
     output = torch.empty(rows, outputs, device=x.device, dtype=x.dtype)
-    single = rows == 1
-    each = 4 if single else 16
-    product_kernel[(triton.cdiv(outputs, each),)](  # pyright: ignore[reportIndexIssue]
-        x,
-        weight,
-        *(x if part is None else part for part in (bias, gain, shift, added)),
-        output,
-        rows,
+    shape = tile(rows, width, outputs, x.element_size())
+    tensors = (x, weight, *(x if part is None else part for part in (sums, offset, added)), output)
+    kinds: dict[str, Any] = {
+        "ALL": outputs,
+        "WIDTH": width,
+        "OUTPUTS": shape.outputs,
+        "COLUMNS": shape.columns,
+        "NORM": norm,
+        "OFFSET": offset is not None,
+        "BEND": activation,
+        "GATED": gated,
+        "ADDS": added is not None,
+        "num_warps": shape.warps,
+        **overlap(x.device),
+    }
+    programs = triton.cdiv(outputs, shape.outputs)
+    if rows == 1:
+        one_row_kernel[(programs,)](*tensors, epsilon, **kinds)  # pyright: ignore[reportIndexIssue]
+        return output
+    line = 128 // x.element_size()
+    rows_kernel[(programs, triton.cdiv(rows, shape.rows))](  # pyright: ignore[reportIndexIssue]
+        *tensors,
         epsilon,
+        rows,
         x.stride(0),
         0 if added is None else added.stride(0),
-        ALL=outputs,
-        WIDTH=width,
-        ROWS=1 if single else max(16, triton.next_power_of_2(rows)),
-        OUTPUTS=each,
-        COLUMNS=1024 if single else 128,
-        NORM=norm,
-        GAIN=gain is not None,
-        SHIFT=shift is not None,
-        BIAS=bias is not None,
-        BEND=activation,
-        GATED=gated,
-        ADDS=added is not None,
-        num_warps=4,
+        ROWS=shape.rows,
+        LINES=triton.next_power_of_2(triton.cdiv(width, line)),
+        LINE=line,
+        num_stages=shape.stages,
+        **kinds,
     )
     return output
+
+
+def overlap(device: torch.device) -> dict[str, Any]:
+    """The settings by which a kernel begins before the one ahead of it has ended."""
+    return {"EARLY": True, "launch_pdl": True} if EARLY and _can_overlap(device) else {"EARLY": False}
+
+
+@cache
+def _can_overlap(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device) >= (9, 0)
