@@ -5,7 +5,21 @@ from collections.abc import Iterator
 import jaxtyping
 import pytest
 import torch
-from test_graphed import BOS, EOS, KINDS, PAD, SEARCHES, SOURCES, VOCAB, logits_of, name, tokens_of, translator, writer
+from test_graphed import (
+    BOS,
+    EOS,
+    FUSED,
+    KINDS,
+    PAD,
+    SEARCHES,
+    SOURCES,
+    VOCAB,
+    logits_of,
+    name,
+    tokens_of,
+    translator,
+    writer,
+)
 
 from regard.decode import GreedyConfig, search
 from regard.decode.quick import quickest
@@ -69,8 +83,26 @@ def test_captured_equals_the_models_own_step(kinds, ragged):
             torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)  # the kernel sums in float32
 
 
+@pytest.mark.parametrize("kinds", FUSED, ids=name)
+@pytest.mark.parametrize("rows", [1, 5, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_few_kernels_equal_the_models_own_step(kinds, rows, dtype):
+    model = writer(**kinds).to(DEVICE, dtype)
+    prompt, tokens = (
+        torch.randint(3, VOCAB, (rows, 5), device=DEVICE),
+        torch.randint(3, VOCAB, (rows, 4), device=DEVICE),
+    )
+    own, other = (
+        logits_of(one, None, prompt, None, tokens, torch.arange(rows, device=DEVICE))
+        for one in (model, Graphed(model, "fused"))
+    )
+    for one, two in zip(own, other, strict=True):
+        error = (one - two).float().norm() / one.float().norm()
+        assert error < (5e-2 if dtype == torch.bfloat16 else 1e-4)
+
+
 @pytest.mark.parametrize("config", SEARCHES, ids=lambda config: config.kind)
-@pytest.mark.parametrize("way", ["captured", "compiled"])
+@pytest.mark.parametrize("way", ["captured", "fused", "compiled"])
 def test_the_same_text_by_every_way(config, way: Way):
     model, prompts = writer(position="rotary").to(DEVICE), [[4], [5, 6, 7], [7, 8, 9], [4, 4]]
     own, other = (

@@ -59,10 +59,10 @@ class FusedToken(NewestToken):
         assert self.joined is not None
         own, cross, part = block.attention, block.cross, block.feedforward
         self.maps = Folded.of(self.joined.weight, self.joined.bias, block.around_attention.norm)
-        self.output = _alone(own.output)
+        self.output = _alone(own.output)  # type: ignore[arg-type]
         if cross is not None and block.around_cross is not None:
             self.asking = Folded.of(cross.query.weight, cross.query.bias, block.around_cross.norm)  # type: ignore[arg-type]
-            self.heard = _alone(cross.output)
+            self.heard = _alone(cross.output)  # type: ignore[arg-type]
         if part is not None and block.around_feedforward is not None:
             self.up = Folded.of(*_below(part), block.around_feedforward.norm)
             self.down = _alone(part.down)  # type: ignore[union-attr, arg-type]

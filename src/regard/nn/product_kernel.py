@@ -204,8 +204,8 @@ def product(
     rows, width = x.shape
     outputs = len(weight) // 2 if gated else len(weight)
     assert weight.is_contiguous()
-    x, added = (part if part is None or part.stride(1) == 1 else part.contiguous() for part in (x, added))
-    assert x is not None
+    x = x if x.stride(1) == 1 else x.contiguous()
+    added = added if added is None or added.stride(1) == 1 else added.contiguous()
     output = torch.empty(rows, outputs, device=x.device, dtype=x.dtype)
     shape = tile(rows, width, outputs, x.element_size())
     tensors = (x, weight, *(x if part is None else part for part in (sums, offset, added)), output)

@@ -1,0 +1,110 @@
+"""Norm, product, bend and sum as one operator: against torch's modules, and its kernels in Triton's interpreter."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import product as every
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard.nn.norm import LayerNorm, RMSNorm
+from regard.nn.product import Folded, fused, known
+
+BENDS = {"none": lambda x: x, "gelu": F.gelu, "relu": F.relu, "silu": F.silu, "tanh": torch.tanh}
+KINDS = [
+    ("none", "none", False, False, False),
+    ("layer", "none", False, False, True),
+    ("layer", "gelu", False, True, True),
+    ("rms", "silu", True, False, False),
+    ("layer", "relu", True, True, True),
+    ("rms", "tanh", False, True, False),
+]
+"""Norm, bend, gate, residual sum, bias."""
+
+
+def norm_of(kind, width):
+    norm = {"none": nn.Identity, "layer": lambda: LayerNorm(width), "rms": lambda: RMSNorm(width)}[kind]()
+    for parameter in norm.parameters():
+        nn.init.uniform_(parameter, 0.5, 1.5)
+    return norm
+
+
+def case(rows, width, outputs, kinds, dtype=torch.float32, device="cpu"):
+    """What the operator is given, and what torch's own modules make of it in float64."""
+    kind, bend, gated, adds, biased = kinds
+    torch.manual_seed(rows + width)
+    linear = nn.Linear(width, outputs * (2 if gated else 1), bias=biased).to(dtype)
+    norm = norm_of(kind, width).to(dtype)
+    x = (torch.randn(rows, width) + 0.3).to(dtype)
+    added = torch.randn(rows, outputs).to(dtype) if adds else None
+    given = (x.to(device), Folded.of(*_on(device, linear), norm.to(device)), bend, gated)
+    given = (*given, None if added is None else added.to(device))
+    with torch.no_grad():
+        y = linear.cpu().double()(norm.cpu().double()(x.double()))
+    gate, up = y.chunk(2, -1) if gated else (y, torch.ones(1))
+    y = BENDS[bend](gate) * up
+    return given, y if added is None else y + added.double()
+
+
+def _on(device, linear):
+    bias = linear.bias
+    return linear.weight.detach().to(device), None if bias is None else bias.detach().to(device)
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=str)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_equal_to_torchs_modules(kinds, rows):
+    given, expected = case(rows, 100, 33, kinds)
+    torch.testing.assert_close(fused(*given).double(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_which_norms_are_known():
+    assert known(nn.Identity())
+    assert known(RMSNorm(4))
+    assert known(LayerNorm(4))
+    assert not known(LayerNorm(4, epsilon_inside=False))
+    assert not known(nn.LayerNorm(4))
+
+
+def test_only_matrices_behind_a_gain_are_copied():
+    weight = torch.randn(3, 4)
+    assert Folded.of(weight, None, nn.Identity()).weight.data_ptr() == weight.data_ptr()
+    assert Folded.of(weight, None, RMSNorm(4, gain=False)).weight.data_ptr() == weight.data_ptr()
+    assert Folded.of(weight, None, RMSNorm(4)).weight.data_ptr() != weight.data_ptr()
+
+
+def interpreted():
+    """In a process of its own: the kernels by Triton's interpreter, which is asked for before they are read."""
+    from regard.nn.product_kernel import product
+
+    for rows, (width, outputs), kinds in every((1, 2, 5, 64), ((100, 33), (768, 17)), KINDS):
+        (x, by, bend, gated, added), expected = case(rows, width, outputs, kinds)
+        found = product(x, by.weight, by.sums, by.offset, by.norm, by.epsilon, bend, gated, added)
+        torch.testing.assert_close(found.double(), expected, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+def test_kernels_equal_torchs_modules_in_the_interpreter():
+    subprocess.run(
+        [sys.executable, "-W", "ignore", __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kinds", KINDS, ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 5, 64])
+@pytest.mark.parametrize(("width", "outputs"), [(768, 2304), (3072, 768), (100, 33), (768, 50257)])
+def test_kernels_equal_torchs_modules_on_a_gpu(rows, width, outputs, kinds, dtype):
+    given, expected = case(rows, width, outputs, kinds, dtype, "cuda")
+    error = (fused(*given).cpu().double() - expected).norm() / expected.norm()
+    assert error < (1e-2 if dtype == torch.bfloat16 else 1e-5)
+
+
+if __name__ == "__main__":
+    interpreted()
