@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig, search
 from regard.errors import ShapeError
 from regard.models import DecoderConfig, EncoderDecoderConfig, Stepper
-from regard.models.fused_token import fusable
+from regard.models.fused_token import fusable, fused_head
 from regard.models.graphed import KEPT, Graphed, rounded
 from regard.models.one_token import OneToken, obstacle
 from regard.models.prompted import Prompted
@@ -173,6 +173,19 @@ def test_what_the_kernels_do_not_know_goes_the_other_way(kinds):
     prompts, config = [[4], [5, 6, 7]], SEARCHES[0]
     own, other = (search(one, None, prompts, config, eos=EOS, bos=BOS) for one in (model, Graphed(model, "fused")))
     assert tokens_of(own) == tokens_of(other)
+
+
+def test_the_head_is_fused_where_it_is_plain():
+    for kinds in ({}, {"embedding": {"share": "none"}}, {"head": {"kind": "vocabulary", "bias": True}}):
+        model, x = writer(**kinds), torch.randn(3, 1, SHAPE["width"])
+        step = OneToken(model)
+        scores = fused_head(step)
+        assert scores != step.scores
+        with torch.no_grad():
+            torch.testing.assert_close(scores(x), step.scores(x), atol=1e-4, rtol=1e-4)
+    for kinds in ({"embedding": {"factor": 4}}, {"norm": {"kind": "layer", "epsilon_inside": False}}):
+        step = OneToken(writer(**kinds))
+        assert fused_head(step) == step.scores
 
 
 def tokens_of(found):

@@ -114,7 +114,7 @@ def fused_head(step: OneToken) -> Callable[[Vectors], Tensor]:
 
 
 def _alone(linear: nn.Linear) -> Folded:
-    return Folded(linear.weight.detach(), offset=linear.bias)
+    return Folded.of(linear.weight, linear.bias, nn.Identity())
 
 
 def _below(part: nn.Module) -> tuple[Tensor, Tensor | None]:

@@ -34,6 +34,7 @@ class Folded(NamedTuple):
     @torch.no_grad()
     def of(cls, weight: Tensor, bias: Tensor | None, norm: nn.Module) -> "Folded":
         """W and b with a norm of a `known` kind; W is copied where the norm has a gain."""
+        bias = None if bias is None else bias.detach()
         if not isinstance(norm, LayerNorm | RMSNorm):
             return cls(weight.detach(), None, bias)
         folded = weight.detach() if norm.gain is None else (weight.float() * norm.gain.float()).to(weight.dtype)
