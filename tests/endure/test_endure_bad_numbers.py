@@ -61,7 +61,7 @@ def test_the_examples_are_named_by_their_texts(tmp_path: Path, plant, monkeypatc
     original = Trainer._next_inputs
 
     def noted(self: Trainer) -> list:
-        batch = self.batches.batch(self.epoch, self.index)
+        batch = self.feed.batch()
         source = batch.fields["source"]
         read.append((batch.examples[0], self.task.source.decode(source.tokens[0][: source.lengths[0]].tolist())))
         return original(self)

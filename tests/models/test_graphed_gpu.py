@@ -74,7 +74,7 @@ def test_captured_equals_the_models_own_step(kinds, ragged):
     prompt, tokens = torch.randint(3, VOCAB, (3, 5), device=DEVICE), torch.randint(3, VOCAB, (6, 4), device=DEVICE)
     lengths = torch.tensor([2, 5, 1], device=DEVICE) if ragged else None
     stepper = Graphed(model)
-    assert stepper.way == "captured"
+    assert stepper.way == "fused"
     for rows in ([2, 0], [1, 1, 0, 2, 2, 0]):
         own, other = (
             logits_of(one, None, prompt, lengths, tokens, torch.tensor(rows, device=DEVICE)) for one in (model, stepper)

@@ -16,7 +16,6 @@ from regard.nn.loss import (
     evenly,
     linear_cross_entropy,
     losses_and_slopes,
-    losses_and_slopes_by_place,
 )
 
 SEEDS = st.integers(0, 999)
@@ -104,17 +103,6 @@ def test_in_slices_equals_at_once(tokens, width, vocab, has_bias, smoothing, row
     assert_close(sliced, whole, 1e-5)
     for got, wanted in zip(torch.autograd.grad(sliced, learned), torch.autograd.grad(whole, learned), strict=True):
         assert_close(got, wanted, 1e-5)
-
-
-@given(st.integers(1, 6), st.integers(2, 9), st.integers(0, 3), st.sampled_from([0.0, 0.1]), st.booleans(), SEEDS)
-def test_the_slopes_for_a_compiler_equal_the_others(rows, vocab, extra, smoothing, uneven, seed):
-    torch.manual_seed(seed)
-    logits = F.pad(torch.randn(rows, vocab), (0, extra), value=-torch.inf)
-    targets = some_targets((rows,), vocab, 0.3)
-    spread = evenly(vocab, [0]) if uneven else None
-    found = losses_and_slopes_by_place(logits, targets, vocab, smoothing, spread)
-    for got, wanted in zip(found, losses_and_slopes(logits, targets, vocab, smoothing, spread), strict=True):
-        assert_close(got, wanted, 1e-6)
 
 
 def test_in_slices_in_half_precision():

@@ -174,6 +174,28 @@ def test_adamw_is_torchs(decoupled: bool):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+def test_a_step_is_left_out_where_the_numbers_are_unsound_and_else_divided():
+    """As told by tensors, which a GPU reads by itself; torch's fused kernels of the processor do so too."""
+
+    def after(divided: float, *told: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        torch.manual_seed(3)
+        model = nn.Linear(4, 3)
+        optimiser = AdamWConfig(epsilon=1.0).build(model, 0.1)
+        for _ in range(2):
+            model.weight.grad, model.bias.grad = torch.ones(3, 4) / divided, torch.ones(3) / divided
+            optimiser.step(*told)
+        return model.weight.detach(), optimiser.tensors()["weight/step"]
+
+    torch.manual_seed(3)
+    start, (plain, _) = nn.Linear(4, 3).weight.detach(), after(4.0)
+    told, steps = after(1.0, torch.tensor(0.0), torch.tensor(4.0))
+    torch.testing.assert_close(told, plain)
+    assert steps == 2
+    told, steps = after(1.0, torch.tensor(1.0), torch.tensor(4.0))
+    assert torch.equal(told, start)
+    assert steps == 0
+
+
 def test_adam_is_fused_on_the_processor():
     (adam,) = AdamWConfig().build(Toy(), lr=0.1).parts
     assert adam.defaults["fused"]

@@ -1,6 +1,7 @@
 """The format is chosen by measurement and says why; clipping is torch's and tells sound numbers from others."""
 
 import math
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -10,7 +11,15 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.train import precision
-from regard.train.precision import choose_precision, clip_gradients, machine_peak, not_finite
+from regard.train.precision import (
+    Beat,
+    Pulse,
+    choose_precision,
+    clip_gradients,
+    gradient_norm,
+    machine_peak,
+    not_finite,
+)
 
 
 @pytest.fixture
@@ -106,10 +115,28 @@ def with_gradients(*sizes: int, scale: float = 1.0, seed: int = 0) -> list[nn.Pa
     return [*parameters, nn.Parameter(torch.zeros(3))]  # one without a gradient
 
 
+def beat_of(parameters: Iterable[nn.Parameter], loss: float = 1.0) -> Beat:
+    return Beat(torch.tensor(loss), gradient_norm([p for p in parameters if p.grad is not None]))
+
+
+def pulse_of(parameters: Iterable[nn.Parameter], loss: float = 1.0) -> Pulse:
+    return beat_of(parameters, loss).read()
+
+
+@given(st.floats(0.01, 100), st.floats(0.01, 100), st.integers(0, 100))
+def test_a_device_is_told_what_clipping_divides_by(limit: float, scale: float, seed: int):
+    parameters = with_gradients(5, 7, scale=scale, seed=seed)
+    beat, before = beat_of(parameters), parameters[0].grad.clone()
+    clip_gradients(parameters, limit, beat.read())
+    torch.testing.assert_close(before / beat.excess(limit), parameters[0].grad, rtol=1e-5, atol=0)
+    assert beat.unsound() == 0
+
+
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.integers(0, 100))
 def test_clipping_is_torchs(limit: float, scale: float, seed: int):
     ours, theirs = (with_gradients(5, 7, scale=scale, seed=seed) for _ in range(2))
-    pulse = clip_gradients(ours, limit, torch.tensor(1.5))
+    pulse = pulse_of(ours, 1.5)
+    clip_gradients(ours, limit, pulse)
     norm = nn.utils.clip_grad_norm_(theirs, limit)
     assert pulse.finite
     assert pulse.loss == 1.5
@@ -121,7 +148,8 @@ def test_clipping_is_torchs(limit: float, scale: float, seed: int):
 def test_without_a_limit_gradients_stay():
     parameters = with_gradients(5, scale=1000.0)
     before = parameters[0].grad.clone()
-    assert clip_gradients(parameters, None, torch.tensor(0.0)).norm > 1000
+    assert pulse_of(parameters).norm > 1000
+    clip_gradients(parameters, None, pulse_of(parameters))
     assert torch.equal(parameters[0].grad, before)
 
 
@@ -129,16 +157,20 @@ def test_without_a_limit_gradients_stay():
 def test_one_bad_gradient_is_noticed_and_found(bad: float):
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model(torch.ones(2, 3)).sum().backward()
-    assert clip_gradients(model.parameters(), 1.0, torch.tensor(1.0)).finite
+    assert pulse_of(model.parameters()).finite
     assert not_finite(model) == []
     model[1].weight.grad[1, 2] = bad
-    assert not clip_gradients(model.parameters(), 1.0, torch.tensor(1.0)).finite
+    before = model[0].weight.grad.clone()
+    clip_gradients(model.parameters(), 0.01, pulse_of(model.parameters()))
+    assert not pulse_of(model.parameters()).finite
+    assert torch.equal(model[0].weight.grad, before)
     assert not_finite(model) == ["1.weight"]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_bad_loss_is_noticed(bad: float):
-    assert not clip_gradients(with_gradients(2), 1.0, torch.tensor(bad)).finite
+    assert beat_of(with_gradients(2), bad).unsound() == 1
+    assert not pulse_of(with_gradients(2), bad).finite
 
 
 @pytest.mark.gpu

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 import torch
@@ -13,6 +14,7 @@ from regard.decode.hypothesis import Hypothesis, Written
 from regard.decode.job import Job
 from regard.decode.trace import Trace
 from regard.errors import Failure
+from regard.nn.device import Arriving
 
 Choose = Callable[[Float[Tensor, "rows vocab"], Int[Tensor, "rows past"], Int[Tensor, " rows"], int], Tensor]
 """The next token of each row, from what may be written, what was written, which sequences these are, and the step."""
@@ -28,8 +30,8 @@ class Stepwise(ABC):
     def chooser(self, job: Job) -> Choose:
         """How this search chooses, for one job."""
 
-    def stream(self, job: Job, trace: Trace | None = None) -> Iterator[list[Written]]:
-        """The tokens of each step as they are chosen.
+    def steps(self, job: Job, trace: Trace | None = None) -> Iterator["Step"]:
+        """What each step writes, as it is chosen.
 
         Running ahead, the device is given its next step before the tokens of this one are read, so that it never waits
         for the reader; the last step may then be one that nobody needed.
@@ -37,47 +39,72 @@ class Stepwise(ABC):
         if not job.rows:
             return
         choose, batch = self.chooser(job), Batch(job, self.samples)
-        for step in count():
-            logprobs = batch.logits.float().log_softmax(-1)
-            allowed = job.rules.apply(logprobs, batch.history, step)
-            tokens = choose(allowed, batch.history, batch.sequences, step)
-            news = batch.news(step, tokens, logprobs)
-            if job.ahead and step + 1 < max(job.limits):
+        for number in count():
+            logprobs = batch.logits.log_softmax(-1, dtype=torch.float32)
+            allowed = job.rules.apply(logprobs, batch.history, number)
+            tokens = choose(allowed, batch.history, batch.sequences, number)
+            news = batch.news(number, tokens, logprobs)
+            if job.ahead and number + 1 < max(job.limits):
                 batch.advance(tokens)
-            written = batch.written(news, trace)
-            yield written
-            if all(token.last for token in written):
+            step = batch.read(news)
+            if trace:
+                places = [place for place, sequence in enumerate(news.sequences) if sequence in step.sequences]
+                trace.record_step(number, step.written(job, self.samples), logprobs[places])
+            yield step
+            if not any(batch.open):
                 return
             if not job.ahead:
                 batch.advance(tokens)
 
+    def stream(self, job: Job, trace: Trace | None = None) -> Iterator[list[Written]]:
+        """The tokens of each step as they are chosen."""
+        for step in self.steps(job, trace):
+            yield step.written(job, self.samples)
+
     def run(self, job: Job, trace: Trace | None = None) -> list[list[Hypothesis]]:
         """The sequences of each row, in the order of its samples."""
-        rows: list[list[list[Written]]] = [[[] for _ in range(self.samples)] for _ in range(job.rows)]
-        for step in self.stream(job, trace):
-            for token in step:
-                rows[token.row][token.sample].append(token)
-        return [[_hypothesis(sequence) for sequence in row] for row in rows]
+        found: list[list[tuple[int, float]]] = [[] for _ in range(job.rows * self.samples)]
+        for step in self.steps(job, trace):
+            for sequence, token, logprob in zip(step.sequences, step.tokens, step.logprobs, strict=True):
+                found[sequence].append((token, logprob))
+        written = [_hypothesis(sequence, job.eos) for sequence in found]
+        return [written[start : start + self.samples] for start in range(0, len(written), self.samples)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The tokens that one step wrote in the sequences that were open, with their log-probabilities.
+
+    Lists and no objects a token: with many sequences on a GPU, making these took as long as the model's own step.
+    """
+
+    sequences: list[int]
+    tokens: list[int]
+    logprobs: list[float]
+    last: set[int]
+    """The sequences that end with it."""
+
+    def written(self, job: Job, samples: int) -> list[Written]:
+        """The same, token by token."""
+        return [
+            Written(*divmod(sequence, samples), token, logprob, token == job.eos, sequence in self.last)
+            for sequence, token, logprob in zip(self.sequences, self.tokens, self.logprobs, strict=True)
+        ]
 
 
 class News:
     """What one step chose, on its way from the device to whoever reads it."""
 
     def __init__(
-        self, step: int, numbers: list[int], tokens: Int[Tensor, " rows"], logprobs: Float[Tensor, "rows vocab"]
+        self, step: int, sequences: list[int], tokens: Int[Tensor, " rows"], logprobs: Float[Tensor, "rows vocab"]
     ) -> None:
-        self.step, self.numbers, self.logprobs = step, numbers, logprobs
-        chosen = logprobs.gather(1, tokens[:, None])[:, 0]
-        self._tokens, self._chosen = (part.to("cpu", non_blocking=True) for part in (tokens, chosen))
-        self._there = torch.cuda.Event() if tokens.device.type == "cuda" else None
-        if self._there is not None:
-            self._there.record()
+        self.step, self.sequences = step, sequences
+        self._arriving = Arriving(tokens, logprobs.gather(1, tokens[:, None])[:, 0])
 
-    def read(self) -> list[tuple[int, float]]:
+    def read(self) -> tuple[list[int], list[float]]:
         """Token and log-probability in each place; waits until they are there."""
-        if self._there is not None:
-            self._there.synchronize()
-        return list(zip(self._tokens.tolist(), self._chosen.tolist(), strict=True))
+        tokens, logprobs = self._arriving.wait()
+        return tokens.tolist(), logprobs.tolist()
 
 
 class Batch:
@@ -87,6 +114,7 @@ class Batch:
         self.job, self.samples = job, samples
         self.numbers = list(range(job.rows * samples))
         self.open = [True] * len(self.numbers)
+        self._soonest = min(job.limits)
         self.sequences = torch.tensor(self.numbers, device=job.device)
         self.history = job.history(samples)
         self.logits, self._state = job.start(samples)
@@ -95,23 +123,26 @@ class Batch:
         """What this step chose in every place."""
         return News(step, self.numbers, tokens, logprobs)
 
-    def written(self, news: News, trace: Trace | None) -> list[Written]:
+    def read(self, news: News) -> Step:
         """What a step wrote in the sequences that were open, of which some end here."""
-        pairs = news.read()
-        places = [place for place, number in enumerate(news.numbers) if self.open[number]]
-        written = [self._token(news.numbers[place], news.step, *pairs[place]) for place in places]
-        if trace:
-            trace.record_step(news.step, written, news.logprobs[places])
-        return written
+        sequences, (tokens, logprobs) = news.sequences, news.read()
+        if not all(self.open):
+            heard = [place for place, sequence in enumerate(sequences) if self.open[sequence]]
+            sequences, tokens, logprobs = ([part[place] for place in heard] for part in (sequences, tokens, logprobs))
+        if math.isnan(sum(logprobs)):
+            raise Failure(f"the model's logits are not numbers (NaN) at token {news.step + 1}; its weights are damaged")
+        last = set(self._ending(news.step, sequences, tokens))
+        for sequence in last:
+            self.open[sequence] = False
+        return Step(sequences, tokens, logprobs, last)
 
-    def _token(self, number: int, step: int, token: int, logprob: float) -> Written:
-        if math.isnan(logprob):
-            raise Failure(f"the model's logits are not numbers (NaN) at token {step + 1}; its weights are damaged")
-        row, sample = divmod(number, self.samples)
-        ended = token == self.job.eos
-        last = ended or step + 1 == self.job.limits[row]
-        self.open[number] = not last
-        return Written(row, sample, token, logprob, ended, last)
+    def _ending(self, step: int, sequences: list[int], tokens: list[int]) -> Iterator[int]:
+        """The sequences that end now: by the end token, or at their limit."""
+        eos, limits = self.job.eos, self.job.limits
+        if eos in tokens or step + 1 >= self._soonest:
+            for sequence, token in zip(sequences, tokens, strict=True):
+                if token == eos or step + 1 == limits[sequence // self.samples]:
+                    yield sequence
 
     def advance(self, tokens: Int[Tensor, " rows"]) -> None:
         """Feeds the chosen tokens; sequences that are done leave the batch, or go on unheard."""
@@ -135,7 +166,7 @@ class Batch:
         return tokens[places]
 
 
-def _hypothesis(sequence: Sequence[Written]) -> Hypothesis:
-    logprobs = [token.logprob for token in sequence]
-    tokens = [token.token for token in sequence if not token.ended]
-    return Hypothesis(tokens, math.fsum(logprobs), logprobs, finished=sequence[-1].ended)
+def _hypothesis(sequence: Sequence[tuple[int, float]], eos: int | None) -> Hypothesis:
+    tokens, logprobs = [token for token, _ in sequence], [logprob for _, logprob in sequence]
+    finished = tokens[-1] == eos
+    return Hypothesis(tokens[:-1] if finished else tokens, math.fsum(logprobs), logprobs, finished)

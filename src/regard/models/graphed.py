@@ -102,7 +102,7 @@ class Graphed:
     def __init__(self, model: Decoder | EncoderDecoder, way: Way | None = None) -> None:
         on_gpu = next(model.parameters()).device.type == "cuda"
         self.model = model
-        self.way: Way = way or ("captured" if on_gpu else "eager")
+        self.way: Way = way or ("fused" if on_gpu else "eager")
         self._step = OneToken(model, fused_where_known) if self.way == "fused" else OneToken(model)
         if self.way == "fused":
             self._step.scores = fused_head(self._step)

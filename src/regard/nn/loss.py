@@ -1,7 +1,6 @@
 """Losses: cross-entropy with label smoothing, binary cross-entropy, and cross-entropy that never holds all logits."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ IGNORED = -100
 ROWS, ROWS_ON_CPU = 2048, 128
 """Tokens whose logits are held at a time: as many as keep a GPU busy, as few as a CPU's caches hold."""
 MANY_LOGITS, MANY_ROWS = 1 << 30, 8192
-"""From so many logits on, a GPU gets a kernel generated for them, and more at a time."""
+"""From so many logits on, a GPU gets a kernel of its own for them, and more at a time."""
 ALIGNED = 64
 """Sizes that a GPU's matrix units divide without a rest."""
 
@@ -68,7 +67,7 @@ def linear_cross_entropy(
     many = x.device.type == "cuda" and len(x) * len(weight) >= MANY_LOGITS
     rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else MANY_ROWS if many else ROWS)
     if torch.is_grad_enabled():
-        slopes = in_one_kernel() if many else losses_and_slopes
+        slopes = in_one_kernel if many else losses_and_slopes
         return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows, slopes, spread)  # type: ignore[return-value]
     parts = zip(x.split(rows), targets.split(rows), strict=True)
     losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing, spread) for part, wanted in parts]
@@ -173,26 +172,10 @@ def _mean(logs: Float[Tensor, "rows vocab"], spread: Float[Tensor, " vocab"] | N
 Slopes = Callable[[Tensor, Tensor, int, float, Tensor | None], tuple[Tensor, Tensor]]
 
 
-def losses_and_slopes_by_place(
-    logits: Float[Tensor, "rows aligned"],
-    targets: Int[Tensor, " rows"],
-    vocab: int,
-    smoothing: float,
-    spread: Float[Tensor, " vocab"] | None = None,
-) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
-    """The same, every place by itself: a compiler makes one kernel of it, which reads logits and writes slopes."""
-    target = targets.clamp(min=0)[:, None]
-    logs = torch.log_softmax(logits.float(), -1)
-    losses = (smoothing - 1) * logs.gather(1, target)[:, 0]
-    if smoothing:
-        losses = losses - smoothing * _mean(logs[:, :vocab], spread)
-    wanted = torch.arange(logits.shape[1], device=logits.device) == target
-    others = smoothing / vocab if spread is None else F.pad(smoothing * spread, (0, logits.shape[1] - vocab))
-    slopes = logs.exp() - others - (1 - smoothing) * wanted
-    return losses, slopes.to(logits.dtype)
+def in_one_kernel(
+    logits: Tensor, targets: Tensor, vocab: int, smoothing: float, spread: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The same, slopes in place of the logits, which are read once."""
+    from regard.nn.loss_kernel import losses_and_slopes as kernel
 
-
-@cache
-def in_one_kernel() -> Slopes:
-    """`losses_and_slopes_by_place`, compiled."""
-    return torch.compile(losses_and_slopes_by_place)
+    return kernel(logits, targets, vocab, smoothing, spread)

@@ -40,11 +40,14 @@ def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
         return found
     if rows == 1:
         columns = triton.next_power_of_2(width)
-        several = max(1, min(8 if outputs > 16384 else 4, 32768 // columns))
-        return Tile(1, several, columns, warps=4 if several * columns <= 8192 else 8)
+        several = 8 if outputs > 16384 or columns > 2048 else 4
+        return Tile(1, max(1, min(several, 32768 // columns)), columns)
+    few = max(16, min(padded, 64))
     if outputs > 16384:
-        return Tile(max(16, min(padded, 64)), 128, 64, warps=8 if padded >= 64 else 4)
-    return Tile(max(16, min(padded, 64 if outputs > 1024 else 32)), 16, 256 // size)
+        return Tile(few, 256 if few == 64 else 128, 64, warps=8 if few == 64 else 4, stages=3)
+    if outputs > 1024:
+        return Tile(few, 32 if outputs < 3072 else 16, 256 // size)
+    return Tile(few, 16, 512 // size, stages=3)
 
 
 @triton.jit

@@ -15,6 +15,7 @@ from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError, DataError, nearest
+from regard.nn.device import moved
 from regard.nn.loss import cross_entropy
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_cross_entropy, twice
@@ -82,7 +83,7 @@ class Classification(Task):
         """Texts and the numbers of their labels."""
         text = batch.fields["text"]
         assert not isinstance(text, Packed)
-        targets = torch.from_numpy(batch.labels["label"]).to(device)
+        targets = moved(torch.from_numpy(batch.labels["label"]), device)
         flops = model.flops(*text.tokens.shape, self.tokenizer.vocab_size, len(self.number))
         return Inputs(
             (to_sequences(text, device),), targets, len(targets), total_tokens(batch), 3.0 * float(flops) * self.passes

@@ -26,12 +26,13 @@ from regard.train.budget import Spent
 from regard.train.compiling import compile_blocks
 from regard.train.distributed import Team
 from regard.train.expert_parallel import DividedExperts
+from regard.train.feed import Feed
 from regard.train.links import BEST, checkpoints, point
 from regard.train.memory import is_want_of_memory, keep_freed_memory
 from regard.train.optimiser import same_rate
 from regard.train.parallel import checkpoint_blocks, shard
 from regard.train.parallel_state import put_weights
-from regard.train.precision import Precision, Pulse, clip_gradients
+from regard.train.precision import Beat, Precision, Pulse, clip_gradients
 from regard.train.settings import TrainConfig
 from regard.train.signals import Stopped
 from regard.train.watching import Log, Watcher
@@ -92,7 +93,8 @@ class Trainer:
         self.losses = losses if self.sharded else team.wrap(losses, self.divided.parameters)
         self.metric = config.best or task.best_metric
         self.spent = Spent()
-        self.epoch, self.index, self.since_best = 0, 0, 0
+        self.feed = Feed(batches, self._inputs, team)
+        self.since_best = 0
         self.best: float | None = None
         self.best_step: int | None = None
         self.splits = 1
@@ -140,10 +142,9 @@ class Trainer:
         self.optimiser.set_lr(lr)
         inputs, total = self._gradients()
         loss = torch.tensor(self.team.total(float(total))) if self.team.size > 1 else total
-        pulse = clip_gradients(self.model.parameters(), self.config.clip or None, loss, self.divided.norm)
+        pulse = self._change(loss)
         if pulse.finite:
             self._bad.in_a_row = 0
-            self.optimiser.step()
             if self.moving:
                 self.moving.update()
         else:
@@ -151,9 +152,27 @@ class Trainer:
         self.spent.steps += 1
         self.spent.tokens += int(self.team.total(sum(part.tokens for part in inputs)))
         self.spent.flops += self.team.total(sum(part.flops for part in inputs))
-        self._advance()
+        self.feed.advance()
+        self.spent.epochs = self.feed.epochs
         skipped = {"skipped": self.spent.skipped} if self.spent.skipped else {}
         return {"loss": pulse.loss, "lr": lr, "gradient_norm": pulse.norm, **skipped}
+
+    def _change(self, loss: Tensor) -> Pulse:
+        """Clips the gradients and changes the weights by them, unless they are no numbers.
+
+        A GPU can find that out by itself: it goes on while this process makes the next batch, and looks only then.
+        """
+        limit, trained = self.config.clip or None, [p for p in self.model.parameters() if p.grad is not None]
+        beat = Beat(loss, self.divided.norm(trained))
+        if self.optimiser.decides and self.team.size == 1:
+            self.optimiser.step(beat.unsound(), beat.excess(limit) if limit else None)
+            self.feed.look_ahead(self.parts)
+            return beat.read()
+        pulse = beat.read()
+        if pulse.finite:
+            clip_gradients(trained, limit, pulse)
+            self.optimiser.step()
+        return pulse
 
     def _gradients(self) -> tuple[list[Inputs], Tensor]:
         """The next batch, its loss and its gradients; where memory does not suffice, once more in smaller parts."""
@@ -190,7 +209,7 @@ class Trainer:
     def _can_halve(self) -> bool:
         """A part of one example is the smallest; and the processes of a team must all compute equally often."""
         alone = self.team.size == 1 and not self.sharded
-        return alone and self.parts < len(self.batches.batch(self.epoch, self.index).examples)
+        return alone and self.parts < len(self.feed.batch().examples)
 
     def _halve(self) -> None:
         self.splits *= 2
@@ -202,35 +221,11 @@ class Trainer:
         )
 
     def _next_inputs(self) -> list[Inputs]:
-        """This process's parts of the next batch.
-
-        A batch may have fewer rows than parts. Alone, empty parts are left out; in a team, where all processes must
-        compute equally often, a part of one row that counts for nothing stands in.
-        """
-        parts, all_parts = self.parts, self.parts * self.team.size
-        made = []
-        for number in range(self.team.rank * parts, (self.team.rank + 1) * parts):
-            batch = self.batches.batch(self.epoch, self.index, number, all_parts)
-            if len(batch.examples):
-                made.append(self._inputs(batch))
-            elif self.team.size > 1:
-                stand_in = next(
-                    other
-                    for other in (self.batches.batch(self.epoch, self.index, n, all_parts) for n in range(all_parts))
-                    if len(other.examples)
-                )
-                made.append(replace(self._inputs(stand_in), count=0, tokens=0, flops=0.0))
-        return made
+        """This process's parts of the next batch."""
+        return self.feed.inputs(self.parts)
 
     def _inputs(self, batch: Batch) -> Inputs:
         return self.task.inputs(batch, self.model.config, self.team.device)
-
-    def _advance(self) -> None:
-        self.index += 1
-        number = self.batches.num_batches(self.epoch)
-        if self.index >= number:
-            self.epoch, self.index = self.epoch + 1, 0
-        self.spent.epochs = self.epoch + self.index / max(1, number)
 
     def _seed(self) -> None:
         """Dropout of a step is the same whether the run came here in one go or not."""
@@ -238,7 +233,7 @@ class Trainer:
 
     def _pass_over(self, pulse: Pulse) -> None:
         """Stops at a loss or gradient that is no number, or counts the batch: in either case no weight changes."""
-        batch, place = self.batches.batch(self.epoch, self.index), f"batch {self.index} of epoch {self.epoch}"
+        batch, place = self.feed.batch(), f"batch {self.feed.index} of epoch {self.feed.epoch}"
         words = self.task.lexicon.tokenizers
         self._bad.pass_over(account(self.spent.steps + 1, pulse, self.model, place, batch, words))
         self.spent.skipped += 1
@@ -332,8 +327,8 @@ class Trainer:
         """All that is no tensor and that a run needs to go on."""
         return {
             "spent": asdict(self.spent),
-            "epoch": self.epoch,
-            "index": self.index,
+            "epoch": self.feed.epoch,
+            "index": self.feed.index,
             "best": self.best,
             "best_step": self.best_step,
             "since_best": self.since_best,
@@ -373,7 +368,7 @@ class Trainer:
             self.moving.restore(saved.extra["moving"], saved.state["moving"])
         state = saved.state
         self.spent = Spent(**state["spent"])
-        self.epoch, self.index, self.best = state["epoch"], state["index"], state["best"]
+        self.feed.epoch, self.feed.index, self.best = state["epoch"], state["index"], state["best"]
         self.since_best, self.due = state["since_best"], state.get("due", False)
         self.best_step, self.splits = state.get("best_step"), state.get("splits", 1)
         if self.team.leads and self.best_step == saved.step:  # a kill may have come before the name was given

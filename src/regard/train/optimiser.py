@@ -248,9 +248,17 @@ class Optimiser:
             for group in part.param_groups:
                 group["lr"] = lr * group.get("scale", 1.0)
 
-    def step(self) -> None:
-        """Changes the parameters by their gradients."""
+    @property
+    def decides(self) -> bool:
+        """Whether kernels can leave out a step, so that nobody need look at the numbers first: fused Adam, on a GPU."""
+        return all(isinstance(part, Adam) and part.defaults["fused"] for part in self.parts) and all(
+            parameter.device.type == "cuda" for parameter in self._owners
+        )
+
+    def step(self, unsound: Tensor | None = None, excess: Tensor | None = None) -> None:
+        """Changes the parameters by their gradients, divided by `excess`; not where `unsound` is one."""
         for part in self.parts:
+            part.found_inf, part.grad_scale = unsound, excess  # type: ignore[attr-defined]
             part.step()
 
     def zero_grad(self) -> None:

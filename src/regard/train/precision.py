@@ -21,9 +21,11 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
 from regard.errors import ConfigError
+from regard.nn.device import Arriving
 from regard.train.parallel_state import is_cut_up, own_part, whole
 
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
+TINY = 1e-6  # as torch has it, so that gradients of norm zero can be scaled
 CLEAR_GAIN = 1.2  # bfloat16 costs digits, so it must win clearly
 
 
@@ -179,25 +181,38 @@ def gradient_norm(trained: Sequence[nn.Parameter]) -> Tensor:
     return square.sqrt()
 
 
-@torch.no_grad()
-def clip_gradients(
-    parameters: Iterable[nn.Parameter],
-    limit: float | None,
-    loss: Tensor,
-    norm_of: Callable[[Sequence[nn.Parameter]], Tensor] = gradient_norm,
-) -> Pulse:
-    """Scales the gradients down to a norm of at most `limit`; waits for the device once.
+class Beat:
+    """Loss and gradient norm of a step, on their way from the device.
 
-    A norm is a finite number only if every gradient is. Gradients that are not finite are left as they are, so that
-    `not_finite` can still tell where the trouble began.
+    A norm is a finite number only if every gradient is.
     """
-    trained = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = norm_of(trained)
-    pulse = Pulse(*torch.stack((loss.detach().float(), norm.float().to(loss.device))).tolist())
+
+    def __init__(self, loss: Tensor, norm: Tensor) -> None:
+        self._both = torch.stack((loss.detach().float(), norm.float().to(loss.device)))
+        self._arriving = Arriving(self._both)
+
+    def read(self) -> Pulse:
+        """The numbers, once they are there."""
+        return Pulse(*self._arriving.wait()[0].tolist())
+
+    def unsound(self) -> Tensor:
+        """One where a number is none, zero where the step may be taken; on the device."""
+        return (~self._both.isfinite().all()).float()
+
+    def excess(self, limit: float) -> Tensor:
+        """What gradients are to be divided by, so that their norm is at most `limit`; on the device."""
+        return ((self._both[1] + TINY) / limit).clamp(min=1.0)
+
+
+@torch.no_grad()
+def clip_gradients(trained: Iterable[nn.Parameter], limit: float | None, pulse: Pulse) -> None:
+    """Scales the gradients down to a norm of at most `limit`.
+
+    Those that are not finite are left as they are, so that `not_finite` can still tell where the trouble began.
+    """
     if limit is not None and pulse.finite and pulse.norm > limit:
         gradients = [own_part(parameter.grad) for parameter in trained if parameter.grad is not None]
-        torch._foreach_mul_(gradients, limit / (pulse.norm + 1e-6))  # type: ignore[attr-defined]
-    return pulse
+        torch._foreach_mul_(gradients, limit / (pulse.norm + TINY))  # type: ignore[attr-defined]
 
 
 def not_finite(model: nn.Module) -> list[str]:

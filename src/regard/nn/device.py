@@ -1,0 +1,27 @@
+"""Between the processor and a device that works by itself: neither waits for the other where it need not."""
+
+import torch
+from torch import Tensor
+
+
+def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """The tensor on a device. To a GPU it goes by way of memory that cannot be moved, so that nobody waits for it."""
+    if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+class Arriving:
+    """Tensors on their way to the processor, which may do other things until it asks for them."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        self._tensors = [tensor.to("cpu", non_blocking=True) for tensor in tensors]
+        self._there = torch.cuda.Event() if tensors[0].device.type == "cuda" else None
+        if self._there is not None:
+            self._there.record()
+
+    def wait(self) -> list[Tensor]:
+        """The tensors, once they are there."""
+        if self._there is not None:
+            self._there.synchronize()
+        return self._tensors

@@ -1,0 +1,67 @@
+"""The kernel behind `linear_cross_entropy` on a GPU: each program reads a token's logits, and writes slopes over them."""
+
+from typing import no_type_check
+
+import torch
+import triton  # pyright: ignore[reportMissingImports]
+import triton.language as tl  # pyright: ignore[reportMissingImports]
+from torch import Tensor
+
+BLOCK, WARPS = 8192, 16
+"""Logits that a program holds at a time, and its warps."""
+
+
+@triton.jit
+@no_type_check
+def slopes_kernel(  # noqa: ANN201
+    logits, targets, spread, losses, smoothing,  # noqa: ANN001
+    VOCAB: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    SMOOTHED: tl.constexpr, SPREAD: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    """Twice over the row: for the sum of all exponentials, and for what each has to do with it."""
+    row = tl.program_id(0).to(tl.int64)
+    own = logits + row * ALIGNED
+    target = tl.maximum(tl.load(targets + row), 0)
+    column = tl.arange(0, BLOCK)
+    best = tl.full([BLOCK], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    weighed = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, VOCAB, BLOCK):
+        inside = start + column < VOCAB
+        x = tl.load(own + start + column, mask=inside, other=float("-inf")).to(tl.float32)
+        higher = tl.maximum(best, x)
+        sound = tl.where(higher == float("-inf"), 0.0, higher)  # nothing but what is never written, so far
+        total = total * tl.exp(best - sound) + tl.exp(x - sound)
+        best = higher
+        if SMOOTHED:
+            share = tl.load(spread + start + column, mask=inside, other=0.0) if SPREAD else 1.0 / VOCAB
+            weighed += tl.where(inside & (share > 0), x * share, 0.0)
+    highest = tl.max(best, 0)
+    log_total = highest + tl.log(tl.sum(total * tl.exp(best - highest), 0))
+    loss = (1 - smoothing) * (log_total - tl.load(own + target).to(tl.float32))
+    if SMOOTHED:
+        loss += smoothing * (log_total - tl.sum(weighed, 0))
+    tl.store(losses + row, loss)
+    tl.debug_barrier()  # the target's logit has been read by all before any is written over
+    for start in range(0, ALIGNED, BLOCK):
+        place = start + column
+        x = tl.load(own + place, mask=place < VOCAB, other=float("-inf")).to(tl.float32)
+        slope = tl.exp(x - log_total) - tl.where(place == target, 1 - smoothing, 0.0)
+        if SMOOTHED:
+            inside = place < VOCAB
+            share = tl.load(spread + place, mask=inside, other=0.0) if SPREAD else tl.where(inside, 1.0 / VOCAB, 0.0)
+            slope -= smoothing * share
+        tl.store(own + place, slope.to(logits.dtype.element_ty), mask=place < ALIGNED)
+
+
+def losses_and_slopes(
+    logits: Tensor, targets: Tensor, vocab: int, smoothing: float, spread: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The loss of each row, and its derivative by the logits, which takes their place."""
+    losses = torch.empty(len(logits), device=logits.device, dtype=torch.float32)
+    kinds = {"SMOOTHED": smoothing > 0, "SPREAD": spread is not None, "BLOCK": BLOCK, "num_warps": WARPS}
+    shares = losses if spread is None else spread.contiguous()
+    slopes_kernel[(len(logits),)](  # pyright: ignore[reportIndexIssue]
+        logits, targets.contiguous(), shares, losses, smoothing, VOCAB=vocab, ALIGNED=logits.shape[1], **kinds
+    )
+    return losses, logits
