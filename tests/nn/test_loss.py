@@ -15,7 +15,6 @@ from regard.nn.loss import (
     cross_entropy,
     evenly,
     linear_cross_entropy,
-    losses_and_slopes,
 )
 
 SEEDS = st.integers(0, 999)

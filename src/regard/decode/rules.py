@@ -77,12 +77,15 @@ class Rules:
         if len(set(named)) == vocab:
             raise ConfigError("tokens", f"all {vocab} tokens of the vocabulary are special; there is nothing to write")
 
+    def forbidden(self, step: int) -> Int[Tensor, " some"]:
+        """The tokens that may not be written as token number `step`, whatever stands before it."""
+        return self._at_first if step < self.min_length else self._always
+
     def apply(
         self, logprobs: Float[Tensor, "rows vocab"], history: Int[Tensor, "rows past"], step: int
     ) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities with minus infinity at what may not be written as token number `step` (from zero)."""
-        banned = self._at_first if step < self.min_length else self._always
-        allowed = logprobs.index_fill(-1, banned, -torch.inf)
+        allowed = logprobs.index_fill(-1, self.forbidden(step), -torch.inf)
         return self._without_repeats(allowed, history) if self.no_repeat_ngram else allowed
 
     def _without_repeats(

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import compress, count
 
 import torch
 from jaxtyping import Float, Int
@@ -40,21 +40,28 @@ class Stepwise(ABC):
             return
         choose, batch = self.chooser(job), Batch(job, self.samples)
         for number in count():
-            logprobs = batch.logits.log_softmax(-1, dtype=torch.float32)
-            allowed = job.rules.apply(logprobs, batch.history, number)
-            tokens = choose(allowed, batch.history, batch.sequences, number)
-            news = batch.news(number, tokens, logprobs)
+            logits = batch.logits
+            tokens, chosen = self.pick(choose, batch, number)
+            news = batch.news(number, tokens, chosen)
             if job.ahead and number + 1 < max(job.limits):
                 batch.advance(tokens)
             step = batch.read(news)
             if trace:
                 places = [place for place, sequence in enumerate(news.sequences) if sequence in step.sequences]
-                trace.record_step(number, step.written(job, self.samples), logprobs[places])
+                logprobs = logits[places].log_softmax(-1, dtype=torch.float32)
+                trace.record_step(number, step.written(job, self.samples), logprobs)
             yield step
             if not any(batch.open):
                 return
             if not job.ahead:
                 batch.advance(tokens)
+
+    def pick(self, choose: Choose, batch: "Batch", number: int) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """The next token in each place, and the model's log-probability of it."""
+        logprobs = batch.logits.log_softmax(-1, dtype=torch.float32)
+        allowed = batch.job.rules.apply(logprobs, batch.history, number)
+        tokens = choose(allowed, batch.history, batch.sequences, number)
+        return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
     def stream(self, job: Job, trace: Trace | None = None) -> Iterator[list[Written]]:
         """The tokens of each step as they are chosen."""
@@ -96,10 +103,10 @@ class News:
     """What one step chose, on its way from the device to whoever reads it."""
 
     def __init__(
-        self, step: int, sequences: list[int], tokens: Int[Tensor, " rows"], logprobs: Float[Tensor, "rows vocab"]
+        self, step: int, sequences: list[int], tokens: Int[Tensor, " rows"], chosen: Float[Tensor, " rows"]
     ) -> None:
         self.step, self.sequences = step, sequences
-        self._arriving = Arriving(tokens, logprobs.gather(1, tokens[:, None])[:, 0])
+        self._arriving = Arriving(tokens, chosen)
 
     def read(self) -> tuple[list[int], list[float]]:
         """Token and log-probability in each place; waits until they are there."""
@@ -119,16 +126,17 @@ class Batch:
         self.history = job.history(samples)
         self.logits, self._state = job.start(samples)
 
-    def news(self, step: int, tokens: Int[Tensor, " rows"], logprobs: Float[Tensor, "rows vocab"]) -> News:
-        """What this step chose in every place."""
-        return News(step, self.numbers, tokens, logprobs)
+    def news(self, step: int, tokens: Int[Tensor, " rows"], chosen: Float[Tensor, " rows"]) -> News:
+        """What this step chose in every place, and how likely that was."""
+        return News(step, self.numbers, tokens, chosen)
 
     def read(self, news: News) -> Step:
         """What a step wrote in the sequences that were open, of which some end here."""
         sequences, (tokens, logprobs) = news.sequences, news.read()
         if not all(self.open):
-            heard = [place for place, sequence in enumerate(sequences) if self.open[sequence]]
-            sequences, tokens, logprobs = ([part[place] for place in heard] for part in (sequences, tokens, logprobs))
+            heard = [self.open[sequence] for sequence in sequences]
+            sequences, tokens = list(compress(sequences, heard)), list(compress(tokens, heard))
+            logprobs = list(compress(logprobs, heard))
         if math.isnan(sum(logprobs)):
             raise Failure(f"the model's logits are not numbers (NaN) at token {news.step + 1}; its weights are damaged")
         last = set(self._ending(news.step, sequences, tokens))

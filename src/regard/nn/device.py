@@ -7,7 +7,7 @@ from torch import Tensor
 def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
     """The tensor on a device. To a GPU it goes by way of memory that cannot be moved, so that nobody waits for it."""
     if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
+        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 

@@ -1,4 +1,4 @@
-"""The kernel behind `linear_cross_entropy` on a GPU: each program reads a token's logits, and writes slopes over them."""
+"""The kernel behind `linear_cross_entropy` on a GPU: a program reads a token's logits and writes slopes over them."""
 
 from typing import no_type_check
 
@@ -7,7 +7,7 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-BLOCK, WARPS = 8192, 16
+BLOCK, WARPS = 2048, 4
 """Logits that a program holds at a time, and its warps."""
 
 

@@ -112,7 +112,7 @@ class AnyOptimiserConfig(Config):
 class Adam(torch.optim.Adam):
     """torch's Adam, on what this process holds of each parameter: where models are cut up, its state is too."""
 
-    def _init_group(self, group: dict[str, Any], *lists: list[Tensor]) -> bool:
+    def _init_group(self, group: dict[str, Any], *lists: list[Tensor]) -> bool:  # type: ignore[override]
         """Lists all that a kernel is to change: parameters, gradients, moments, counts of steps."""
         has_complex = super()._init_group(group, *lists)
         for tensors in lists:
@@ -120,7 +120,7 @@ class Adam(torch.optim.Adam):
         return has_complex
 
 
-class AdamW(Adam, torch.optim.AdamW):
+class AdamW(Adam, torch.optim.AdamW):  # type: ignore[override]
     """Decay apart from the gradient."""
 
 

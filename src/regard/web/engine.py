@@ -75,7 +75,7 @@ class RunEngine:
             logprobs = batch.logits.float().log_softmax(-1)
             tokens = choose(job.rules.apply(logprobs, batch.history, step), batch.history, batch.sequences, step)
             likely = dict(zip(batch.numbers, _likely(logprobs, likeliest), strict=True))
-            for one in batch.read(batch.news(step, tokens, logprobs)).written(job, 1):
+            for one in batch.read(batch.news(step, tokens, logprobs.gather(1, tokens[:, None])[:, 0])).written(job, 1):
                 rows[one.row].take(Token(one.token, one.logprob, likely[one.row], one.ended, one.last))
                 batch.open[one.row] = rows[one.row].open
             if not any(batch.open):

@@ -1,0 +1,52 @@
+"""The likeliest token of each row by one kernel: a GPU takes longer to begin five of them than to compute this one."""
+
+from typing import no_type_check
+
+import torch
+import triton  # pyright: ignore[reportMissingImports]
+import triton.language as tl  # pyright: ignore[reportMissingImports]
+from torch import Tensor
+
+BLOCK, WARPS = 8192, 16
+"""Logits that a program holds at a time, and its warps."""
+
+
+@triton.jit
+@no_type_check
+def likeliest_kernel(  # noqa: ANN201
+    logits, forbidden, tokens, logprobs, step,  # noqa: ANN001
+    VOCAB: tl.constexpr, FORBIDDEN: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    """Once over the row: its maximum with the place of it, and the sum of all exponentials."""
+    row = tl.program_id(0).to(tl.int64)
+    lane = tl.arange(0, BLOCK)
+    best, top = tl.full([BLOCK], float("-inf"), tl.float32), tl.full([BLOCK], float("-inf"), tl.float32)
+    place, total = tl.zeros([BLOCK], tl.int32) + VOCAB, tl.zeros([BLOCK], tl.float32)
+    for start in range(0, VOCAB, BLOCK):
+        token = start + lane
+        x = tl.load(logits + row * step + token, mask=token < VOCAB, other=float("-inf")).to(tl.float32)
+        higher = tl.maximum(top, x)
+        sound = tl.where(higher == float("-inf"), 0.0, higher)
+        total = total * tl.exp(top - sound) + tl.exp(x - sound)
+        top = higher
+        for number in tl.static_range(FORBIDDEN):
+            x = tl.where(token == tl.load(forbidden + number), float("-inf"), x)
+        place = tl.where(x > best, token, place)  # the first of equals stays
+        best = tl.maximum(best, x)
+    chosen, highest = tl.max(best, 0), tl.max(top, 0)
+    log_total = highest + tl.log(tl.sum(total * tl.exp(top - highest), 0))
+    tl.store(tokens + row, tl.min(tl.where(best == chosen, place, VOCAB), 0).to(tl.int64))
+    tl.store(logprobs + row, chosen - log_total)
+
+
+def likeliest(logits: Tensor, forbidden: Tensor) -> tuple[Tensor, Tensor]:
+    """The likeliest token of each row that is not forbidden, the lowest of equals, and its log-probability."""
+    rows, vocab = logits.shape
+    tokens = torch.empty(rows, device=logits.device, dtype=torch.long)
+    logprobs = torch.empty(rows, device=logits.device, dtype=torch.float32)
+    logits = logits if logits.stride(1) == 1 else logits.contiguous()
+    likeliest_kernel[(rows,)](  # pyright: ignore[reportIndexIssue]
+        logits, forbidden, tokens, logprobs, logits.stride(0),
+        VOCAB=vocab, FORBIDDEN=len(forbidden), BLOCK=BLOCK, num_warps=WARPS,
+    )  # fmt: skip
+    return tokens, logprobs
