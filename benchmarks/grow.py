@@ -139,18 +139,21 @@ def paper_held(recipe: dict, parallel: str, processes: int, among: int, found: d
 
 
 def large(name: str, steps: int, parallel: str, text: Path) -> dict:
-    """A decoder of GPT-2's size, or one as wide and deep as half of Vaswani's base model, on text of one's own."""
-    model = {
-        "base": {"width": 512, "depth": 6, "heads": 8},
-        "decoder": {"width": 1024, "depth": 16, "heads": 16},
+    """A decoder of 200 million parameters with batches that fill a GPU, and half of Vaswani's base model with small ones.
+
+    Compiled, as streams of text are on a GPU by themselves.
+    """
+    model, tokens = {
+        "base": ({"width": 512, "depth": 6, "heads": 8}, 16384),
+        "decoder": ({"width": 1024, "depth": 16, "heads": 16}, 65536),
     }[name]
     return {
         "task": "language_model",
         "data": {"train": {"file": str(text)}, "batching": {"kind": "stream", "context": 1024}},
         "tokenizer": "byte",
         "model": {"kind": "decoder", "dropout": 0.1, **model},
-        "train": {"steps": steps, "tokens_per_batch": 16384, "save_every": steps, "log_every": 1, "device": "cuda",
-                  "precision": "bfloat16", "compile": "off", "schedule": SCHEDULE, "parallel": parallel},
+        "train": {"steps": steps, "tokens_per_batch": tokens, "save_every": steps, "log_every": 1, "device": "cuda",
+                  "precision": "bfloat16", "compile": "on", "schedule": SCHEDULE, "parallel": parallel},
     }  # fmt: skip
 
 

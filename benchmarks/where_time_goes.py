@@ -29,9 +29,21 @@ from regard.engine.machine import cores
 sys.path.insert(0, str(SCRIPTS))
 KINDS = {
     "attention": ("scaled_dot_product", "flash", "fmha", "cudnn_generated", "newest", "attend"),
-    "matrix products": ("mm", "gemm", "linear", "nvjet", "cutlass", "matmul", "gemv", "product"),
+    "matrix products": (
+        "mm",
+        "gemm",
+        "linear",
+        "nvjet",
+        "cutlass",
+        "matmul",
+        "gemv",
+        "product",
+        "one_row_kernel",
+        "rows_kernel",
+    ),
     "optimiser": ("adam",),
-    "loss": ("softmax", "nll", "cross_entropy", "loss"),
+    "loss": ("softmax", "nll", "cross_entropy", "loss", "slopes"),
+    "choosing": ("likeliest", "argmax"),
     "bends": ("gelu", "relu", "silu", "threshold"),
     "norms": ("norm",),
     "dropout": ("dropout", "bernoulli", "random", "uniform", "where"),
