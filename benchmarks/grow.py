@@ -139,7 +139,7 @@ def paper_held(recipe: dict, parallel: str, processes: int, among: int, found: d
 
 
 def large(name: str, steps: int, parallel: str, text: Path) -> dict:
-    """A decoder of 200 million parameters with batches that fill a GPU, and half of Vaswani's base model with small ones.
+    """200 million parameters with batches that fill a GPU, or half of Vaswani's base model with small ones.
 
     Compiled, as streams of text are on a GPU by themselves.
     """

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data.batches import Batch
@@ -17,6 +18,7 @@ from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError, DataError, nearest
 from regard.nn.device import moved
 from regard.nn.loss import cross_entropy
+from regard.tasks.adversarial import adversarial_loss
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_cross_entropy, twice
 from regard.tasks.tensors import to_sequences
@@ -31,6 +33,10 @@ class ClassificationConfig(TaskBase):
     texts: ClassVar[tuple[str, ...]] = ("text",)
     labels: ClassVar[tuple[str, ...]] = ("label",)
 
+    adversarial: float = Field(0.0, ge=0)
+    """Adversarial training: read each text again with its words' vectors moved, by this share of their length, to where
+    its loss grows fastest; 0.2 is a good start. Helps where data is scarce, and more than doubles a step's cost."""
+
     def task(self, lexicon: Lexicon) -> "Classification":
         """The task, once vocabulary and labels are known."""
         return Classification(lexicon, self)
@@ -41,6 +47,8 @@ class ClassificationConfig(TaskBase):
         need_shape(model, ["encoder", "decoder"], "classification")
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
+        if self.adversarial and self.consistency:
+            raise ConfigError("task.adversarial", "moved words and two readings under dropout do not go together; set one")
 
 
 class Classification(Task):
@@ -48,10 +56,12 @@ class Classification(Task):
 
     best_metric = "accuracy"
     verb = "classify"
+    adversarial: float = 0.0
+    """Share of their length by which words move; images, which have none, leave it at zero."""
 
     def __init__(self, lexicon: Lexicon, config: ClassificationConfig) -> None:
         super().__init__(lexicon, config)
-        self.tokenizer = lexicon.tokenizers["text"]
+        self.tokenizer, self.adversarial = lexicon.tokenizers["text"], config.adversarial
         self.number = {label: number for number, label in enumerate(lexicon.labels)}
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
@@ -89,15 +99,28 @@ class Classification(Task):
             (to_sequences(text, device),), targets, len(targets), total_tokens(batch), 3.0 * float(flops) * self.passes
         )
 
+    @property
+    def passes(self) -> float:
+        """How often a training step reads its batch, forth and back; the slope of words needs no weight's slope."""
+        return 7 / 3 if self.adversarial else super().passes
+
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Cross-entropy of the labels."""
+        return with_balance(model, self._read(model, inputs), inputs.count)
+
+    def _read(self, model: nn.Module, inputs: Inputs) -> Tensor:
         smoothing, consistency = self.config.smoothing, self.config.consistency
         if consistency:
             first, second = model(*twice(inputs.arguments)).chunk(2)
-            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
-        else:
-            loss = cross_entropy(model(*inputs.arguments), inputs.targets, smoothing)
-        return with_balance(model, loss, inputs.count)
+            return consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
+
+        def read() -> Tensor:
+            return cross_entropy(model(*inputs.arguments), inputs.targets, smoothing)
+
+        if self.adversarial:
+            valid = inputs.arguments[0].layout.valid
+            return adversarial_loss(model.embedding, read, valid, self.adversarial)  # type: ignore[arg-type]
+        return read()
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy, and how many are right."""
