@@ -155,6 +155,18 @@ def test_programs_warm_up_side_by_side_on_a_gpu_and_in_turn_on_a_processor(
     assert most == together
 
 
+def test_whoever_found_the_memory_full_beside_the_others_is_tried_again_alone(fakes: Any, tmp_path: Path):
+    crowded = f"path = {str(tmp_path / 'seen')!r}; os.path.exists(path) or (open(path, 'w'), full())"
+    one = fakes("crowded", 0.0, crowded)
+    script = tmp_path / "crowded.py"
+    error = "class OutOfMemoryError(RuntimeError): pass\ndef full(): raise OutOfMemoryError('no room')\n"
+    script.write_text(error + script.read_text())
+    other = fakes("broken", 0.0, "raise ValueError('no such layer')")
+    rows = measure(TEXT, [one, other], 1, {"float32": 1e9})
+    assert rows[0]["rounds"] == 1
+    assert rows[1]["error"] == "ValueError: no such layer"
+
+
 def test_what_is_measured_is_kept_after_each_work(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("regard.bench.bench.ceilings", lambda *_: {"float32": 1.0})
     monkeypatch.setattr("regard.bench.bench.measure_work", lambda work, *_: [{"work": work.name}])

@@ -132,11 +132,14 @@ class Masking:
         """Words in random order while they fit into the count."""
         assert self.words is not None
         numbers = self.words.numbers(row)[able]
-        words = np.split(able, np.flatnonzero(np.diff(numbers)) + 1)
-        for word in random.permutation(len(words)).tolist():
-            if len(words[word]) <= count:
-                count -= len(words[word])
-                yield words[word]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        sizes = np.diff(starts, append=len(able)).tolist()
+        for word in random.permutation(len(starts)).tolist():
+            if sizes[word] <= count:
+                count -= sizes[word]
+                yield able[starts[word] : starts[word] + sizes[word]]
+            if not count:
+                return
 
     def hide(self, tokens: Places, random: np.random.Generator) -> Places:
         """What is seen in the place of chosen tokens."""

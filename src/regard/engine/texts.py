@@ -9,6 +9,8 @@ from regard.data.vocabulary import Vocabulary
 from regard.errors import RegardError
 
 TOKENS_AT_ONCE = 4096
+TOKENS_ON_GPU, ROWS_ON_GPU = 16384, 512
+"""A GPU takes as long for a step of many rows as of few; more rows than that fill its memory with keys and values."""
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 

@@ -10,8 +10,8 @@ from torch import nn
 from regard.data.special import BOS, EOS, PAD, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.decode import BeamConfig, GreedyConfig, Hypothesis, SampleConfig, in_batches, score, search, stream
+from regard.engine.texts import ROWS_ON_GPU, TOKENS_AT_ONCE, TOKENS_ON_GPU, Passage, joined, passages, prompt_tokens
 from regard.engine.texts import SENTENCE_END as SENTENCE_END
-from regard.engine.texts import TOKENS_AT_ONCE, Passage, joined, passages, prompt_tokens
 from regard.engine.texts import Output as Output
 from regard.errors import RegardError
 from regard.nn.layout import Sequences
@@ -34,6 +34,13 @@ class Writer:
     unknown: UnknownWords | None = None
     """What replaces the unknown words of a translation; when left out, they stay."""
 
+    @property
+    def at_once(self) -> dict[str, int]:
+        """How much is read and written at a time."""
+        if self.device.type == "cuda":
+            return {"tokens_per_batch": TOKENS_ON_GPU, "rows_per_batch": ROWS_ON_GPU}
+        return {"tokens_per_batch": TOKENS_AT_ONCE}
+
     def translate(
         self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
     ) -> list[list[Output]]:
@@ -45,7 +52,7 @@ class Writer:
             for place, (text, start) in enumerate(zip(texts, starts, strict=True), 1)
         ]
         jobs = [job for own in pieces for job in own]
-        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), tokens_per_batch=TOKENS_AT_ONCE))
+        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once))
         return [joined([next(found) for _ in own]) for own in pieces]
 
     def _translate(self, batch: list[Passage], config: AnySearch) -> list[list[Output]]:
@@ -80,7 +87,7 @@ class Writer:
             found = search(self.stepper, None, batch, config, eos=ends, bos=None, pad=PAD, device=self.device)
             return [[self._output(hypothesis, []) for hypothesis in row] for row in found]
 
-        return in_batches(rows, work, tokens_per_batch=TOKENS_AT_ONCE)
+        return in_batches(rows, work, **self.at_once)
 
     def stream(self, prompt: str, config: AnySearch, documents: bool) -> Iterator[str]:
         """What the model writes after a prompt, piece by piece as it comes."""
@@ -106,7 +113,7 @@ class Writer:
             grid = Sequences.padded([pair.source for pair in batch], device=self.device)
             return score(self.stepper, grid, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
 
-        return in_batches(pairs, work, tokens_per_batch=TOKENS_AT_ONCE)
+        return in_batches(pairs, work, **self.at_once)
 
     def _output(self, hypothesis: Hypothesis, prefix: list[int], words: dict[int, str] | None = None) -> Output:
         ids = [*prefix, *hypothesis.tokens]
