@@ -54,6 +54,8 @@ def profile(found: dict) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     head = f"### Where regard's time goes: {found['machine']}, torch {found['torch']}\n"
     said = "\nThe last column: how much faster it would be if everything but its matrix products were free.\n"
+    if any(row["rest"] < 0 for row in found["rows"]):
+        said += "More than a whole: kernels that begin before those ahead of them have ended count from there.\n"
     return "\n".join([head, *lines, said])
 
 

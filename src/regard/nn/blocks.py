@@ -20,9 +20,19 @@ Blocks = Bool[Tensor, "#batch #heads query_blocks key_blocks"]
 
 
 def judged_blocks(
-    pattern: Pattern, batch: int, heads: int, queries: int, keys: int, block: int, device: torch.device | str = "cpu"
+    pattern: Pattern,
+    batch: int,
+    heads: int,
+    queries: int,
+    keys: int,
+    block: int,
+    device: torch.device | str = "cpu",
+    look: bool = True,
 ) -> tuple[Blocks, Blocks]:
-    """Which blocks hold an allowed pair, and which of those hold nothing else; axes where nothing changes are one."""
+    """Which blocks hold an allowed pair, and which of those hold nothing else; axes where nothing changes are one.
+
+    Without a look into them, blocks that are left open count as holding both.
+    """
     rows = torch.arange(batch if pattern.per_batch else 1, device=device)[:, None, None, None]
     head = torch.arange(heads if pattern.per_head else 1, device=device)[None, :, None, None]
     query, key = _spans(pattern, queries, block, device), _spans(pattern, keys, block, device)
@@ -31,7 +41,7 @@ def judged_blocks(
     inside = inside & ((torch.arange(len(key.first), device=device) + 1) * block <= keys)
     shape = (len(rows), head.shape[1], *inside.shape)
     some, every = verdict.some.expand(shape).clone(), (verdict.some & verdict.every & inside).expand(shape).clone()
-    for place, tile in tiles(pattern, some & ~every, queries, keys, block):
+    for place, tile in tiles(pattern, some & ~every, queries, keys, block) if look else ():
         some[place], every[place] = tile.flatten(1).any(1), tile.flatten(1).all(1)
     return some, every
 
@@ -63,11 +73,17 @@ def _last(pattern: Pattern) -> int:
 def block_mask(
     pattern: Pattern, batch: int, heads: int, queries: int, keys: int, device: torch.device | str, block: int = 128
 ) -> BlockMask:
-    """The pattern as FlexAttention wants it: empty blocks are never computed, full ones never masked."""
-    some, every = judged_blocks(pattern, batch, heads, queries, keys, block, device)
+    """The pattern as FlexAttention wants it: empty blocks are never computed, full ones never masked.
+
+    Packed sequences come anew with each batch, and whole blocks tell nearly all about them: a look into the others
+    would keep the processor waiting for the device.
+    """
+    flags = pattern.flags()
+    packed = flags is not None and flags.documents is not None
+    some, every = judged_blocks(pattern, batch, heads, queries, keys, block, device, look=not packed)
     partial = some & ~every
     # Where no block is partial, a compiled kernel has nothing to ask; uncompiled, on the CPU, it asks all the same.
-    asks = bool(partial.any()) or some.device.type == "cpu"
+    asks = packed or some.device.type == "cpu" or bool(partial.any())
     return BlockMask.from_kv_blocks(
         *_in_order(partial),
         *_in_order(every),
