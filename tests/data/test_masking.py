@@ -104,7 +104,7 @@ def test_whole_words_are_chosen_whole_and_fit_into_the_share(sequences, share):
     masking = Masking(VOCAB, share=share, words=words)
     for number, sequence in enumerate(sequences):
         row = np.array(sequence, np.int64)
-        chosen = set(masking.choose(row, np.random.default_rng(number)).tolist())
+        chosen = set(masking.mask(pad(Ragged.of([sequence])), np.array([number])).places.tolist())
         able = [place for place in range(len(row)) if row[place] >= FIRST]
         most = max(1, round(share * len(able)))
         assert len(chosen) <= most

@@ -8,15 +8,15 @@ what an undisturbed one would have hidden, any number of processes hides the sam
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float, Int64
 from pydantic import Field, model_validator
 
 from regard.config import Config, refuse
 from regard.data.collate import Packed, Padded
+from regard.data.draws import keys, numbers
 from regard.data.special import MASK, SPECIAL_TOKENS
 from regard.data.tokenizer import Tokenizer
 
@@ -25,6 +25,7 @@ FIRST = len(SPECIAL_TOKENS)
 
 Row = Int64[np.ndarray, " tokens"]
 Places = Int64[np.ndarray, " chosen"]
+Draws = Float[np.ndarray, " tokens"]
 
 
 class MaskingConfig(Config):
@@ -107,55 +108,60 @@ class Masking:
     ) -> Masked:
         """Some tokens of each sequence hidden; `examples` are the sequences' numbers, from which the draws follow."""
         tokens = field.tokens.copy()
-        flat, places, answers = tokens.reshape(-1), [], []
-        for start, stop, example in zip(*_bounds(field), examples.tolist(), strict=True):
-            random = np.random.default_rng([seed, epoch, example])
-            row = flat[start:stop]
-            chosen = self.choose(row, random)
-            places.append(start + chosen)
-            answers.append(row[chosen])
-            row[chosen] = self.hide(row[chosen], random)
-        return Masked(replace(field, tokens=tokens), _joined(places), _joined(answers))
+        flat = tokens.reshape(-1)
+        owner, inside, places = _laid_end_to_end(field)
+        text, own = flat[places], keys(examples, seed=seed, epoch=epoch)[owner]
+        chosen = self._choose(text, owner, numbers(own, 3 * inside))
+        answers, own, inside = text[chosen], own[chosen], inside[chosen]
+        flat[places[chosen]] = self._hide(answers, numbers(own, 3 * inside + 1), numbers(own, 3 * inside + 2))
+        return Masked(replace(field, tokens=tokens), places[chosen], answers)
 
-    def choose(self, row: Row, random: np.random.Generator) -> Places:
-        """The places of a sequence that are to be guessed, in order."""
-        able = np.flatnonzero(row >= FIRST)
-        if not len(able):
-            return able
-        count = max(1, round(self.share * len(able)))
-        chosen = [] if self.words is None else list(self._words(row, able, count, random))
-        if not chosen:
-            return np.sort(random.permutation(able)[:count])
-        return np.sort(np.concatenate(chosen))
+    def _choose(self, text: Row, owner: Row, draws: Draws) -> Places:
+        """The places that are to be guessed, in order, of all sequences: `owner` says which one a token is of."""
+        able = np.flatnonzero(text >= FIRST)
+        owner, draws = owner[able], draws[able]
+        counts = np.maximum(1, np.rint(self.share * np.bincount(owner)).astype(np.int64))
+        if self.words is None:
+            return able[_first(owner, draws, counts)]
+        starts = np.flatnonzero(np.diff(self.words.numbers(text)[able], prepend=-1) | np.diff(owner, prepend=-1))
+        sizes = np.diff(starts, append=len(able))
+        words = _fitting(owner[starts], draws[starts], sizes, counts)
+        lone = np.flatnonzero(~np.isin(owner, owner[starts[words]]))  # every word is larger than the share
+        single = lone[_first(owner[lone], draws[lone], counts)]
+        kept = np.zeros(len(able), np.bool_)
+        kept[single] = True
+        kept |= np.repeat(np.isin(np.arange(len(starts)), words), sizes)
+        return able[kept]
 
-    def _words(self, row: Row, able: Places, count: int, random: np.random.Generator) -> Iterator[Places]:
-        """Words in random order while they fit into the count."""
-        assert self.words is not None
-        numbers = self.words.numbers(row)[able]
-        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        sizes = np.diff(starts, append=len(able)).tolist()
-        for word in random.permutation(len(starts)).tolist():
-            if sizes[word] <= count:
-                count -= sizes[word]
-                yield able[starts[word] : starts[word] + sizes[word]]
-            if not count:
-                return
-
-    def hide(self, tokens: Places, random: np.random.Generator) -> Places:
+    def _hide(self, tokens: Places, draws: Draws, others: Draws) -> Places:
         """What is seen in the place of chosen tokens."""
-        draws, others = random.random(len(tokens)), random.integers(FIRST, self.vocab, len(tokens))
-        swapped = np.where(draws < self.masked + self.random, others, tokens)
+        random = FIRST + (others * (self.vocab - FIRST)).astype(np.int64)
+        swapped = np.where(draws < self.masked + self.random, random, tokens)
         return np.where(draws < self.masked, MASK, swapped)
 
 
-def _bounds(field: Padded | Packed) -> tuple[list[int], list[int]]:
-    """Where each sequence begins and ends in the flat grid."""
-    if isinstance(field, Packed):
-        starts = np.cumsum(field.lengths) - field.lengths
-    else:
-        starts = np.arange(len(field.lengths)) * field.tokens.shape[1]
-    return starts.tolist(), (starts + field.lengths).tolist()
+def _laid_end_to_end(field: Padded | Packed) -> tuple[Row, Row, Row]:
+    """Of every token, sequence by sequence: its sequence, where it stands there, and where in the flat grid."""
+    lengths = field.lengths
+    owner, before = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
+    inside = np.arange(len(owner)) - before[owner]
+    starts = before if isinstance(field, Packed) else np.arange(len(lengths)) * field.tokens.shape[1]
+    return owner, inside, starts[owner] + inside
 
 
-def _joined(parts: list[Places]) -> Places:
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+def _first(owner: Row, draws: Draws, counts: Row) -> Places:
+    """Of each owner's things, in the order of their draws, so many as it counts; in the order they have here."""
+    order = np.lexsort((draws, owner))
+    rank = np.arange(len(order)) - np.searchsorted(owner, owner)  # owners stand in order, also after sorting
+    return np.sort(order[rank < counts[owner]])
+
+
+def _fitting(owner: Row, draws: Draws, sizes: Row, counts: Row) -> list[int]:
+    """Of each owner's words, in the order of their draws, those that still fit into its count."""
+    order, left, found = np.lexsort((draws, owner)).tolist(), counts.tolist(), []
+    owners, size = owner.tolist(), sizes.tolist()
+    for word in order:
+        if size[word] <= left[owners[word]]:
+            left[owners[word]] -= size[word]
+            found.append(word)
+    return found

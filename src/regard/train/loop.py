@@ -229,7 +229,10 @@ class Trainer:
 
     def _seed(self) -> None:
         """Dropout of a step is the same whether the run came here in one go or not."""
-        torch.manual_seed((self.seed * 1_000_003 + self.spent.steps) * 4_096 + self.team.rank)
+        seed = (self.seed * 1_000_003 + self.spent.steps) * 4_096 + self.team.rank
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed also takes down the stack, for devices not in use
+        if self.team.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def _pass_over(self, pulse: Pulse) -> None:
         """Stops at a loss or gradient that is no number, or counts the batch: in either case no weight changes."""

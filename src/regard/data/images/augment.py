@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field, NonNegativeInt
 
 from regard.config import Config
+from regard.data.draws import uniforms
 
 Images = UInt8[np.ndarray, "images height width channels"]
 CHOICES = 7
@@ -39,25 +40,6 @@ class AugmentConfig(Config):
 
     def _shifts(self, draws: Float[np.ndarray, "images 2"]) -> Int[np.ndarray, "2 images"]:
         return np.floor(draws.T * (2 * self.shift + 1)).astype(np.int64) - self.shift
-
-
-def uniforms(
-    examples: Int[np.ndarray, " examples"], count: int, *, seed: int, epoch: int
-) -> Float[np.ndarray, "examples count"]:
-    """Numbers from 0 to below 1 for each example, by the counter alone (SplitMix64): no state, any order."""
-    with np.errstate(over="ignore"):
-        start = mixed(np.uint64(seed) + mixed(np.uint64(epoch)))
-        keys = mixed(start + np.asarray(examples, np.uint64))
-        drawn = mixed(keys[:, None] + np.arange(1, count + 1, dtype=np.uint64)[None])
-    return (drawn >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def mixed(x: np.ndarray | np.uint64) -> np.ndarray:
-    """SplitMix64's step: numbers one apart come out unlike."""
-    x = np.asarray(x, np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def moved(
