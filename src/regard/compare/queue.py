@@ -87,7 +87,8 @@ class Queue:
         with self.watch() as watcher:
             watcher.say(title)
             try:
-                ended = train_run(job.recipe, folder, watcher, resume=True)
+                begun = (folder / RECIPE_FILE).is_file()
+                ended = train_run(job.recipe, folder, watcher, resume=begun)
                 if ended == "stopped on request":
                     raise KeyboardInterrupt
                 outcome = trained_outcome(folder, tested=job.tested)

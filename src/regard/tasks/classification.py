@@ -48,7 +48,7 @@ class ClassificationConfig(TaskBase):
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
         if self.adversarial and self.consistency:
-            raise ConfigError("task.adversarial", "moved words and two readings under dropout do not go together; set one")
+            raise ConfigError("task.adversarial", "moved words and consistency do not go together; set one of them")
 
 
 class Classification(Task):
