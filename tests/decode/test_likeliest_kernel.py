@@ -25,8 +25,11 @@ def agrees(rows, vocab, forbidden, device="cpu", dtype=torch.float32):
     allowed = Rules(eos=None, forbidden=forbidden, device=device).apply(logprobs, torch.empty(rows, 0), 0)
     assert tokens.tolist() == allowed.argmax(-1).tolist()
     torch.testing.assert_close(chosen.double(), logprobs.gather(1, tokens[:, None])[:, 0], rtol=1e-5, atol=1e-5)
-    logits[0, 1] = torch.nan
-    assert likeliest(logits, torch.tensor(forbidden, dtype=torch.long, device=device))[1].isnan().tolist()[0]
+    for bad in (1, slice(None)):  # a token that exists, as it is fed on before anybody can look
+        logits[0, bad] = torch.nan
+        tokens, chosen = likeliest(logits, torch.tensor(forbidden, dtype=torch.long, device=device))
+        assert 0 <= tokens[0] < vocab
+        assert chosen[0].isnan()
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")

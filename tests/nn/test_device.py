@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.nn.device import Arriving, moved
+from regard.nn.device import Arriving, sent
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -15,9 +15,9 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
     ids=["plain", "expanded", "turned", "empty"],
 )
 def test_there_and_back(device: str, tensor: torch.Tensor):
-    there = moved(tensor, device)
+    there = sent(tensor, device)
     assert there.device.type == device
     first, second = Arriving(there, there + 1).wait()
     assert torch.equal(first, tensor)
     assert torch.equal(second, tensor + 1)
-    assert moved(there, device) is there
+    assert sent(there, device) is there

@@ -123,6 +123,16 @@ def test_none_refuses_company():
 def test_what_cannot_be_cut_up_is_refused_by_name(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"train.optimiser: adafactor .* train.parallel=ddp"):
         here(recipe(parallel="fsdp", optimiser="adafactor"), tmp_path / "run")
+    twice = {
+        "task": {"kind": "classification", "adversarial": 0.2},
+        "data": {"train": {"file": str(tmp_path / "reviews.tsv"), "text": 0, "label": 1}},
+        "tokenizer": "word",
+        "model": {"kind": "encoder", "width": 16, "depth": 1, "heads": 2},
+        "train": {"steps": 1, "parallel": "fsdp", "device": "cpu"},
+    }
+    (tmp_path / "reviews.tsv").write_text("".join(f"good {n}\tyes\nbad {n}\tno\n" for n in range(30)))
+    with pytest.raises(ConfigError, match=r"train.parallel: task.adversarial reads each batch twice, .* choose ddp"):
+        here(twice, tmp_path / "other")
     model = torch.nn.Module()
     model.scale = torch.nn.Parameter(torch.tensor(1.0))
     with pytest.raises(ConfigError, match=r"fsdp cannot cut up 'scale', a single number"):

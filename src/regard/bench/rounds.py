@@ -21,7 +21,7 @@ from regard.bench.works import Work, flops, lengths, tokens
 from regard.errors import Failure
 
 WARM_UP = 2
-FULL = "OutOfMemoryError"
+FULL = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 TURN = 0.3
 """Seconds that a turn takes at least, where one call takes less."""
 
@@ -130,7 +130,7 @@ def warm_up(work: Work, contestants: Sequence[Contestant], folder: Path) -> None
     with ThreadPoolExecutor(len(contestants) if work.device == "cuda" and contestants else 1) as pool:
         list(pool.map(ready, contestants))
     for one in contestants:
-        if FULL in one.error:  # all at once were too many, but turns are taken one by one
+        if any(sign in one.error for sign in FULL):  # all at once were too many, but turns are taken one by one
             one.end()
             ready(one)
 

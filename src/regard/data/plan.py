@@ -7,6 +7,7 @@ Resuming therefore needs no replay, and every process plans the same global batc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Protocol
 
@@ -54,7 +55,8 @@ class _EpochPlan(ABC):
         self.lengths = np.stack([np.asarray(of_field, np.int64) for of_field in lengths.values()], axis=1)
         self.tokens_per_batch = tokens_per_batch
         self.seed = seed
-        self._latest: tuple[int, Epoch] | None = None
+        # two are kept, as whoever looks ahead is in both
+        self._planned = lru_cache(maxsize=2)(lambda epoch: self._plan(np.random.default_rng([seed, epoch])))
         require_examples(self.lengths)
         require_fits(self.lengths, tokens_per_batch)
 
@@ -68,10 +70,7 @@ class _EpochPlan(ABC):
 
     def epoch(self, epoch: int) -> Epoch:
         """All batches of an epoch."""
-        latest = self._latest
-        if latest is None or latest[0] != epoch:
-            latest = self._latest = (epoch, self._plan(np.random.default_rng([self.seed, epoch])))
-        return latest[1]
+        return self._planned(epoch)
 
     @abstractmethod
     def _plan(self, random: np.random.Generator) -> Epoch: ...

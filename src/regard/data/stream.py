@@ -4,6 +4,7 @@ A row of `context` predictions takes `context + 1` tokens: each token but the la
 answer. Neighbouring rows share that one token, so that every token but the very first is predicted once.
 """
 
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -34,7 +35,10 @@ class StreamPlan:
         if tokens < shortest:
             raise DataError("data", f"the text has {tokens:,} tokens, but one row needs {shortest:,}")
         self._rows = -(-(tokens - 1) // context)
-        self._latest: tuple[int, Int64[np.ndarray, " rows"]] | None = None
+        # two are kept, as whoever looks ahead is in both
+        self._shuffled = lru_cache(maxsize=2)(
+            lambda epoch: np.random.default_rng([seed, epoch]).permutation(self._rows)
+        )
 
     def num_batches(self, epoch: int) -> int:
         """How many batches an epoch has: the same in each."""
@@ -57,6 +61,4 @@ class StreamPlan:
     def _row_order(self, epoch: int) -> Int64[np.ndarray, " rows"]:
         if self.order == "sequential":
             return np.arange(self._rows)
-        if self._latest is None or self._latest[0] != epoch:
-            self._latest = (epoch, np.random.default_rng([self.seed, epoch]).permutation(self._rows))
-        return self._latest[1]
+        return self._shuffled(epoch)

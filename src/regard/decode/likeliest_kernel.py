@@ -14,17 +14,17 @@ BLOCK, WARPS = 8192, 16
 @triton.jit
 @no_type_check
 def likeliest_kernel(  # noqa: ANN201
-    logits, forbidden, tokens, logprobs, step,  # noqa: ANN001
+    logits, forbidden, tokens, logprobs, row_step,  # noqa: ANN001
     VOCAB: tl.constexpr, FORBIDDEN: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """Once over the row: its maximum with the place of it, and the sum of all exponentials."""
     row = tl.program_id(0).to(tl.int64)
     lane = tl.arange(0, BLOCK)
     best, top = tl.full([BLOCK], float("-inf"), tl.float32), tl.full([BLOCK], float("-inf"), tl.float32)
-    place, total = tl.zeros([BLOCK], tl.int32) + VOCAB, tl.zeros([BLOCK], tl.float32)
+    place, total = tl.zeros([BLOCK], tl.int32), tl.zeros([BLOCK], tl.float32)
     for start in range(0, VOCAB, BLOCK):
         token = start + lane
-        x = tl.load(logits + row * step + token, mask=token < VOCAB, other=float("-inf")).to(tl.float32)
+        x = tl.load(logits + row * row_step + token, mask=token < VOCAB, other=float("-inf")).to(tl.float32)
         higher = tl.maximum(top, x)
         sound = tl.where(higher == float("-inf"), 0.0, higher)
         total = total * tl.exp(top - sound) + tl.exp(x - sound)
@@ -35,7 +35,7 @@ def likeliest_kernel(  # noqa: ANN201
         best = tl.maximum(best, x)
     chosen, highest = tl.max(best, 0), tl.max(top, 0)
     log_total = highest + tl.log(tl.sum(total * tl.exp(top - highest), 0))
-    tl.store(tokens + row, tl.min(tl.where(best == chosen, place, VOCAB), 0).to(tl.int64))
+    tl.store(tokens + row, tl.min(tl.where(best == chosen, place, VOCAB - 1), 0).to(tl.int64))
     tl.store(logprobs + row, chosen - log_total)
 
 

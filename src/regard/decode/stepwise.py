@@ -47,7 +47,8 @@ class Stepwise(ABC):
                 batch.advance(tokens)
             step = batch.read(news)
             if trace:
-                places = [place for place, sequence in enumerate(news.sequences) if sequence in step.sequences]
+                heard = set(step.sequences)
+                places = [place for place, sequence in enumerate(news.sequences) if sequence in heard]
                 logprobs = logits[places].log_softmax(-1, dtype=torch.float32)
                 trace.record_step(number, step.written(job, self.samples), logprobs)
             yield step

@@ -95,8 +95,8 @@ class Held:
 class Graphed:
     """A Stepper around a Transformer decoder or encoder-decoder: the same logits, captured on a GPU.
 
-    The weights are read where they lie, and the maps of queries, keys and values are copied: make a new one after
-    training on. On a CPU the same step runs uncaptured.
+    On a GPU it holds copies of most matrices, joined or with a norm's gain in them: make a new one after training on.
+    On a CPU the same step runs uncaptured, and of the weights only the maps of queries, keys and values are copied.
     """
 
     def __init__(self, model: Decoder | EncoderDecoder, way: Way | None = None) -> None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
+def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
     """The tensor on a device. To a GPU it goes by way of memory that cannot be moved, so that nobody waits for it."""
     if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
         return tensor.contiguous().pin_memory().to(device, non_blocking=True)
@@ -16,9 +16,8 @@ class Arriving:
 
     def __init__(self, *tensors: Tensor) -> None:
         self._tensors = [tensor.to("cpu", non_blocking=True) for tensor in tensors]
-        self._there = torch.cuda.Event() if tensors[0].device.type == "cuda" else None
-        if self._there is not None:
-            self._there.record()
+        where = tensors[0].device
+        self._there = torch.cuda.current_stream(where).record_event() if where.type == "cuda" else None
 
     def wait(self) -> list[Tensor]:
         """The tensors, once they are there."""

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.nn.device import moved
+from regard.nn.device import sent
 from regard.nn.pattern import Documents, Padding, Pattern
 from regard.nn.shapes import expect
 
@@ -92,8 +92,8 @@ class Layout:
 
     def to(self, device: torch.device | str) -> "Layout":
         """The same layout on another device."""
-        tree = None if self.tree is None else moved(self.tree, device)
-        document, index, lengths = (moved(part, device) for part in (self.document, self.index, self.lengths))
+        tree = None if self.tree is None else sent(self.tree, device)
+        document, index, lengths = (sent(part, device) for part in (self.document, self.index, self.lengths))
         return replace(self, document=document, index=index, lengths=lengths, tree=tree)
 
     @property
@@ -147,4 +147,4 @@ class Sequences:
 
     def to(self, device: torch.device | str) -> "Sequences":
         """The same sequences on another device."""
-        return type(self)(moved(self.tokens, device), self.layout.to(device))
+        return type(self)(sent(self.tokens, device), self.layout.to(device))

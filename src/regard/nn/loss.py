@@ -175,7 +175,7 @@ Slopes = Callable[[Tensor, Tensor, int, float, Tensor | None], tuple[Tensor, Ten
 def in_one_kernel(
     logits: Tensor, targets: Tensor, vocab: int, smoothing: float, spread: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The same, slopes in place of the logits, which are read once."""
+    """The same by one kernel, slopes in place of the logits."""
     from regard.nn.loss_kernel import losses_and_slopes as kernel
 
     return kernel(logits, targets, vocab, smoothing, spread)

@@ -7,12 +7,11 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from regard.nn.product_kernel import fetch, overlap
+from regard.nn.product_kernel import fetch, multiprocessors, overlap
 
-FILLED = 132
-"""Programs that fill a device; where there are fewer, each works with more threads."""
 MANY, FEW = (4096, 2), (16384, 16)
-"""Numbers of keys, and of values, that a program holds at a time, and its warps: for many programs, and for few."""
+"""Numbers of keys, and of values, that a program holds at a time, and its warps: for programs that fill a device, and
+for fewer."""
 
 
 @triton.jit
@@ -96,7 +95,7 @@ def attend(
     output = torch.empty(rows, heads, width, device=query.device, dtype=query.dtype)
     key, value = _aligned(key, value)
     padded = triton.next_power_of_2(width)
-    at_once, warps = FEW if rows * heads < FILLED else MANY
+    at_once, warps = FEW if rows * heads < multiprocessors(query.device) else MANY
     attend_kernel[(rows, heads)](  # pyright: ignore[reportIndexIssue]
         query,
         query if key is None else key,

@@ -28,16 +28,9 @@ class Tile(NamedTuple):
     """Readings that are under way at a time."""
 
 
-TILES: dict[tuple[int, int, int], Tile] = {}
-"""Tiles for rows (rounded up to a power of two), width and outputs, where others than the usual ones were measured."""
-
-
 def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
     """A tile that gives every multiprocessor something to read, for numbers of so many bytes."""
     padded = triton.next_power_of_2(rows)
-    found = TILES.get((padded, width, outputs))
-    if found is not None:
-        return found
     if rows == 1:
         columns = triton.next_power_of_2(width)
         several = 8 if outputs > 16384 or columns > 2048 else 4
@@ -55,7 +48,7 @@ def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
 def bend(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
     """The non-linearity of that name, in float32."""
     if KIND == "relu":
-        x = tl.maximum(x, 0.0)
+        x = tl.where(x < 0.0, 0.0, x)  # what is no number stays none
     elif KIND == "gelu":
         x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
     elif KIND == "gelu-tanh":
@@ -253,3 +246,9 @@ def overlap(device: torch.device) -> dict[str, Any]:
 @cache
 def _can_overlap(device: torch.device) -> bool:
     return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device) >= (9, 0)
+
+
+@cache
+def multiprocessors(device: torch.device) -> int:
+    """How many programs run at a time without sharing; one where there is no GPU."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1

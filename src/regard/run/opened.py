@@ -53,6 +53,8 @@ class Run:
     def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
         """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
         where = device_called(device)
+        if where.type == "cuda":
+            torch.cuda.set_device(where)  # kernels go to the device at hand, not to that of their tensors
         recipe = read_run_recipe(folder)
         recipe.check()
         task = recipe.task.task(Lexicon.load(recipe.task.texts, folder))

@@ -227,6 +227,10 @@ def _parallel(recipe: Recipe, task: Task, team: Team, divided_among: int) -> Par
             "task.reward writes texts of different lengths in each process, and fsdp needs all to compute in step; "
             "choose ddp",
         )
+    if chosen == "fsdp" and getattr(recipe.task, "adversarial", 0.0):
+        raise ConfigError(
+            "train.parallel", "task.adversarial reads each batch twice, and fsdp forgets weights in between; choose ddp"
+        )
     if chosen == "fsdp" and recipe.train.optimiser.kind == "adafactor":
         raise ConfigError(
             "train.optimiser",

@@ -16,7 +16,7 @@ from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError, DataError, nearest
-from regard.nn.device import moved
+from regard.nn.device import sent
 from regard.nn.loss import cross_entropy
 from regard.tasks.adversarial import adversarial_loss
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
@@ -34,7 +34,7 @@ class ClassificationConfig(TaskBase):
     labels: ClassVar[tuple[str, ...]] = ("label",)
 
     adversarial: float = Field(0.0, ge=0)
-    """Adversarial training: read each text again with its words' vectors moved, by this share of their length, to where
+    """Adversarial training: read each text again with its words' vectors sent, by this share of their length, to where
     its loss grows fastest; 0.2 is a good start. Helps where data is scarce, and more than doubles a step's cost."""
 
     def task(self, lexicon: Lexicon) -> "Classification":
@@ -48,7 +48,7 @@ class ClassificationConfig(TaskBase):
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
         if self.adversarial and self.consistency:
-            raise ConfigError("task.adversarial", "moved words and consistency do not go together; set one of them")
+            raise ConfigError("task.adversarial", "sent words and consistency do not go together; set one of them")
 
 
 class Classification(Task):
@@ -93,7 +93,7 @@ class Classification(Task):
         """Texts and the numbers of their labels."""
         text = batch.fields["text"]
         assert not isinstance(text, Packed)
-        targets = moved(torch.from_numpy(batch.labels["label"]), device)
+        targets = sent(torch.from_numpy(batch.labels["label"]), device)
         flops = model.flops(*text.tokens.shape, self.tokenizer.vocab_size, len(self.number))
         return Inputs(
             (to_sequences(text, device),), targets, len(targets), total_tokens(batch), 3.0 * float(flops) * self.passes

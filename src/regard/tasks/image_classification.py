@@ -15,7 +15,7 @@ from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import DataError, nearest
-from regard.nn.device import moved
+from regard.nn.device import sent
 from regard.tasks.base import Inputs, Lexicon, Task, need_shape
 from regard.tasks.classification import Classification
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
@@ -69,7 +69,7 @@ class ImageClassification(ImageTask, Classification):
     def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
         """Images and the numbers of their labels."""
         images = self.numbers(batch.images[IMAGE], device)
-        targets = moved(torch.from_numpy(batch.labels["label"]), device)
+        targets = sent(torch.from_numpy(batch.labels["label"]), device)
         flops = 3.0 * model.flops(len(images), len(self.number)) * self.passes
         return Inputs((images,), targets, len(targets), len(images) * model.tokens, flops)
 

@@ -23,7 +23,7 @@ from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError
 from regard.models.recurrent.single import SingleRecurrentConfig
-from regard.nn.device import moved
+from regard.nn.device import sent
 from regard.nn.loss import cross_entropy
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_cross_entropy, twice
@@ -108,11 +108,11 @@ class MaskedLanguageModel(Task):
         flops -= head_flops(model, vocab, text.tokens.size) - head_flops(model, vocab, count)
         return MaskedInputs(
             (to_sequences(masked.field, device),),
-            moved(torch.from_numpy(masked.answers), device),
+            sent(torch.from_numpy(masked.answers), device),
             max(1, count),  # texts without a token to hide are no reason to divide by zero
             total_tokens(batch),
             3.0 * flops * self.passes,
-            moved(torch.from_numpy(masked.places), device),
+            sent(torch.from_numpy(masked.places), device),
         )
 
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:

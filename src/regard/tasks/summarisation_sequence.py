@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.data.collate import Packed, Padded, Ragged, pack, pad
 from regard.data.special import SEP
-from regard.nn.device import moved
+from regard.nn.device import sent
 from regard.nn.layout import Layout
 from regard.nn.loss import IGNORED
 from regard.tasks.base import Inputs
@@ -65,7 +65,7 @@ def joined_inputs(
     whole = join(source, target)
     written, targets = shift(whole, device)
     outputs = targets.masked_fill(
-        _before_output(written.layout, moved(torch.from_numpy(source.lengths), device)), IGNORED
+        _before_output(written.layout, sent(torch.from_numpy(source.lengths), device)), IGNORED
     )
     tokens, count = int(np.sum(whole.lengths - 1)), int(np.sum(target.lengths - 1))
     answers, answer_count = (targets, tokens) if predict_input else (outputs, count)

@@ -24,7 +24,7 @@ class SummaryWriter(Writer):
         starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
         read = [self._passage(text, start) for text, start in zip(texts, starts, strict=True)]
         jobs = [passage for text, (passage, _) in zip(texts, read, strict=True) if text.strip()]
-        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once))
+        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
         return [
             _summaries(next(found), unread) if text.strip() else joined([])
             for text, (_, unread) in zip(texts, read, strict=True)
@@ -38,7 +38,7 @@ class SummaryWriter(Writer):
             grid = Sequences.padded([pair.source for pair in batch], device=self.device)
             return score(self.stepper, grid, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
 
-        return in_batches(pairs, work, **self.at_once)
+        return in_batches(pairs, work, **self.at_once())
 
     def _passage(self, text: str, prefix: list[int]) -> tuple[Passage, int]:
         """The tokens of a text that are read, and how many are not."""

@@ -25,7 +25,7 @@ from regard.data.tokenizer import AnyTokenizerConfig
 from regard.decode import in_batches
 from regard.engine.texts import TOKENS_AT_ONCE
 from regard.errors import ConfigError, DataError, RegardError, nearest
-from regard.nn.device import moved
+from regard.nn.device import sent
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED, cross_entropy
@@ -131,7 +131,7 @@ class Tagging(Task):
             cost = self.packed_flops(partial(flops, 1), text.lengths)
         else:
             cost = float(flops(*text.tokens.shape))
-        targets = moved(torch.where(tags > 0, tags - 1, IGNORED), device)
+        targets = sent(torch.where(tags > 0, tags - 1, IGNORED), device)
         count, tokens = int((tags > 0).sum()), int(text.lengths.sum())
         return Inputs((sequences,), targets, count, tokens, 3.0 * cost * self.passes)
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.data.collate import Packed, Padded
 from regard.errors import ConfigError
-from regard.nn.device import moved
+from regard.nn.device import sent
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED
 
@@ -37,7 +37,7 @@ def with_heads(sequences: Sequences, heads: Padded | Packed) -> Sequences:
     else:
         own = torch.arange(places.shape[1])
         tree = torch.where(own < lengths[:, None], places, own)
-    return Sequences(sequences.tokens, layout.with_tree(moved(tree, sequences.tokens.device)))
+    return Sequences(sequences.tokens, layout.with_tree(sent(tree, sequences.tokens.device)))
 
 
 def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[Tensor, "batch time"]]:
@@ -48,8 +48,8 @@ def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[
         first, last = torch.ones_like(tokens[0], dtype=torch.bool), torch.ones_like(tokens[0], dtype=torch.bool)
         first[ends - lengths], last[ends - 1] = False, False
         inputs = Packed(tokens[:, last].numpy(), (lengths - 1).numpy())
-        return to_sequences(inputs, device), moved(tokens[:, first], device)
+        return to_sequences(inputs, device), sent(tokens[:, first], device)
     inputs = Padded(tokens[:, :-1].contiguous().numpy(), (lengths - 1).numpy())
     beyond = torch.arange(tokens.shape[1] - 1) >= (lengths - 1)[:, None]
     targets = tokens[:, 1:].masked_fill(beyond, IGNORED)
-    return to_sequences(inputs, device), moved(targets, device)
+    return to_sequences(inputs, device), sent(targets, device)

@@ -34,12 +34,12 @@ class Writer:
     unknown: UnknownWords | None = None
     """What replaces the unknown words of a translation; when left out, they stay."""
 
-    @property
-    def at_once(self) -> dict[str, int]:
-        """How much is read and written at a time."""
-        if self.device.type == "cuda":
-            return {"tokens_per_batch": TOKENS_ON_GPU, "rows_per_batch": ROWS_ON_GPU}
-        return {"tokens_per_batch": TOKENS_AT_ONCE}
+    def at_once(self, config: AnySearch | None = None) -> dict[str, int]:
+        """How much is read and written at a time; a search may write several rows for each."""
+        if self.device.type != "cuda":
+            return {"tokens_per_batch": TOKENS_AT_ONCE}
+        rows = getattr(config, "size", 1) * getattr(config, "samples", 1)
+        return {"tokens_per_batch": TOKENS_ON_GPU, "rows_per_batch": max(1, ROWS_ON_GPU // rows)}
 
     def translate(
         self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
@@ -52,7 +52,7 @@ class Writer:
             for place, (text, start) in enumerate(zip(texts, starts, strict=True), 1)
         ]
         jobs = [job for own in pieces for job in own]
-        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once))
+        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
         return [joined([next(found) for _ in own]) for own in pieces]
 
     def _translate(self, batch: list[Passage], config: AnySearch) -> list[list[Output]]:
@@ -87,7 +87,7 @@ class Writer:
             found = search(self.stepper, None, batch, config, eos=ends, bos=None, pad=PAD, device=self.device)
             return [[self._output(hypothesis, []) for hypothesis in row] for row in found]
 
-        return in_batches(rows, work, **self.at_once)
+        return in_batches(rows, work, **self.at_once(config))
 
     def stream(self, prompt: str, config: AnySearch, documents: bool) -> Iterator[str]:
         """What the model writes after a prompt, piece by piece as it comes."""
@@ -113,7 +113,7 @@ class Writer:
             grid = Sequences.padded([pair.source for pair in batch], device=self.device)
             return score(self.stepper, grid, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
 
-        return in_batches(pairs, work, **self.at_once)
+        return in_batches(pairs, work, **self.at_once())
 
     def _output(self, hypothesis: Hypothesis, prefix: list[int], words: dict[int, str] | None = None) -> Output:
         ids = [*prefix, *hypothesis.tokens]

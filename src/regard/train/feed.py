@@ -1,6 +1,7 @@
 """The batches of a run as this process computes them, one after another; the next may be made while a device works."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from regard.data.batches import Batch, Batches
@@ -31,9 +32,10 @@ class Feed:
         return ready[1] if ready is not None and ready[0] == place else self._made(*place)
 
     def look_ahead(self, parts: int) -> None:
-        """Makes the inputs of the batch after this one."""
+        """Makes the inputs of the batch after this one; what fails now fails once more when its turn has come."""
         place = (*self._following(), parts)
-        self._ready = place, self._made(*place)
+        with suppress(Exception):
+            self._ready = place, self._made(*place)
 
     def advance(self) -> None:
         """On to the next batch."""

@@ -80,7 +80,7 @@ def memory(cuda: bool) -> float | None:
 
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"[:200]
+    return f"{type(error).__name__}: {lines[0].split('. ')[0]}"[:200]
 
 
 def rows(work: Asked, lengths: list[int], seed: int = 0) -> list[list[int]]:
