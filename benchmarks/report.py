@@ -114,7 +114,11 @@ def rivals() -> str:
         lines.append(language_row(name.removeprefix("wikitext2-"), found[name]))
     reviews = [name for name in found if name.startswith("sst2-")]
     if reviews:
-        lines += ["", REVIEWS_HEAD, *review_rows(found, reviews)]
+        ours = {
+            file.stem.replace("sst2-", "sst2-transformer-"): json.loads(file.read_text(encoding="utf-8"))
+            for file in sorted(MEASUREMENTS.glob("sst2-seed*.json"))
+        }
+        lines += ["", REVIEWS_HEAD, *review_rows({**found, **ours}, [*reviews, *ours])]
     lines += ["", "Commands:", "", *(f"- `{result['command']}`" for result in found.values()), ""]
     return "\n".join(lines)
 
