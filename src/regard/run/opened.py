@@ -19,7 +19,7 @@ from regard.tasks import Lexicon, Summarisation, Task
 from regard.tasks.base import Verb
 from regard.tasks.writing import AnySearch, Output, Writer
 from regard.train import checkpoint
-from regard.train.distributed import device_called
+from regard.train.distributed import device_called, take_in_hand
 from regard.train.links import BEST, LAST, STEP
 from regard.train.parallel_state import put_weights
 
@@ -53,8 +53,7 @@ class Run:
     def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
         """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
         where = device_called(device)
-        if where.type == "cuda":
-            torch.cuda.set_device(where)  # kernels go to the device at hand, not to that of their tensors
+        take_in_hand(where)
         recipe = read_run_recipe(folder)
         recipe.check()
         task = recipe.task.task(Lexicon.load(recipe.task.texts, folder))

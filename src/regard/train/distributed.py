@@ -87,6 +87,12 @@ def device_called(name: str, setting: str = "--device") -> torch.device:
     return device
 
 
+def take_in_hand(device: torch.device) -> None:
+    """Makes a GPU that was called by its number the one at hand: kernels of ours go there, not to their tensors'."""
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+
+
 def join_team(device: str = "auto", alone: bool = False) -> Team:
     """The team this process belongs to: `torchrun` says so in the environment.
 
