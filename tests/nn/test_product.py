@@ -96,6 +96,18 @@ def interpreted():
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+@pytest.mark.parametrize("room", [228_000, 96_000, 48_000])
+@pytest.mark.parametrize("size", [2, 4])
+def test_tiles_fit_into_fast_memory(room, size):
+    from regard.nn.product_kernel import fitting, tile
+
+    for rows, (width, outputs), gated in every((2, 16, 64), ((768, 2304), (3072, 768), (768, 50257)), (False, True)):
+        found = fitting(tile(rows, width, outputs, size), size, gated, room)
+        assert (found.rows + found.outputs * (1 + gated)) * found.columns * size * found.stages <= room
+        assert found.columns >= 16
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
 def test_kernels_equal_torchs_modules_in_the_interpreter():
     subprocess.run(
         [sys.executable, "-W", "ignore", __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300

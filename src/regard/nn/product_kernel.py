@@ -43,6 +43,19 @@ def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
     return Tile(few, 16, 512 // size, stages=3)
 
 
+def fitting(one: Tile, size: int, gated: bool, room: int) -> Tile:
+    """The tile with as many readings under way as fast memory has room for (bytes), smaller if one is too much."""
+
+    def needed() -> int:
+        return (one.rows + one.outputs * (1 + gated)) * one.columns * size * one.stages
+
+    while needed() > room and one.stages > 1:
+        one = one._replace(stages=one.stages - 1)
+    while needed() > room and one.columns > 16:
+        one = one._replace(columns=one.columns // 2)
+    return one
+
+
 @triton.jit
 @no_type_check
 def bend(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
@@ -203,7 +216,7 @@ def product(
     x = x if x.stride(1) == 1 else x.contiguous()
     added = added if added is None or added.stride(1) == 1 else added.contiguous()
     output = torch.empty(rows, outputs, device=x.device, dtype=x.dtype)
-    shape = tile(rows, width, outputs, x.element_size())
+    shape = fitting(tile(rows, width, outputs, x.element_size()), x.element_size(), gated, fast_memory(x.device))
     tensors = (x, weight, *(x if part is None else part for part in (sums, offset, added)), output)
     kinds: dict[str, Any] = {
         "ALL": outputs,
@@ -252,3 +265,11 @@ def _can_overlap(device: torch.device) -> bool:
 def multiprocessors(device: torch.device) -> int:
     """How many programs run at a time without sharing; one where there is no GPU."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
+@cache
+def fast_memory(device: torch.device) -> int:
+    """Bytes that the programs of a multiprocessor share, less what a kernel needs beside its readings."""
+    if device.type != "cuda":
+        return 1 << 30
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin - 4096
