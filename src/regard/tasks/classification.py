@@ -34,7 +34,7 @@ class ClassificationConfig(TaskBase):
     labels: ClassVar[tuple[str, ...]] = ("label",)
 
     adversarial: float = Field(0.0, ge=0)
-    """Adversarial training: read each text again with its words' vectors sent, by this share of their length, to where
+    """Adversarial training: read each text again with its words' vectors moved, by this share of their length, to where
     its loss grows fastest; 0.2 is a good start. Helps where data is scarce, and more than doubles a step's cost."""
 
     def task(self, lexicon: Lexicon) -> "Classification":
@@ -48,7 +48,7 @@ class ClassificationConfig(TaskBase):
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
         if self.adversarial and self.consistency:
-            raise ConfigError("task.adversarial", "sent words and consistency do not go together; set one of them")
+            raise ConfigError("task.adversarial", "moved words and consistency do not go together; set one of them")
 
 
 class Classification(Task):
