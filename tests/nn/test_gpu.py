@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import noop_mask
 
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, VisionConfig
-from regard.nn import kernels, loss
+from regard.nn import kernels
 from regard.nn.attention import attend
 from regard.nn.attention_kinds import BigBirdConfig
 from regard.nn.blocks import block_mask
@@ -76,7 +76,7 @@ def assert_equals_reference(case: Case, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("layout", ["full", "padded", "packed"])
 def test_short_sequences_equal_the_reference(layout: str, pattern: str, position: str, dtype: torch.dtype):
     case = make_case(on_gpu(layout, [70, 33, 51], 72), pattern, position, heads=(4, 2), head_width=24).cast(dtype)
-    assert planned(case).path in ("sdpa", "variable-length", "reference")
+    assert planned(case).path in ("sdpa", "spans", "variable-length", "reference")
     assert_equals_reference(case, dtype)
 
 
@@ -168,7 +168,7 @@ def test_packed_sequences_in_half_precision_take_the_fused_kernel(
     fused = kernels._fused_varlen
     calls = []
     monkeypatch.setattr(kernels, "_fused_varlen", lambda *given: calls.append(1) or fused(*given))
-    layout = on_gpu("packed", [170, 1, 33, 251], 251 + extra)
+    layout = on_gpu("packed", [570, 1, 533, 251], 570 + extra)
     case = make_case(layout, pattern, heads=heads, head_width=64).cast(HALF)
     chosen = planned(case)
     assert chosen.path == "variable-length"
@@ -177,15 +177,26 @@ def test_packed_sequences_in_half_precision_take_the_fused_kernel(
     assert calls
 
 
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1)])
 @pytest.mark.parametrize("extra", [0, 40])
-def test_packed_sequences_across_take_the_fused_kernel(extra: int):
-    target, source = on_gpu("packed", [30, 71, 5], 71 + extra), on_gpu("packed", [44, 20, 60])
+@pytest.mark.parametrize("pattern", ["full", "causal"])
+def test_short_packed_sequences_in_half_precision_share_tiles(pattern: str, extra: int, heads: tuple[int, int]):
+    case = make_case(on_gpu("packed", [70, 1, 33, 12, 151], 151 + extra), pattern, heads=heads, head_width=40)
+    assert planned(case.cast(HALF)).path == "spans"
+    assert_equals_reference(case.cast(HALF), HALF)
+
+
+@pytest.mark.parametrize("extra", [0, 40])
+@pytest.mark.parametrize(("longer", "path"), [(1, "spans"), (9, "variable-length")])
+def test_packed_sequences_across_take_a_fused_kernel(extra: int, longer: int, path: str):
+    target = on_gpu("packed", [longer * n for n in (30, 71, 5)], longer * 71 + extra)
+    source = on_gpu("packed", [longer * n for n in (44, 20, 60)])
     case = make_cross_case(target, source, heads=(4, 2), head_width=64).cast(HALF)
-    assert planned(case).path == "variable-length"
+    assert planned(case).path == path
     assert_equals_reference(case, HALF)
 
 
-@pytest.mark.parametrize(("dtype", "head_width"), [(SINGLE, 64), (HALF, 12)])
+@pytest.mark.parametrize(("dtype", "head_width"), [(SINGLE, 64), (HALF, 132)])
 @pytest.mark.parametrize("pattern", ["full", "causal"])
 def test_packed_sequences_that_the_fused_kernel_does_not_take(pattern: str, dtype: torch.dtype, head_width: int):
     layout = on_gpu("packed", [170, 1, 33], 180)
@@ -271,8 +282,7 @@ def test_a_model_of_each_shape_trains(shape, dtype: torch.dtype):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_of_many_logits_in_one_kernel(smoothing: float, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loss, "MANY_LOGITS", 1)
+def test_the_loss_of_many_logits_in_one_kernel(smoothing: float):
     torch.manual_seed(0)
     x, weight = (torch.randn(size, 64, device=DEVICE, requires_grad=True) for size in (300, 1003))
     targets = torch.randint(1003, (300,), device=DEVICE).masked_fill(torch.rand(300, device=DEVICE) < 0.2, IGNORED)

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import regard.nn.head as heads
-import regard.nn.loss as loss
 from regard.data.special import BOS, EOS
 from regard.models import DecoderConfig
 from regard.nn.head import VocabularyHeadConfig
@@ -57,7 +56,6 @@ def test_two_readings_are_smoothed_alike() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_in_one_kernel_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    monkeypatch.setattr(loss, "MANY_LOGITS", 1)
     head = VocabularyHeadConfig(bias=True, never=(3, 6)).build(64, 1003).cuda()
     x, targets = torch.randn(2, 150, 64, device="cuda", requires_grad=True), torch.randint(7, 1003, (2, 150)).cuda()
     whole = head.loss(x, targets, 0.1)

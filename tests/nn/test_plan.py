@@ -31,6 +31,10 @@ def packed(causal: bool = False) -> Pattern | None:
     return self_sight(make_layout("packed", [3, 5], 5), Causal() if causal else None).pattern
 
 
+def packed_long() -> Pattern | None:
+    return make_layout("packed", [500, 524], 524).pattern()
+
+
 def padded() -> Pattern | None:
     return make_layout("padded", [3, 5], 8).pattern()
 
@@ -66,7 +70,9 @@ SITUATIONS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "random alone": ("reference", lambda: choose(tensors("cuda"), Random(1, 2, 2, 8))),
     "packed": ("variable-length", lambda: choose(tensors("cpu"), packed())),
     "packed causal": ("variable-length", lambda: choose(tensors("cpu"), packed(causal=True))),
-    "packed on a GPU": ("variable-length", lambda: choose(tensors("cuda", dtype=torch.bfloat16), packed())),
+    "packed on a GPU": ("spans", lambda: choose(tensors("cuda", dtype=torch.bfloat16), packed())),
+    "long packed on a GPU": ("variable-length", lambda: choose(tensors("cuda", 1024, torch.bfloat16), packed_long())),
+    "packed with wide heads": ("variable-length", lambda: choose(tensors("cuda", 8, torch.bfloat16, 256), packed())),
     "packed on a GPU in single": ("variable-length", lambda: choose(tensors("cuda"), packed())),
     "packed with dropout": ("variable-length", lambda: choose(tensors("cpu"), packed(), dropout=0.1)),
     "packed with dropout on a GPU": ("sdpa", lambda: choose(tensors("cuda"), packed(), dropout=0.1)),
@@ -115,7 +121,7 @@ def test_the_reason_names_what_decided():
     assert "its layout" in choose(tensors("cpu", LONG), padded() & sparse()).why
     assert "dropout" in choose(tensors("cuda"), packed(), dropout=0.1).why
     assert "fused kernel" in choose(tensors("cuda", dtype=torch.bfloat16), packed()).why
-    assert "one a row" in choose(tensors("cuda", dtype=torch.bfloat16, width=12), packed()).why
+    assert "one a row" in choose(tensors("cuda", dtype=torch.bfloat16, width=132), packed()).why
     assert "blocks are skipped" in choose(tensors("cuda", LONG), sparse()).why
 
 

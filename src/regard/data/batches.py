@@ -42,6 +42,8 @@ class Batches(ABC):
 
     one_shape = False
     """Whether all have the same shape, but for an epoch's last: what is prepared for a shape then pays."""
+    one_row = False
+    """Whether each is one row, of whatever length: what is prepared for rows of any length then pays."""
 
     @abstractmethod
     def num_batches(self, epoch: int) -> int:
@@ -89,6 +91,7 @@ class ExampleBatches(Batches):
 
     def __init__(self, store: Store, plan: Plan, lay: Callable[[Ragged], Padded | Packed], *, seed: int = 0) -> None:
         self.store, self.plan, self.lay, self.seed = store, plan, lay, seed
+        self.one_row = lay is pack
         self._tokens = np.sum(list(store.lengths.values()), axis=0)
 
     def num_batches(self, epoch: int) -> int:

@@ -120,6 +120,7 @@ def attend(
 
 KERNELS = {
     "sdpa": kernels.sdpa,
+    "spans": kernels.spans,
     "variable-length": kernels.variable_length,
     "flex": kernels.flex,
     "blocked": blocked,

@@ -17,6 +17,7 @@ from regard.nn.blocks import block_mask
 from regard.nn.pattern import Documents, Pattern
 from regard.nn.plan import varlen_kernel_fits
 from regard.nn.position import Bias
+from regard.nn.spans import Spans, attend_spans
 
 # cuDNN plans its attention anew for each shape, which takes longer than hundreds of steps: batches of text have many.
 torch.backends.cuda.enable_cudnn_sdp(False)
@@ -60,23 +61,50 @@ def dense_mask(query: Query, key: Key, pattern: Pattern | None, bias: Bias | Non
     return added if allowed is None else added.masked_fill(~allowed, -torch.inf)
 
 
+def spans(
+    query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Query:
+    """Packed short sequences, several of which share a tile."""
+    documents, causal = _packed(pattern)
+    assert bias is None
+    assert dropout == 0
+    flat = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
+    return attend_spans(*flat, _spans(documents, causal), scale).transpose(0, 1)[None]
+
+
+def _packed(pattern: Pattern | None) -> tuple[Documents, bool]:
+    """The packed sequences, and whether a token sees those before it only."""
+    flags = pattern.flags() if pattern is not None else None
+    assert flags is not None
+    assert flags.documents is not None
+    return flags.documents, flags.causal
+
+
+def _spans(documents: Documents, causal: bool) -> Spans:
+    """The spans of packed sequences, found once and not once per layer; in compiled code they are part of it."""
+    if torch.compiler.is_compiling():
+        return Spans.of(documents, causal)
+    known: dict[bool, Spans] = vars(documents).setdefault("_spans", {})
+    if causal not in known:
+        known[causal] = Spans.of(documents, causal)
+    return known[causal]
+
+
 def variable_length(
     query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
 ) -> Query:
     """Packed sequences without computing a single score between two of them."""
-    flags = pattern.flags() if pattern is not None else None
-    assert flags is not None
-    assert flags.documents is not None
+    documents, causal = _packed(pattern)
     assert bias is None
     if varlen_kernel_fits(query):
-        return _fused_varlen(query, key, value, flags.documents, flags.causal, scale)
-    return _one_a_row(query, key, value, flags.documents, flags.causal, scale, dropout)
+        return _fused_varlen(query, key, value, documents, causal, scale)
+    return _one_a_row(query, key, value, documents, causal, scale, dropout)
 
 
 def _fused_varlen(query: Query, key: Key, value: Key, documents: Documents, causal: bool, scale: float) -> Query:
     from torch.nn.attention.varlen import varlen_attn
 
-    flat = [x[0].transpose(0, 1) for x in (query, key, value)]
+    flat = [x.squeeze(0).transpose(0, 1) for x in (query, key, value)]
     if query.shape[1] != key.shape[1]:
         flat[1:] = [x.repeat_interleave(query.shape[1] // key.shape[1], dim=1) for x in flat[1:]]
     bounds_q = _bounds(documents.query_lengths, query.shape[2])

@@ -10,10 +10,8 @@ from torch import Tensor
 
 IGNORED = -100
 """Target of places that count for nothing."""
-ROWS, ROWS_ON_CPU = 2048, 128
+ROWS, ROWS_ON_CPU = 8192, 128
 """Tokens whose logits are held at a time: as many as keep a GPU busy, as few as a CPU's caches hold."""
-MANY_LOGITS, MANY_ROWS = 1 << 30, 8192
-"""From so many logits on, a GPU gets a kernel of its own for them, and more at a time."""
 ALIGNED = 64
 """Sizes that a GPU's matrix units divide without a rest."""
 
@@ -64,10 +62,9 @@ def linear_cross_entropy(
     spread: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
     """`cross_entropy(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
-    many = x.device.type == "cuda" and len(x) * len(weight) >= MANY_LOGITS
-    rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else MANY_ROWS if many else ROWS)
+    rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else ROWS)
     if torch.is_grad_enabled():
-        slopes = in_one_kernel if many else losses_and_slopes
+        slopes = in_one_kernel if x.device.type == "cuda" else losses_and_slopes
         return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows, slopes, spread)  # type: ignore[return-value]
     parts = zip(x.split(rows), targets.split(rows), strict=True)
     losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing, spread) for part, wanted in parts]
@@ -104,6 +101,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
             torch.mul(slope @ matrix, counted, out=grad_x[part])
             if grad_w.dtype == x.dtype:
                 grad_w.addmm_(slope.T, x[part] * counted)
+            elif x.device.type == "cuda":  # sums of half-precision products in single precision
+                torch.addmm(grad_w, slope.T, x[part] * counted, out_dtype=grad_w.dtype, out=grad_w)
             else:
                 grad_w += slope.T @ (x[part] * counted)
             if bias is not None:

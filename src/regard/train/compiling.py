@@ -7,15 +7,18 @@ from regard.nn.block import Block
 from regard.nn.experts import Experts
 
 
-def compile_blocks(model: nn.Module) -> None:
+def compile_blocks(model: nn.Module, any_length: bool = False) -> None:
     """torch.compile block by block, for training only: all blocks of a kind share what is compiled.
+
+    With `any_length` it is compiled for rows of any length at once; otherwise for the first shape it meets, and for any
+    where others follow.
 
     Mixtures are left out: torch's compiler knows the grouped product in bfloat16 only (2.13), and where experts are
     divided among processes, the numbers of tokens that arrive differ every time.
     """
 
     def prepare(block: Block) -> None:
-        plain, compiled = block.forward, torch.compile(block.forward)
+        plain, compiled = block.forward, torch.compile(block.forward, dynamic=any_length or None)
         block.forward = lambda *given: (compiled if block.training else plain)(*given)  # type: ignore[method-assign]
 
     for part in model.modules():

@@ -82,7 +82,7 @@ class Trainer:
         self.sharded, self.divided = config.parallel == "fsdp", divided or DividedExperts(model, team)
         self.in_pieces = self.sharded or self.divided.size > 1
         if self._compiles():
-            compile_blocks(model)
+            compile_blocks(model, any_length=batches.one_row)
         if config.activation_checkpointing:
             checkpoint_blocks(model)
         losses = _Losses(task, model)
@@ -106,7 +106,8 @@ class Trainer:
 
     def _compiles(self) -> bool:
         enough = (self.config.steps or math.inf) >= 500
-        auto = self.team.device.type == "cuda" and enough and self.batches.one_shape
+        known = self.batches.one_shape or self.batches.one_row
+        auto = self.team.device.type == "cuda" and enough and known
         return {"on": True, "off": False, "auto": auto}[self.config.compile]
 
     # The run as a whole

@@ -32,7 +32,8 @@ class TrainConfig(BudgetConfig):
     precision: PrecisionSetting = "auto"
     """Number format of matrix products; weights are always float32."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """torch.compile; auto: on a GPU, for streams of text, which have one shape, and runs that earn back the time."""
+    """torch.compile; auto: on a GPU, for streams of text, which have one shape, and packed batches, which are one row;
+    and for runs that earn back the time."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute; auto: on a GPU if there is one."""
     parallel: ParallelSetting = "auto"

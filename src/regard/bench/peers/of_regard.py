@@ -52,9 +52,8 @@ def model_config(work: protocol.Asked) -> Any:  # noqa: ANN401
 class OneBatch(Batches):
     """The same batch for ever."""
 
-    one_shape = True
-
-    def __init__(self, fields: dict[str, Any], rows: int) -> None:
+    def __init__(self, fields: dict[str, Any], rows: int, *, one_shape: bool, one_row: bool) -> None:
+        self.one_shape, self.one_row = one_shape, one_row  # what the batches of a real run would say of themselves
         places: NDArray[np.int64] = np.arange(rows)
         self.only = Batch(fields, {}, places)
 
@@ -106,15 +105,12 @@ def train(asked: protocol.Asked) -> protocol.Step:
         task = LanguageModelConfig().task(Lexicon({"text": words}))
         longer = [length + 1 for length in asked["lengths"]]
         fields = {"text": lay(Ragged.of(protocol.rows(work, longer, 1)))}
-    compiled = "on" if work["device"] == "cuda" and work["kind"] == "train-text" else "auto"
-    config = TrainConfig(
-        steps=10**9, clip=0.0, compile=compiled, schedule=ConstantConfig(lr=1e-4), optimiser=AdamWConfig()
-    )
+    config = TrainConfig(steps=10**9, clip=0.0, schedule=ConstantConfig(lr=1e-4), optimiser=AdamWConfig())
     trainer = Trainer(
         config,
         task,
         task.build(model_config(work)).to(device).train(),
-        OneBatch(fields, len(asked["lengths"])),
+        OneBatch(fields, len(asked["lengths"]), one_shape=work["kind"] == "train-text", one_row=lay is pack),
         lambda model: {},
         Path(tempfile.gettempdir()),
         seed=1,

@@ -1,0 +1,140 @@
+"""Attention over spans gives what the equation gives: the operator, and its kernels in an interpreter and on a GPU."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import product
+
+import pytest
+import torch
+
+from regard.nn.layout import Layout
+from regard.nn.pattern import Causal
+from regard.nn.spans import Spans, attend_spans, backward, forward
+
+LENGTHS = [5, 1, 0, 12, 3, 70, 2, 9, 33, 4]
+OTHERS = [3, 8, 2, 0, 9, 1, 65, 4, 20, 6]
+CASES = list(product(((4, 4), (4, 2), (2, 1)), (16, 24), ("full", "causal", "across"), (0, 5)))
+"""Heads and key heads, numbers of a head, who sees whom, and padding behind the sequences."""
+
+
+def layouts(kind, extra, device="cpu"):
+    asking = Layout.packing(torch.tensor(LENGTHS), sum(LENGTHS) + extra)
+    answering = Layout.packing(torch.tensor(OTHERS), sum(OTHERS) + extra) if kind == "across" else asking
+    return asking.to(device), answering.to(device)
+
+
+def numbers(heads, width, asking, answering, device="cpu", dtype=torch.float32):
+    torch.manual_seed(width)
+    query = torch.randn(asking.document.shape[1], heads[0], width, device=device, dtype=dtype)
+    # keys and values are parts of one tensor, as where their maps are one
+    joined = torch.randn(answering.document.shape[1], 2 * heads[1], width, device=device, dtype=dtype)
+    slope = torch.randn_like(query) * asking.valid[0, :, None, None]
+    return query, *joined.split(heads[1], dim=1), slope
+
+
+def by_the_equation(query, key, value, slope, kind, asking, answering):
+    """Output and slopes as torch derives them from softmax(qkᵀ/√d) v, in float64; a query that sees nothing finds 0."""
+    tensors = [x.double().detach().requires_grad_() for x in (query, key, value)]
+    q, k, v = (x.repeat_interleave(query.shape[1] // x.shape[1], 1).transpose(0, 1) for x in tensors)
+    hidden = ~allowed(kind, asking, answering)
+    scores = (q @ k.transpose(1, 2) / query.shape[2] ** 0.5).masked_fill(hidden, -1e9)
+    y = (scores.softmax(-1).masked_fill(hidden, 0.0) @ v).transpose(0, 1)
+    return [y.detach(), *torch.autograd.grad(y, tensors, slope.double())]
+
+
+def allowed(kind, asking, answering):
+    """Who sees whom, by the pattern itself; padding neither sees nor is seen."""
+    pattern = answering.seen_from(asking)
+    pattern = pattern & Causal() if kind == "causal" else pattern
+    shape = (asking.document.shape[1], answering.document.shape[1], asking.document.device)
+    return pattern.dense(1, 1, *shape)[0, 0] & asking.valid[0, :, None] & answering.valid[0]
+
+
+def assert_agrees(found, wanted, dtype):
+    close = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}[dtype]
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == dtype
+        assert (one.double() - other).norm() <= close * (1 + other.norm())
+
+
+def scale_of(query):
+    return query.shape[2] ** -0.5
+
+
+def by_kernels(query, key, value, slope, spans, scale):
+    from regard.nn.spans_kernel import attend, slopes
+
+    output, log_total = attend(query, key, value, spans.first, spans.last, scale)
+    all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)
+    return output, *slopes(slope, query, key, value, all_spans, scale, output, log_total)
+
+
+def kernels_agree(heads, width, kind, extra, device="cpu", dtype=torch.float32):
+    asking, answering = layouts(kind, extra, device)
+    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    *given, slope = numbers(heads, width, asking, answering, device, dtype)
+    found = by_kernels(*given, slope, spans, scale_of(given[0]))
+    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering), dtype)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_operator_equals_the_reference(case):
+    heads, width, kind, extra = case
+    asking, answering = layouts(kind, extra)
+    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    *given, slope = numbers(heads, width, asking, answering)
+    leaves = [x.detach().requires_grad_() for x in given]
+    y = attend_spans(*leaves, spans, scale_of(given[0]))
+    found = [y, *torch.autograd.grad(y, leaves, slope)]
+    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering), torch.float32)
+
+
+@pytest.mark.parametrize("kind", ["full", "causal", "across"])
+def test_torch_finds_the_operator_sound(kind):
+    asking, answering = layouts(kind, 2)
+    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    *given, slope = numbers((4, 2), 16, asking, answering)
+    given = [x.detach().clone().requires_grad_() for x in given]
+    all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)
+    torch.library.opcheck(forward, (*given, *all_spans, 0.25))
+    output, log_total = forward(*given, *all_spans, 0.25)
+    inputs = [x.detach() for x in (*given, *all_spans)]
+    torch.library.opcheck(backward, (slope, *inputs, 0.25, output.detach(), log_total.detach()))
+
+
+@pytest.mark.parametrize("kind", ["full", "causal", "across"])
+def test_spans_hold_the_pairs_that_the_pattern_allows(kind):
+    asking, answering = layouts(kind, 4)
+    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    pairs = allowed(kind, asking, answering)
+    queries, keys = pairs.shape
+    query, key = torch.arange(queries), torch.arange(keys)
+    seen = (key >= spans.first[:, None]) & (key < spans.last[:, None])
+    sees = (query[:, None] >= spans.seen_first) & (query[:, None] < spans.seen_last)
+    assert torch.equal(seen, pairs)
+    assert torch.equal(sees, pairs)
+    for bound in (spans.first, spans.last, spans.seen_first, spans.seen_last):
+        assert (bound.diff() >= 0).all()
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+def test_kernels_agree_in_the_interpreter():
+    subprocess.run(
+        [sys.executable, "-W", "ignore", __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch 2.11, where a thread's first product is a slope
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_kernels_agree_on_a_gpu(case, dtype):
+    kernels_agree(*case, "cuda", dtype)
+
+
+if __name__ == "__main__":
+    for one in CASES:
+        kernels_agree(*one)
