@@ -110,8 +110,10 @@ def pretrained_sentence(part: dict[str, Any]) -> str:
 
 
 def p_value(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:
-    """McNemar's p over the answers of the seeds that both have."""
+    """McNemar's p over the answers of the seeds that both have, where all of these were kept."""
     seeds = {run["seed"] for run in before} & {run["seed"] for run in after}
+    if not all("right" in run for run in (*before, *after) if run["seed"] in seeds):
+        return "–"
     answers = [
         [answer for run in runs if run["seed"] in seeds for answer in unpack_answers(run["right"])]
         for runs in (before, after)

@@ -28,7 +28,7 @@ from regard.engine.machine import cores
 
 sys.path.insert(0, str(SCRIPTS))
 KINDS = {
-    "attention": ("scaled_dot_product", "flash", "fmha", "cudnn_generated", "newest", "attend"),
+    "attention": ("scaled_dot_product", "flash", "fmha", "cudnn_generated", "newest", "attend", "of_queries", "of_keys"),
     "matrix products": (
         "mm",
         "gemm",
@@ -57,13 +57,12 @@ SMALLEST = 0.005
 def main() -> None:
     arguments = parse()
     works = [work for work in WORKS if work.device == arguments.device]
-    rows = []
-    for work in (work for work in works if not arguments.works or work.name in arguments.works):
-        rows.append({"work": work.name, "title": work.title, **profiled(work)})
-        print(rows[-1], flush=True)
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else f"{cores()} cores, {platform.machine()}"
-    found = {"machine": name, "torch": torch.__version__, "rows": rows}
-    arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found: dict[str, Any] = {"machine": name, "torch": torch.__version__, "rows": []}
+    for work in (work for work in works if not arguments.works or work.name in arguments.works):
+        found["rows"].append({"work": work.name, "title": work.title, **profiled(work)})
+        print(found["rows"][-1], flush=True)
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def parse() -> argparse.Namespace:

@@ -54,9 +54,10 @@ class Layout:
         time = total if time is None else time
         if total > time:
             raise ShapeError(f"lengths: expected a sum of at most {time} (the row's time), got {total}")
-        number = torch.arange(len(lengths), device=lengths.device)
-        document = torch.repeat_interleave(number, lengths)
-        starts = torch.cumsum(lengths, 0) - lengths
+        ends = torch.cumsum(lengths, 0)
+        starts = ends - lengths
+        # a token's number: how many sequences have ended before it (repeat_interleave would wake all threads)
+        document = torch.bincount(ends[:-1], minlength=total + 1).cumsum(0)[:total]
         index = torch.arange(total, device=lengths.device) - starts[document]
         rest = document.new_full((time - total,), PADDING)
         document, index = torch.cat([document, rest]), torch.cat([index, torch.zeros_like(rest)])

@@ -1,5 +1,6 @@
 """From the arrays of a batch to the tensors of a model."""
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -42,13 +43,12 @@ def with_heads(sequences: Sequences, heads: Padded | Packed) -> Sequences:
 
 def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[Tensor, "batch time"]]:
     """All tokens but each sequence's last as inputs, all but its first as what they are to predict."""
-    tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
     if isinstance(field, Packed):
-        ends = torch.cumsum(lengths, 0)
-        first, last = torch.ones_like(tokens[0], dtype=torch.bool), torch.ones_like(tokens[0], dtype=torch.bool)
-        first[ends - lengths], last[ends - 1] = False, False
-        inputs = Packed(tokens[:, last].numpy(), (lengths - 1).numpy())
-        return to_sequences(inputs, device), sent(tokens[:, first], device)
+        ends = np.cumsum(field.lengths)
+        inputs = Packed(np.delete(field.tokens, ends - 1, axis=1), field.lengths - 1)
+        targets = torch.from_numpy(np.delete(field.tokens, ends - field.lengths, axis=1))
+        return to_sequences(inputs, device), sent(targets, device)
+    tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
     inputs = Padded(tokens[:, :-1].contiguous().numpy(), (lengths - 1).numpy())
     beyond = torch.arange(tokens.shape[1] - 1) >= (lengths - 1)[:, None]
     targets = tokens[:, 1:].masked_fill(beyond, IGNORED)
