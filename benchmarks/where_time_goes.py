@@ -28,7 +28,16 @@ from regard.engine.machine import cores
 
 sys.path.insert(0, str(SCRIPTS))
 KINDS = {
-    "attention": ("scaled_dot_product", "flash", "fmha", "cudnn_generated", "newest", "attend", "of_queries", "of_keys"),
+    "attention": (
+        "scaled_dot_product",
+        "flash",
+        "fmha",
+        "cudnn_generated",
+        "newest",
+        "attend",
+        "of_queries",
+        "of_keys",
+    ),
     "matrix products": (
         "mm",
         "gemm",

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn.embedding import Embedding, EmbeddingConfig
+from regard.nn.head import VocabularyHead
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.booleans(), st.sampled_from([None, 3]))
@@ -37,7 +38,7 @@ def test_segments_add_a_vector_of_their_own():
 def test_scores_are_products_with_every_vector(factor: int | None):
     embedding, x = Embedding(10, 4, scale=False, factor=factor), torch.randn(2, 3, 4)
     vectors = embedding(torch.arange(10)[None])[0]
-    assert_close(embedding.scores(x), x @ vectors.T, 1e-5)
+    assert_close(VocabularyHead(4, 10, shared=embedding)(x), x @ vectors.T, 1e-5)
 
 
 @pytest.mark.parametrize("factor", [None, 3])
@@ -66,11 +67,11 @@ def test_who_shares_a_table(share, factor: int | None):
 
 def test_a_shared_table_learns_from_both_ends():
     embedding = Embedding(5, 4)
-    x = embedding(torch.tensor([[1]]))
-    embedding.scores(x.detach()).sum().backward()
+    head, x = VocabularyHead(4, 5, shared=embedding), embedding(torch.tensor([[1]]))
+    head(x.detach()).sum().backward()
     from_output = embedding.table.weight.grad.clone()
     embedding.zero_grad()
-    embedding.scores(embedding(torch.tensor([[1]]))).sum().backward()
+    head(embedding(torch.tensor([[1]]))).sum().backward()
     assert not torch.equal(from_output, embedding.table.weight.grad)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -28,12 +29,26 @@ class Greedy(Stepwise):
         return likeliest
 
     def pick(self, choose: Choose, batch: Batch, number: int) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """The likeliest token in each place; on a GPU by one kernel, where nothing depends on what was written."""
-        if batch.logits.device.type != "cuda" or batch.job.rules.no_repeat_ngram:
+        """The likeliest token in each place, in fewer steps where nothing depends on what was written."""
+        if batch.job.rules.no_repeat_ngram:
             return super().pick(choose, batch, number)
+        return likeliest_of(batch.logits, batch.job.rules.forbidden(number))
+
+
+def likeliest_of(
+    logits: Float[Tensor, "rows vocab"], forbidden: Int[Tensor, " some"]
+) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """The likeliest token of each row that is not forbidden, the lowest of equals, and its log-probability.
+
+    On a GPU by one kernel; on a CPU with numpy's search for the maximum, which takes a tenth of the time of torch's.
+    """
+    if logits.device.type == "cuda":
         from regard.decode.likeliest_kernel import likeliest as by_one_kernel
 
-        return by_one_kernel(batch.logits, batch.job.rules.forbidden(number))
+        return by_one_kernel(logits, forbidden)
+    logprobs = logits.log_softmax(-1, dtype=torch.float32).index_fill_(-1, forbidden, -torch.inf)
+    tokens = torch.from_numpy(logprobs.numpy(force=True).argmax(-1))
+    return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 
 def likeliest(

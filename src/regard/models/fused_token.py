@@ -106,10 +106,9 @@ def fused_head(step: OneToken) -> Callable[[Vectors], Tensor]:
     special = head.transform is not None or head.scale != 1.0 or head.never is not None
     if special or (shared is not None and shared.up is not None):
         return plain
-    weight = shared.table.weight if shared is not None else head.linear.weight  # type: ignore[union-attr]
-    if weight.dtype not in FORMATS:
+    if head.weight.dtype not in FORMATS:
         return plain
-    folded = Folded.of(weight, head.bias, norm)
+    folded = Folded.of(head.weight, head.bias, norm)
     return lambda x: fused(x[:, 0], folded) if len(x) <= MOST_ROWS else plain(x)
 
 

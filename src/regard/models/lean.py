@@ -7,7 +7,6 @@ the model's own, and whatever is no plain step (a prompt, rows of different leng
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +20,9 @@ from regard.nn.attention import Attention
 from regard.nn.block import Block
 from regard.nn.cache import Clock, KeyValues
 from regard.nn.feedforward import FeedForward, activate
+from regard.nn.head import VocabularyHead
 from regard.nn.heads import HeadMap
+from regard.nn.laid import Laid
 from regard.nn.layout import Sequences
 from regard.nn.norm import LayerNorm
 from regard.nn.position import Position
@@ -54,7 +55,7 @@ def _acts_on_scores(position: nn.Module) -> bool:
 class Lean:
     """A Stepper around a Transformer decoder or encoder-decoder: the same logits, in less time on a CPU.
 
-    The maps of queries, keys and values are copied: make a new one after training on.
+    Matrices are copied: make a new one after training on.
     """
 
     def __init__(self, model: Decoder | EncoderDecoder) -> None:
@@ -63,7 +64,7 @@ class Lean:
         self.model, self.stack = model, stack_of(model)
         self.embedding = model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding
         self.blocks = [LeanBlock(block) for block in self.stack.blocks]  # type: ignore[arg-type]
-        self.final_norm = plainly(self.stack.final_norm)
+        self.final_norm, self.head = plainly(self.stack.final_norm), plainly(model.head)
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
         """Reads the source, if any; nothing written yet."""
@@ -94,7 +95,7 @@ class Lean:
             if state.source is not None:
                 x = block.listen(x, state.source[layer], mask)
             x = block.feed(x)
-        return self.model.head(self.final_norm(x)), replace(state, clock=clock.advance(1))
+        return self.head(self.final_norm(x)), replace(state, clock=clock.advance(1))
 
 
 def _mask(state: Written) -> Mask | None:
@@ -109,18 +110,18 @@ class LeanBlock:
     def __init__(self, block: Block) -> None:
         own, cross = block.attention, block.cross
         joined = JoinedMaps(own)
-        self.weight, self.bias, self.parts = joined.weight, joined.bias, joined.parts
+        self.maps, self.parts = Laid(joined.weight, joined.bias), joined.parts
         self.rotate = own.position.rotate
         self.attend, self.around_attention = Attend(own), Around(block.around_attention)
         if cross is not None and block.around_cross is not None:
-            self.query, self.heads = partial(F.linear, weight=cross.query.weight, bias=cross.query.bias), cross.heads  # type: ignore[arg-type]
+            self.query, self.heads = Laid(cross.query.weight, cross.query.bias), cross.heads  # type: ignore[arg-type]
             self.ask, self.around_cross = Attend(cross), Around(block.around_cross)
         self.feedforward = None if block.feedforward is None else plainly(block.feedforward)
         self.around_feedforward = block.around_feedforward and Around(block.around_feedforward)
 
     def __call__(self, x: Vectors, index: Int[Tensor, "#rows 1"], cache: KeyValues, clock: Clock) -> Vectors:
         """Self-attention, with its residual connection; the token's key and value go into the cache."""
-        mapped = F.linear(self.around_attention.before(x), self.weight, self.bias)
+        mapped = self.maps(self.around_attention.before(x))
         query, key, value = mapped.view(x.shape[0], sum(self.parts), 1, -1).split(self.parts, dim=1)
         query, key = self.rotate(query, index), self.rotate(key, index)
         keys, values = cache.append(key, value, clock)
@@ -170,10 +171,24 @@ class Attend:
         return self.output(answer.transpose(1, 2).reshape(rows, 1, -1))
 
 
+class LeanHead:
+    """The output layer."""
+
+    def __init__(self, head: VocabularyHead) -> None:
+        self.head, self.product = head, Laid(head.weight, head.bias)
+
+    def __call__(self, x: Vectors) -> Float[Tensor, "rows 1 vocab"]:
+        """Scores of every token of the vocabulary."""
+        head = self.head
+        return head.without_never(self.product(head.prepare(x)))
+
+
 def plainly(part: nn.Module) -> Callable[[Tensor], Tensor]:
     """What a module computes, its weights looked up once and not at every call; the module itself, where unknown."""
     if type(part) is nn.Linear:
-        return partial(F.linear, weight=part.weight, bias=part.bias)
+        return Laid(part.weight, part.bias)
+    if type(part) is VocabularyHead:
+        return LeanHead(part)
     if type(part) is LayerNorm and part.epsilon_inside:
         shape, gain, shift, epsilon = (part.width,), part.gain, part.shift, part.epsilon
         return lambda x: torch.layer_norm(x, shape, gain, shift, epsilon)

@@ -3,7 +3,6 @@
 import math
 from typing import Literal
 
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
@@ -96,7 +95,3 @@ class Embedding(nn.Module):
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         return x
-
-    def scores(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """The product with every token's vector: the output layer of models that share their embedding."""
-        return F.linear(x if self.up is None else x @ self.up.weight, self.table.weight)

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
@@ -90,11 +91,17 @@ class VocabularyHead(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
         """Scores of every token of the vocabulary."""
-        x = self.prepare(x)
-        shared = self._shared[0]
-        logits = self.linear(x) if self.linear is not None else shared.scores(x)  # type: ignore[union-attr]
-        logits = logits if self.bias is None else logits + self.bias
+        return self.without_never(F.linear(self.prepare(x), self.weight, self.bias))
+
+    def without_never(self, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+        """The logits, those of tokens that are never written too low for it."""
         return logits if self.never is None else logits.index_fill(-1, self.never, NEVER)
+
+    @property
+    def weight(self) -> Float[Tensor, "vocab inner"]:
+        """W, as wide as the vectors of the embedding."""
+        shared = self._shared[0]
+        return shared.table.weight if shared is not None else self.linear.weight  # type: ignore[union-attr]
 
     def loss(
         self, x: Float[Tensor, "batch time width"], targets: Int[Tensor, "batch time"], smoothing: float = 0.0
@@ -104,11 +111,7 @@ class VocabularyHead(nn.Module):
         if targets.numel() * vocab <= (LARGE_ON_CPU if x.device.type == "cpu" else LARGE):
             return cross_entropy(self(x), targets, smoothing, self.spread)
         x = self.prepare(x).flatten(0, 1)
-        shared = self._shared[0]
-        if shared is not None and shared.up is not None:
-            x = x @ shared.up.weight
-        weight = shared.table.weight if shared is not None else self.linear.weight  # type: ignore[union-attr]
-        return linear_cross_entropy(x, weight, self._offsets(x), targets.flatten(), smoothing, spread=self.spread)
+        return linear_cross_entropy(x, self.weight, self._offsets(x), targets.flatten(), smoothing, spread=self.spread)
 
     def _offsets(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, " vocab"] | None:
         """What is added to the product with W: b, and for tokens that are never written, enough to prevent it."""
@@ -117,11 +120,13 @@ class VocabularyHead(nn.Module):
         bias = x.new_zeros(self.vocab) if self.bias is None else self.bias
         return bias.index_fill(0, self.never, NEVER)
 
-    def prepare(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """What W is multiplied with."""
+    def prepare(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch inner"]:
+        """What W is multiplied with; as wide as the vectors of a shared embedding, which may be narrower."""
         if self.transform is not None and self.transform_norm is not None:
             x = self.transform_norm(activate(self.transform(x), self.activation))
-        return x * self.scale if self.scale != 1.0 else x
+        x = x * self.scale if self.scale != 1.0 else x
+        shared = self._shared[0]
+        return x if shared is None or shared.up is None else x @ shared.up.weight
 
 
 class PooledHeadConfig(Config):
