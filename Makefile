@@ -3,6 +3,7 @@ PYTHON ?= python3
 TORCH ?= torch>=2.11,<2.14
 BIN := .venv/bin
 READY := .venv/.ready
+TRITON := .venv/.triton
 
 .PHONY: demo test test-slow test-gpu check format lock page peers bench audit clean help
 
@@ -12,7 +13,7 @@ help:            ## this list
 demo: $(READY)   ## the main job: trains on the embedded corpus in minutes, tests and translates
 	@$(BIN)/regard demo
 
-test: $(READY) check  ## all checks and the tests, in minutes
+test: $(TRITON) check  ## all checks and the tests, in minutes
 	$(BIN)/python -m pytest -n 2 -q
 
 test-slow: $(READY)   ## the tests that take longer
@@ -37,6 +38,13 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+# GPU kernels are tested in Triton's interpreter. torch brings Triton along where it is built for GPUs, in a version of its own.
+$(TRITON): $(READY) tests/triton.lock
+	$(BIN)/python -c "import triton" 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/triton.lock \
+	  || echo "no Triton here: the tests of GPU kernels in its interpreter will be skipped"
 	touch $@
 
 page:            ## build the page anew, after a change of page/ (needs Node)

@@ -1,6 +1,10 @@
 """Hypothesis for all tests: few examples and no deadline, and the same examples every time where CI runs them."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -21,3 +25,12 @@ torch.set_num_threads(1)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The documents' commands take longest, so they come first: no process should wait for another at the end."""
     items.sort(key=lambda item: item.path.name != "test_documents.py")
+
+
+@pytest.fixture
+def interpret(request: pytest.FixtureRequest) -> Callable[[], object]:
+    """Runs a test's file as a program in which Triton interprets kernels; it must know of that when it is loaded."""
+    if find_spec("triton") is None:
+        pytest.skip("needs Triton")
+    program = [sys.executable, "-W", "ignore", str(request.path)]
+    return lambda: subprocess.run(program, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300)

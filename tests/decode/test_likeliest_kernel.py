@@ -1,28 +1,25 @@
-"""The likeliest token by one kernel is that of torch: in Triton's interpreter, and on a GPU."""
+"""The likeliest token in few steps is that of torch: on a CPU, and by one kernel, interpreted and on a GPU."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
 from itertools import product
 
 import pytest
 import torch
 
+from regard.decode.greedy import likeliest_of
 from regard.decode.rules import Rules
 
 CASES = list(product((1, 5), (7, 20000), ([], [2], [0, 3, 5])))
 """Rows, tokens of the vocabulary, what is forbidden."""
 
 
-def agrees(rows, vocab, forbidden, device="cpu", dtype=torch.float32):
-    from regard.decode.likeliest_kernel import likeliest
-
+def agrees(likeliest, rows, vocab, forbidden, device="cpu", dtype=torch.float32):
     torch.manual_seed(vocab)
     logits = torch.randn(rows, vocab, device=device).mul(8).round().div(4).to(dtype)  # many are equally likely
     tokens, chosen = likeliest(logits, torch.tensor(forbidden, dtype=torch.long, device=device))
     logprobs = logits.double().log_softmax(-1)
-    allowed = Rules(eos=None, forbidden=forbidden, device=device).apply(logprobs, torch.empty(rows, 0), 0)
+    allowed = Rules(eos=None, forbidden=forbidden, device=device).apply(
+        logprobs, torch.empty(rows, 0, dtype=torch.long), 0
+    )
     assert tokens.tolist() == allowed.argmax(-1).tolist()
     torch.testing.assert_close(chosen.double(), logprobs.gather(1, tokens[:, None])[:, 0], rtol=1e-5, atol=1e-5)
     for bad in (1, slice(None)):  # a token that exists, as it is fed on before anybody can look
@@ -32,11 +29,19 @@ def agrees(rows, vocab, forbidden, device="cpu", dtype=torch.float32):
         assert chosen[0].isnan()
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
-def test_equal_in_the_interpreter():
-    subprocess.run(
-        [sys.executable, "-W", "ignore", __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300
-    )
+def by_one_kernel(logits, forbidden):
+    from regard.decode.likeliest_kernel import likeliest
+
+    return likeliest(logits, forbidden)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_equal_on_a_cpu(case):
+    agrees(likeliest_of, *case)
+
+
+def test_equal_in_the_interpreter(interpret):
+    interpret()
 
 
 @pytest.mark.gpu
@@ -44,9 +49,9 @@ def test_equal_in_the_interpreter():
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_equal_on_a_gpu(case, dtype):
-    agrees(*case, "cuda", dtype)
+    agrees(likeliest_of, *case, "cuda", dtype)
 
 
 if __name__ == "__main__":
     for one in CASES:
-        agrees(*one)
+        agrees(by_one_kernel, *one)

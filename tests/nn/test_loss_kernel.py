@@ -1,9 +1,5 @@
 """Losses and slopes by one kernel equal those by torch: in Triton's interpreter, and on a GPU."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
 from itertools import product
 
 import pytest
@@ -34,11 +30,8 @@ def agrees(vocab, extra, smoothing, uneven, device="cpu", dtype=torch.float32):
     assert not written[:, vocab:].any()
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
-def test_equal_in_the_interpreter():
-    subprocess.run(
-        [sys.executable, "-W", "ignore", __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300
-    )
+def test_equal_in_the_interpreter(interpret):
+    interpret()
 
 
 @pytest.mark.gpu

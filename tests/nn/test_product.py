@@ -1,8 +1,5 @@
 """Norm, product, bend and sum as one operator: against torch's modules, and its kernels in Triton's interpreter."""
 
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from itertools import product as every
 
@@ -107,11 +104,8 @@ def test_tiles_fit_into_fast_memory(room, size):
         assert found.columns >= 16
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
-def test_kernels_equal_torchs_modules_in_the_interpreter():
-    subprocess.run(
-        [sys.executable, "-W", "ignore", __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300
-    )
+def test_kernels_equal_torchs_modules_in_the_interpreter(interpret):
+    interpret()
 
 
 @pytest.mark.gpu

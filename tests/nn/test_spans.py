@@ -1,9 +1,5 @@
 """Attention over spans gives what the equation gives: the operator, and its kernels in an interpreter and on a GPU."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
 from itertools import product
 
 import pytest
@@ -119,11 +115,8 @@ def test_spans_hold_the_pairs_that_the_pattern_allows(kind):
         assert (bound.diff() >= 0).all()
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
-def test_kernels_agree_in_the_interpreter():
-    subprocess.run(
-        [sys.executable, "-W", "ignore", __file__], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300
-    )
+def test_kernels_agree_in_the_interpreter(interpret):
+    interpret()
 
 
 @pytest.mark.gpu
@@ -136,5 +129,5 @@ def test_kernels_agree_on_a_gpu(case, dtype):
 
 
 if __name__ == "__main__":
-    for one in CASES:
+    for one in CASES[::3]:  # each takes a second there
         kernels_agree(*one)

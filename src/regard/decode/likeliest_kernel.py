@@ -3,15 +3,16 @@
 from typing import no_type_check
 
 import torch
-import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
+
+from regard.nn.jit import jit
 
 BLOCK, WARPS = 8192, 16
 """Logits that a program holds at a time, and its warps."""
 
 
-@triton.jit
+@jit
 @no_type_check
 def likeliest_kernel(  # noqa: ANN201
     logits, forbidden, tokens, logprobs, row_step,  # noqa: ANN001
@@ -45,7 +46,7 @@ def likeliest(logits: Tensor, forbidden: Tensor) -> tuple[Tensor, Tensor]:
     tokens = torch.empty(rows, device=logits.device, dtype=torch.long)
     logprobs = torch.empty(rows, device=logits.device, dtype=torch.float32)
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
-    likeliest_kernel[(rows,)](  # pyright: ignore[reportIndexIssue]
+    likeliest_kernel[(rows,)](
         logits, forbidden, tokens, logprobs, logits.stride(0),
         VOCAB=vocab, FORBIDDEN=len(forbidden), BLOCK=BLOCK, num_warps=WARPS,
     )  # fmt: skip

@@ -68,8 +68,8 @@ def spans(
     documents, causal = _packed(pattern)
     assert bias is None
     assert dropout == 0
-    flat = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
-    return attend_spans(*flat, _spans(documents, causal), scale).transpose(0, 1)[None]
+    asked, known, told = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
+    return attend_spans(asked, known, told, _spans(documents, causal), scale).transpose(0, 1)[None]
 
 
 def _packed(pattern: Pattern | None) -> tuple[Documents, bool]:

@@ -3,15 +3,24 @@
 from typing import no_type_check
 
 import torch
-import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
+
+from regard.nn.jit import jit
 
 BLOCK, WARPS = 2048, 4
 """Logits that a program holds at a time, and its warps."""
 
 
-@triton.jit
+@jit
+@no_type_check
+def shares(spread, token, VOCAB: tl.constexpr, SPREAD: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """Each token's share of what is smoothed away from the target."""
+    inside = token < VOCAB
+    return tl.load(spread + token, mask=inside, other=0.0) if SPREAD else tl.where(inside, 1.0 / VOCAB, 0.0)
+
+
+@jit
 @no_type_check
 def slopes_kernel(  # noqa: ANN201
     logits, targets, spread, losses, smoothing,  # noqa: ANN001
@@ -34,8 +43,8 @@ def slopes_kernel(  # noqa: ANN201
         total = total * tl.exp(best - sound) + tl.exp(x - sound)
         best = higher
         if SMOOTHED:
-            share = tl.load(spread + start + column, mask=inside, other=0.0) if SPREAD else 1.0 / VOCAB
-            weighed += tl.where(inside & (share > 0), x * share, 0.0)
+            share = shares(spread, start + column, VOCAB, SPREAD)
+            weighed += tl.where(share > 0, x * share, 0.0)
     highest = tl.max(best, 0)
     log_total = highest + tl.log(tl.sum(total * tl.exp(best - highest), 0))
     loss = (1 - smoothing) * (log_total - tl.load(own + target).to(tl.float32))
@@ -48,9 +57,7 @@ def slopes_kernel(  # noqa: ANN201
         x = tl.load(own + place, mask=place < VOCAB, other=float("-inf")).to(tl.float32)
         slope = tl.exp(x - log_total) - tl.where(place == target, 1 - smoothing, 0.0)
         if SMOOTHED:
-            inside = place < VOCAB
-            share = tl.load(spread + place, mask=inside, other=0.0) if SPREAD else tl.where(inside, 1.0 / VOCAB, 0.0)
-            slope -= smoothing * share
+            slope -= smoothing * shares(spread, place, VOCAB, SPREAD)
         tl.store(own + place, slope.to(logits.dtype.element_ty), mask=place < ALIGNED)
 
 
@@ -61,7 +68,7 @@ def losses_and_slopes(
     losses = torch.empty(len(logits), device=logits.device, dtype=torch.float32)
     kinds = {"SMOOTHED": smoothing > 0, "SPREAD": spread is not None, "BLOCK": BLOCK, "num_warps": WARPS}
     shares = losses if spread is None else spread.contiguous()
-    slopes_kernel[(len(logits),)](  # pyright: ignore[reportIndexIssue]
+    slopes_kernel[(len(logits),)](
         logits, targets.contiguous(), shares, losses, smoothing, VOCAB=vocab, ALIGNED=logits.shape[1], **kinds
     )
     return losses, logits

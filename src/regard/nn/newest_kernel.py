@@ -7,6 +7,7 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
+from regard.nn.jit import jit
 from regard.nn.product_kernel import fetch, multiprocessors, overlap
 
 MANY, FEW = (4096, 2), (16384, 16)
@@ -14,7 +15,7 @@ MANY, FEW = (4096, 2), (16384, 16)
 for fewer."""
 
 
-@triton.jit
+@jit
 @no_type_check
 def attend_kernel(  # noqa: ANN201
     query, key, value, keys, values, lengths, rooms, bias, output,  # noqa: ANN001
@@ -96,7 +97,7 @@ def attend(
     key, value = _aligned(key, value)
     padded = triton.next_power_of_2(width)
     at_once, warps = FEW if rows * heads < multiprocessors(query.device) else MANY
-    attend_kernel[(rows, heads)](  # pyright: ignore[reportIndexIssue]
+    attend_kernel[(rows, heads)](
         query,
         query if key is None else key,
         query if value is None else value,

@@ -12,6 +12,8 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
+from regard.nn.jit import jit
+
 EARLY = True
 """Whether kernels begin before those ahead of them have ended, on devices that can."""
 
@@ -56,7 +58,7 @@ def fitting(one: Tile, size: int, gated: bool, room: int) -> Tile:
     return one
 
 
-@triton.jit
+@jit
 @no_type_check
 def bend(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
     """The non-linearity of that name, in float32."""
@@ -74,7 +76,7 @@ def bend(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
     return x
 
 
-@triton.jit
+@jit
 @no_type_check
 def one_row_kernel(  # noqa: ANN201
     x, weight, sums, offset, added, output, epsilon,  # noqa: ANN001
@@ -116,7 +118,7 @@ def one_row_kernel(  # noqa: ANN201
     tl.store(output + place, total.to(output.dtype.element_ty), mask=wanted)
 
 
-@triton.jit
+@jit
 @no_type_check
 def rows_kernel(  # noqa: ANN201
     x, weight, sums, offset, added, output, epsilon, rows, x_step, added_step,  # noqa: ANN001
@@ -176,7 +178,7 @@ def rows_kernel(  # noqa: ANN201
     tl.store(output + row[:, None] * ALL + place[None, :], total.to(output.dtype.element_ty), mask=kept)
 
 
-@triton.jit
+@jit
 @no_type_check
 def around(sums, offset, place, wanted, NORM: tl.constexpr, OFFSET: tl.constexpr):  # noqa: ANN001, ANN201, N803
     """V1 and c, zero where there is none."""
@@ -189,7 +191,7 @@ def around(sums, offset, place, wanted, NORM: tl.constexpr, OFFSET: tl.constexpr
     return sum_of, constant
 
 
-@triton.jit
+@jit
 @no_type_check
 def fetch(pointers):  # noqa: ANN001, ANN201
     """Asks for what lies there, into the cache that all multiprocessors share."""
@@ -233,10 +235,10 @@ def product(
     }
     programs = triton.cdiv(outputs, shape.outputs)
     if rows == 1:
-        one_row_kernel[(programs,)](*tensors, epsilon, **kinds)  # pyright: ignore[reportIndexIssue]
+        one_row_kernel[(programs,)](*tensors, epsilon, **kinds)
         return output
     line = 128 // x.element_size()
-    rows_kernel[(programs, triton.cdiv(rows, shape.rows))](  # pyright: ignore[reportIndexIssue]
+    rows_kernel[(programs, triton.cdiv(rows, shape.rows))](
         *tensors,
         epsilon,
         rows,

@@ -7,6 +7,8 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
+from regard.nn.jit import jit
+
 LOG2_E = 1.4426950408889634
 """Exponentials to base 2 are what the device has: eˣ = 2^(x·log₂e)."""
 
@@ -23,7 +25,7 @@ class Tile(NamedTuple):
 FORWARD, OF_QUERIES, OF_KEYS = Tile(64, 32), Tile(32, 32, warps=2), Tile(32, 64)
 
 
-@triton.jit
+@jit
 @no_type_check
 def vectors(x, token, known, step, start, WIDTH: tl.constexpr, PADDED: tl.constexpr):  # noqa: ANN001, ANN201, N803
     """A head's numbers of some tokens (tokens, padded width)."""
@@ -32,7 +34,7 @@ def vectors(x, token, known, step, start, WIDTH: tl.constexpr, PADDED: tl.conste
     return tl.load(x + at, mask=known[:, None] & (column < WIDTH)[None, :], other=0.0)
 
 
-@triton.jit
+@jit
 @no_type_check
 def keep(x, into, token, known, step, start, WIDTH: tl.constexpr, PADDED: tl.constexpr):  # noqa: ANN001, ANN201, N803
     """Writes a head's numbers of some tokens."""
@@ -41,7 +43,7 @@ def keep(x, into, token, known, step, start, WIDTH: tl.constexpr, PADDED: tl.con
     tl.store(into + at, x.to(into.dtype.element_ty), mask=known[:, None] & (column < WIDTH)[None, :])
 
 
-@triton.jit
+@jit
 @no_type_check
 def attend_kernel(  # noqa: ANN201
     query, key, value, first, last, output, log_total, scale, queries,  # noqa: ANN001
@@ -80,7 +82,7 @@ def attend_kernel(  # noqa: ANN201
     tl.store(log_total + head * queries + row, tl.where(blind, 0.0, best + tl.log2(total)), mask=real)
 
 
-@triton.jit
+@jit
 @no_type_check
 def of_queries_kernel(  # noqa: ANN201
     slope, query, key, value, first, last, output, log_total, into, scale, plain_scale, queries,  # noqa: ANN001
@@ -113,7 +115,7 @@ def of_queries_kernel(  # noqa: ANN201
     keep(sum_of * plain_scale, into, row, real, HEADS * WIDTH, head * WIDTH, WIDTH, PADDED)
 
 
-@triton.jit
+@jit
 @no_type_check
 def of_keys_kernel(  # noqa: ANN201
     slope, query, key, value, seen_first, seen_last, output, log_total, into_keys, into_values,  # noqa: ANN001
@@ -161,7 +163,7 @@ def attend(
     log_total = torch.empty(query.shape[1], len(query), device=query.device, dtype=torch.float32)
     if len(query):
         steps = [step for x in (query, key, value) for step in x.stride()[:2]]
-        attend_kernel[(triton.cdiv(len(query), FORWARD.queries), query.shape[1])](  # pyright: ignore[reportIndexIssue]
+        attend_kernel[(triton.cdiv(len(query), FORWARD.queries), query.shape[1])](
             query, key, value, first, last, output, log_total, scale * LOG2_E, len(query), *steps,
             **_sizes(query, key, FORWARD),
         )  # fmt: skip
@@ -184,12 +186,12 @@ def slopes(
     first, last, seen_first, seen_last = spans
     steps = [step for x in (slope, query, key, value) for step in x.stride()[:2]]
     if len(query):
-        of_queries_kernel[(triton.cdiv(len(query), OF_QUERIES.queries), query.shape[1])](  # pyright: ignore[reportIndexIssue]
+        of_queries_kernel[(triton.cdiv(len(query), OF_QUERIES.queries), query.shape[1])](
             slope, query, key, value, first, last, output, log_total, into[0],
             scale * LOG2_E, scale, len(query), *steps, **_sizes(query, key, OF_QUERIES),
         )  # fmt: skip
     if len(key):
-        of_keys_kernel[(triton.cdiv(len(key), OF_KEYS.keys), key.shape[1])](  # pyright: ignore[reportIndexIssue]
+        of_keys_kernel[(triton.cdiv(len(key), OF_KEYS.keys), key.shape[1])](
             slope, query, key, value, seen_first, seen_last, output, log_total, into[1], into[2],
             scale * LOG2_E, scale, len(query), len(key), *steps, **_sizes(query, key, OF_KEYS),
         )  # fmt: skip
