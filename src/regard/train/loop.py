@@ -81,8 +81,10 @@ class Trainer:
         keep_freed_memory(team.device)
         self.sharded, self.divided = config.parallel == "fsdp", divided or DividedExperts(model, team)
         self.in_pieces = self.sharded or self.divided.size > 1
-        if self._compiles():
+        if why := self._why_compiled():
             compile_blocks(model, any_length=batches.one_row)
+            if team.leads:
+                watcher.say(f"blocks are compiled, {why}; the first steps take longer")
         if config.activation_checkpointing:
             checkpoint_blocks(model)
         losses = _Losses(task, model)
@@ -104,11 +106,16 @@ class Trainer:
         self._bad = BadBatches(config.skip_bad, watcher.say)
         self._logged = Spent()
 
-    def _compiles(self) -> bool:
+    def _why_compiled(self) -> str:
+        """Why blocks are compiled; empty where they are not."""
+        if self.config.compile != "auto":
+            return "as set" if self.config.compile == "on" else ""
         enough = (self.config.steps or math.inf) >= 500
-        known = self.batches.one_shape or self.batches.one_row
-        auto = self.team.device.type == "cuda" and enough and known
-        return {"on": True, "off": False, "auto": auto}[self.config.compile]
+        if self.team.device.type != "cuda" or not enough:
+            return ""
+        if self.batches.one_shape:
+            return "as all batches have one shape"
+        return "as every batch is one row" if self.batches.one_row else ""
 
     # The run as a whole
 
