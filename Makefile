@@ -42,10 +42,9 @@ $(READY): requirements.lock pyproject.toml
 
 # GPU kernels are tested in Triton's interpreter. torch brings Triton along where it is built for GPUs, in a version of its own.
 $(TRITON): $(READY) tests/triton.lock
-	$(BIN)/python -c "import triton" 2>/dev/null \
-	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/triton.lock \
-	  || echo "no Triton here: the tests of GPU kernels in its interpreter will be skipped"
-	touch $@
+	@if $(BIN)/python -c "import triton" 2>/dev/null \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/triton.lock; \
+	then touch $@; else echo "no Triton here: the tests of GPU kernels in its interpreter will be skipped"; fi
 
 page:            ## build the page anew, after a change of page/ (needs Node)
 	cd page && npm ci && npm run build

@@ -85,7 +85,13 @@ def classify(name: str, seed: int, arguments: argparse.Namespace) -> None:
     part = {
         "system": name,
         "seed": seed,
-        "command": f"python benchmarks/pretraining.py classify {name} --seeds {seed}",
+        "command": " ".join(
+            [
+                f"python benchmarks/pretraining.py classify {name} --seeds {seed}",
+                *(["--set"] if arguments.set else []),
+                *arguments.set,
+            ]
+        ),
         "accuracy": {split: report.metrics["accuracy"] for split, report in reports.items()},
         "examples": reports["test"].examples,
         "parameters": run.task.num_params(run.recipe.model),

@@ -1,4 +1,4 @@
-"""A matrix laid the other way round gives the same product, for every number of rows, and follows no later change."""
+"""A matrix laid the other way round gives the same product, for every number of rows."""
 
 import pytest
 import torch

@@ -11,6 +11,7 @@ from attention_cases import make_layout, self_sight
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+import regard.nn.plan as planning
 from regard.nn.attention import Attention
 from regard.nn.pattern import Causal, Global, Pattern, Placed, Random, Window
 from regard.nn.plan import SPARSE_FROM, Plan, plan
@@ -41,6 +42,12 @@ def padded() -> Pattern | None:
 
 def bias() -> Bias:
     return Alibi(2).bias(torch.zeros(1, 2, 8, 4), self_sight(make_layout("full", [8], 8), None))
+
+
+@pytest.fixture(autouse=True)
+def with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is planned for a GPU, wherever this runs."""
+    monkeypatch.setattr(planning, "has_triton", lambda: True)
 
 
 def choose(query_key: tuple[Tensor, Tensor], pattern: Pattern | None = None, **more: object) -> Plan:

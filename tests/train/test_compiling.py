@@ -6,27 +6,55 @@ from typing import Any
 import pytest
 import torch
 
-from regard.train.loop import Trainer
+from regard.models import DecoderConfig
+from regard.train import loop
+from regard.train.compiling import fits_any_length
 from regard.train.settings import TrainConfig
 
 SHAPES = {"one shape": (True, False), "one row": (False, True), "many": (False, False)}
 CASES = [
-    ("auto", "cuda", "one shape", 500, "as all batches have one shape"),
-    ("auto", "cuda", "one row", 500, "as every batch is one row"),
-    ("auto", "cuda", "many", 500, ""),
-    ("auto", "cuda", "one shape", 499, ""),
-    ("auto", "cpu", "one shape", 500, ""),
-    ("on", "cpu", "many", 1, "as set"),
-    ("off", "cuda", "one shape", 500, ""),
+    ({}, "cuda", "one shape", "as all batches have one shape"),
+    ({}, "cuda", "one row", "as every batch is one row"),
+    ({}, "cuda", "many", ""),
+    ({"steps": 499}, "cuda", "one shape", ""),
+    ({"minutes": 1}, "cuda", "one shape", ""),
+    ({}, "cpu", "one shape", ""),
+    ({"compile": "on", "steps": 1}, "cpu", "many", "as set"),
+    ({"compile": "off"}, "cuda", "one shape", ""),
 ]
 
 
-@pytest.mark.parametrize(("setting", "device", "shape", "steps", "why"), CASES)
-def test_why_blocks_are_compiled(setting, device, shape, steps, why):
+def model(position: str = "rotary", attention: Any = "full") -> torch.nn.Module:
+    return DecoderConfig.from_tree(
+        {"width": 8, "depth": 1, "heads": 2, "position": position, "attention": attention}
+    ).build(9)
+
+
+def why(device: str, shape: str, *, position: str = "rotary", **settings: Any) -> str:
     one_shape, one_row = SHAPES[shape]
     trainer: Any = SimpleNamespace(
-        config=TrainConfig(compile=setting, steps=steps),
+        config=TrainConfig(**{"steps": 500, **settings}),
         team=SimpleNamespace(device=torch.device(device)),
         batches=SimpleNamespace(one_shape=one_shape, one_row=one_row),
+        model=model(position),
     )
-    assert Trainer._why_compiled(trainer) == why
+    return loop.Trainer._why_compiled(trainer)
+
+
+@pytest.mark.parametrize(("settings", "device", "shape", "wanted"), CASES)
+def test_why_blocks_are_compiled(settings, device, shape, wanted, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loop, "has_triton", lambda: True)
+    assert why(device, shape, **settings) == wanted
+
+
+def test_rows_of_any_length_need_positions_that_leave_the_scores_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loop, "has_triton", lambda: True)
+    assert why("cuda", "one row", position="alibi") == ""
+    assert why("cuda", "one shape", position="alibi") != ""
+    assert [fits_any_length(model(kind)) for kind in ("sinusoidal", "t5", "relative")] == [True, False, False]
+    assert not fits_any_length(model(attention={"kind": "window", "reach": 2}))
+
+
+def test_not_without_triton(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loop, "has_triton", lambda: False)
+    assert why("cuda", "one shape") == ""

@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.decode.job import Job
 from regard.decode.rules import RulesConfig
 from regard.decode.stepwise import Batch, Choose, Stepwise
+from regard.nn.device import has_triton
 
 
 class GreedyConfig(RulesConfig):
@@ -42,12 +43,12 @@ def likeliest_of(
 
     On a GPU by one kernel; on a CPU with numpy's search for the maximum, which takes a tenth of the time of torch's.
     """
-    if logits.device.type == "cuda":
+    if logits.device.type == "cuda" and has_triton():
         from regard.decode.likeliest_kernel import likeliest as by_one_kernel
 
         return by_one_kernel(logits, forbidden)
     logprobs = logits.log_softmax(-1, dtype=torch.float32).index_fill_(-1, forbidden, -torch.inf)
-    tokens = torch.from_numpy(logprobs.numpy(force=True).argmax(-1))
+    tokens = torch.from_numpy(logprobs.numpy(force=True).argmax(-1)).to(logits.device)
     return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 

@@ -25,7 +25,6 @@ from regard.nn.heads import HeadMap
 from regard.nn.laid import Laid
 from regard.nn.layout import Sequences
 from regard.nn.norm import LayerNorm
-from regard.nn.position import Position
 from regard.nn.residual import Residual
 from regard.nn.sight import Sight
 
@@ -43,19 +42,15 @@ def too_special(model: object) -> str:
         attentions = [block.attention] if block.cross is None else [block.attention, block.cross]
         if not all(isinstance(part, HeadMap) for one in attentions for part in (one.query, one.key, one.value)):
             return "its heads have maps of their own"
-    if any(_acts_on_scores(position) for position in stack.positions):
+    if any(position.acts_on_scores for position in stack.positions):
         return "its positions act on the scores"
     return ""
-
-
-def _acts_on_scores(position: nn.Module) -> bool:
-    return type(position).bias is not Position.bias or type(position).values is not Position.values  # type: ignore[attr-defined]
 
 
 class Lean:
     """A Stepper around a Transformer decoder or encoder-decoder: the same logits, in less time on a CPU.
 
-    Matrices are copied: make a new one after training on.
+    Many matrices are copied: make a new one after training on.
     """
 
     def __init__(self, model: Decoder | EncoderDecoder) -> None:

@@ -46,8 +46,13 @@ def sdpa(
     causal = flagged if query.shape[2] == key.shape[2] else False  # never a symbol: compiled code wants to know
     mask = None if causal else dense_mask(query, key, pattern, bias)
     return F.scaled_dot_product_attention(
-        query, key, value, mask, dropout, is_causal=causal, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
+        query, key, value, mask, dropout, is_causal=causal, scale=scale, enable_gqa=_shares_keys(query, key)
     )
+
+
+def _shares_keys(query: Query, key: Key) -> bool:
+    """Whether several heads share a key; a plain answer also in compiled code, where sizes may be symbols."""
+    return True if query.shape[1] != key.shape[1] else False  # noqa: SIM210
 
 
 def dense_mask(query: Query, key: Key, pattern: Pattern | None, bias: Bias | None) -> Tensor | None:
@@ -146,7 +151,7 @@ def _one_a_row(
         dropout,
         is_causal=causal,
         scale=scale,
-        enable_gqa=query.shape[1] != key.shape[1],
+        enable_gqa=_shares_keys(query, key),
     )
     return _moved(y, collect, query.shape[2])
 
@@ -223,7 +228,7 @@ def flex(
         score_mod=bias.score_mod if bias is not None else None,
         block_mask=mask,
         scale=scale,
-        enable_gqa=query.shape[1] != key.shape[1],
+        enable_gqa=_shares_keys(query, key),
         kernel_options={"num_stages": 1} if bias is not None or looks_up else None,
     )
     return y

@@ -5,13 +5,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-FEW, MANY = 12, 64
+FEW, MANY = 16, 64
 """From some rows on, until their number hides it, MKL takes up to 1.6 times as long where a matrix lies output by
 output, as torch keeps it, as where it lies input by input (benchmarks/matrix_layout.py)."""
 
 
 class Laid:
-    """W x + b. Where it pays, W is copied, once: make a new one when W has changed."""
+    """W x + b. Where it pays, a copy of W is made and kept, so that later changes of W may not be seen."""
 
     def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None) -> None:
         self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()

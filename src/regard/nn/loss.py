@@ -8,10 +8,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.nn.device import has_triton
+
 IGNORED = -100
 """Target of places that count for nothing."""
-ROWS, ROWS_ON_CPU = 8192, 128
+ROWS, ROWS_ON_CPU = 2048, 128
 """Tokens whose logits are held at a time: as many as keep a GPU busy, as few as a CPU's caches hold."""
+ROWS_IN_PLACE = 8192
+"""The same where slopes take the place of the logits, so that these are held once."""
 ALIGNED = 64
 """Sizes that a GPU's matrix units divide without a rest."""
 
@@ -62,10 +66,12 @@ def linear_cross_entropy(
     spread: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
     """`cross_entropy(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
-    rows = rows or (ROWS_ON_CPU if x.device.type == "cpu" else ROWS)
+    some = ROWS_ON_CPU if x.device.type == "cpu" else ROWS
     if torch.is_grad_enabled():
-        slopes = in_one_kernel if x.device.type == "cuda" else losses_and_slopes
-        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows, slopes, spread)  # type: ignore[return-value]
+        in_place = x.device.type == "cuda" and has_triton()
+        slopes, some = (in_one_kernel, ROWS_IN_PLACE) if in_place else (losses_and_slopes, some)
+        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows or some, slopes, spread)  # type: ignore[return-value]
+    rows = rows or some
     parts = zip(x.split(rows), targets.split(rows), strict=True)
     losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing, spread) for part, wanted in parts]
     return torch.stack(losses).sum() if losses else x.new_zeros((), dtype=torch.float32)
@@ -101,7 +107,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             torch.mul(slope @ matrix, counted, out=grad_x[part])
             if grad_w.dtype == x.dtype:
                 grad_w.addmm_(slope.T, x[part] * counted)
-            elif x.device.type == "cuda":  # sums of half-precision products in single precision
+            elif x.device.type == "cuda" and torch.version.hip is None:  # half-precision products summed in single
                 torch.addmm(grad_w, slope.T, x[part] * counted, out_dtype=grad_w.dtype, out=grad_w)
             else:
                 grad_w += slope.T @ (x[part] * counted)

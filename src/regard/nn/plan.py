@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard.nn.device import has_triton
 from regard.nn.pattern import Documents, Flags, Pattern
 from regard.nn.position import Bias
 from regard.nn.tiling import Within
@@ -35,7 +36,7 @@ def plan(
         return Plan("reference", "some query may see no key, which fused kernels answer with not-a-number")
     flags = pattern.flags() if pattern is not None else Flags()
     if flags and flags.documents and bias is None:
-        return _packed(query, flags.documents, dropout)
+        return _packed(query, key, flags.documents, dropout)
     if query.device.type == "cuda" and dropout == 0 and pattern is not None and _flex_fits(query):
         if flags and flags.documents:
             return Plan("flex", "packed sequences with a bias on the scores: both go into one generated kernel")
@@ -54,10 +55,11 @@ def _sparse(query: Tensor, key: Tensor, pattern: Pattern) -> Plan:
     return Plan("blocked", "a sparse pattern over a long sequence: each block of queries gathers the blocks it may see")
 
 
-def _packed(query: Tensor, documents: Documents, dropout: float) -> Plan:
+def _packed(query: Tensor, key: Tensor, documents: Documents, dropout: float) -> Plan:
     if dropout and query.device.type == "cuda":
         return Plan("sdpa", "packed sequences with dropout on the weights, which the kernels for them lack")
-    if _spans_kernel_fits(query) and query.shape[2] < SHORT * len(documents.query_lengths):
+    short = max(query.shape[2], key.shape[2]) < SHORT * len(documents.query_lengths)
+    if short and _spans_kernel_fits(query):
         return Plan("spans", "packed short sequences in half precision: several share a tile of the fused kernel")
     if varlen_kernel_fits(query):
         return Plan("variable-length", "packed sequences in half precision: the fused kernel takes their lengths")
@@ -85,7 +87,7 @@ def varlen_kernel_fits(query: Tensor) -> bool:
 def _spans_kernel_fits(query: Tensor) -> bool:
     """Whether our own kernel for short packed sequences takes such queries."""
     half = query.dtype in (torch.bfloat16, torch.float16)
-    return query.device.type == "cuda" and half and query.shape[-1] <= 128
+    return query.device.type == "cuda" and half and query.shape[-1] <= 128 and has_triton()
 
 
 def _flex_fits(query: Tensor) -> bool:

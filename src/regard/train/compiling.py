@@ -3,8 +3,19 @@
 import torch
 from torch import nn
 
+from regard.models.stack import Stack
 from regard.nn.block import Block
 from regard.nn.experts import Experts
+
+
+def fits_any_length(model: nn.Module) -> bool:
+    """Whether blocks can be compiled for rows of any length at once.
+
+    They cannot where positions act on the scores or attention is sparse: torch then compiles them for each length.
+    """
+    stacks = [part for part in model.modules() if isinstance(part, Stack)]
+    plain = all(turn.kind == "full" for stack in stacks for turn in stack.turns)
+    return plain and not any(position.acts_on_scores for stack in stacks for position in stack.positions)
 
 
 def compile_blocks(model: nn.Module, any_length: bool = False) -> None:

@@ -17,13 +17,14 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
 from regard.errors import RunError
+from regard.nn.device import has_triton
 from regard.nn.kernels import of_one_shape
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import average
 from regard.train.bad_numbers import BadBatches, account
 from regard.train.budget import Spent
-from regard.train.compiling import compile_blocks
+from regard.train.compiling import compile_blocks, fits_any_length
 from regard.train.distributed import Team
 from regard.train.expert_parallel import DividedExperts
 from regard.train.feed import Feed
@@ -110,12 +111,12 @@ class Trainer:
         """Why blocks are compiled; empty where they are not."""
         if self.config.compile != "auto":
             return "as set" if self.config.compile == "on" else ""
-        enough = (self.config.steps or math.inf) >= 500
-        if self.team.device.type != "cuda" or not enough:
+        enough = (self.config.steps or math.inf) >= 500 and (self.config.minutes or math.inf) >= 2
+        if self.team.device.type != "cuda" or not enough or not has_triton():
             return ""
         if self.batches.one_shape:
             return "as all batches have one shape"
-        return "as every batch is one row" if self.batches.one_row else ""
+        return "as every batch is one row" if self.batches.one_row and fits_any_length(self.model) else ""
 
     # The run as a whole
 

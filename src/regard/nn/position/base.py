@@ -32,6 +32,11 @@ class Position(nn.Module):
         return None
 
     @property
+    def acts_on_scores(self) -> bool:
+        """Whether `bias` or `values` act, and with them what depends on each pair of tokens."""
+        return type(self).bias is not Position.bias or type(self).values is not Position.values
+
+    @property
     def needs_weights(self) -> bool:
         """Whether `values` acts, so that attention must lay its weights open."""
         return False

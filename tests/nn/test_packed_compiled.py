@@ -1,4 +1,4 @@
-"""Blocks that attend over spans, compiled for rows of any length: one graph a kind of block, and the same numbers."""
+"""Blocks compiled for packed rows of any length: one graph a kind of block, and the same numbers."""
 
 import subprocess
 import sys
@@ -31,9 +31,10 @@ def slopes(model: EncoderDecoder, y: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(y.square().mean(), list(model.parameters()))
 
 
-def rows_of_any_length_share_what_is_compiled():
-    torch.compile = partial(torch.compile, backend="aot_eager")
-    planning._spans_kernel_fits = lambda query: True  # as on a GPU in half precision
+def rows_of_any_length_share_what_is_compiled(spans: bool):
+    planning._spans_kernel_fits = lambda query: spans  # as on a GPU in half precision, or in single
+    torch._dynamo.reset()
+    counters.clear()
     torch.manual_seed(0)
     model = EncoderDecoderConfig(width=16, depth=2, heads=2, dropout=0.0).build(30).train()
     compiled = deepcopy(model)
@@ -49,4 +50,6 @@ def rows_of_any_length_share_what_is_compiled():
 
 
 if __name__ == "__main__":
-    rows_of_any_length_share_what_is_compiled()
+    torch.compile = partial(torch.compile, backend="aot_eager")
+    rows_of_any_length_share_what_is_compiled(spans=True)
+    rows_of_any_length_share_what_is_compiled(spans=False)
