@@ -14,7 +14,7 @@ def fits_any_length(model: nn.Module) -> bool:
     They cannot where positions act on the scores or attention is sparse: torch then compiles them for each length.
     """
     stacks = [part for part in model.modules() if isinstance(part, Stack)]
-    plain = all(turn.kind == "full" for stack in stacks for turn in stack.turns)
+    plain = all(stack.attention.kind == "full" for stack in stacks)
     return plain and not any(position.acts_on_scores for stack in stacks for position in stack.positions)
 
 
