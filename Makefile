@@ -3,7 +3,7 @@ PYTHON ?= python3
 TORCH ?= torch>=2.11,<2.14
 BIN := .venv/bin
 READY := .venv/.ready
-TRITON := .venv/.triton
+TRITON := .venv/triton
 
 .PHONY: demo test test-slow test-gpu check format lock page peers bench audit clean help
 
@@ -40,11 +40,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-# GPU kernels are tested in Triton's interpreter. torch brings Triton along where it is built for GPUs, in a version of its own.
+# GPU kernels are tested in Triton's interpreter. It stands aside (tests/conftest.py): torch brings a version of its own where
+# it is built for GPUs, and elsewhere would load this one for no use.
 $(TRITON): $(READY) tests/triton.lock
-	@if $(BIN)/python -c "import triton" 2>/dev/null \
-	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r tests/triton.lock; \
-	then touch $@; else echo "no Triton here: the tests of GPU kernels in its interpreter will be skipped"; fi
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target $@ -r tests/triton.lock \
+	  && touch $@ || echo "no Triton here: the tests of GPU kernels in its interpreter will be skipped"
 
 page:            ## build the page anew, after a change of page/ (needs Node)
 	cd page && npm ci && npm run build

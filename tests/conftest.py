@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -30,7 +31,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def interpret(request: pytest.FixtureRequest) -> Callable[[], object]:
     """Runs a test's file as a program in which Triton interprets kernels; it must know of that when it is loaded."""
-    if find_spec("triton") is None:
+    aside = Path(sys.prefix) / "triton"
+    if find_spec("triton") is None and not aside.is_dir():
         pytest.skip("needs Triton")
     program = [sys.executable, "-W", "ignore", str(request.path)]
-    return lambda: subprocess.run(program, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=300)
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    if find_spec("triton") is None:
+        environment["PYTHONPATH"] = os.pathsep.join([str(aside), os.environ.get("PYTHONPATH", "")])
+    return lambda: subprocess.run(program, env=environment, check=True, timeout=300)
