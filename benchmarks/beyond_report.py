@@ -32,7 +32,8 @@ out from the training data; nothing was chosen by the test images.
 PRETRAINING_HEAD = """## Pre-training
 
 Classifiers of SST-2, tested on its dev sentences. The gain is over the same model from scratch; p is McNemar's, over
-the answers of all seeds; where these were not kept, there is none (–).
+the answers of all seeds; where these were not kept, there is none (–)
+and the figures are those that the commands printed.
 """
 SYNTAX_HEAD = """## Syntax
 

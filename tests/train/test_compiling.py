@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from regard.models import DecoderConfig
-from regard.train import loop
-from regard.train.compiling import fits_any_length
+from regard.train import compiling
+from regard.train.compiling import fits_any_length, why_compile
 from regard.train.settings import TrainConfig
 
 SHAPES = {"one shape": (True, False), "one row": (False, True), "many": (False, False)}
@@ -32,23 +32,18 @@ def model(position: str = "rotary", attention: Any = "full") -> torch.nn.Module:
 
 def why(device: str, shape: str, *, position: str = "rotary", **settings: Any) -> str:
     one_shape, one_row = SHAPES[shape]
-    trainer: Any = SimpleNamespace(
-        config=TrainConfig(**{"steps": 500, **settings}),
-        team=SimpleNamespace(device=torch.device(device)),
-        batches=SimpleNamespace(one_shape=one_shape, one_row=one_row),
-        model=model(position),
-    )
-    return loop.Trainer._why_compiled(trainer)
+    batches: Any = SimpleNamespace(one_shape=one_shape, one_row=one_row)
+    return why_compile(model(position), TrainConfig(**{"steps": 500, **settings}), batches, torch.device(device))
 
 
 @pytest.mark.parametrize(("settings", "device", "shape", "wanted"), CASES)
 def test_why_blocks_are_compiled(settings, device, shape, wanted, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "has_triton", lambda: True)
+    monkeypatch.setattr(compiling, "has_triton", lambda: True)
     assert why(device, shape, **settings) == wanted
 
 
 def test_rows_of_any_length_need_positions_that_leave_the_scores_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "has_triton", lambda: True)
+    monkeypatch.setattr(compiling, "has_triton", lambda: True)
     assert why("cuda", "one row", position="alibi") == ""
     assert why("cuda", "one shape", position="alibi") != ""
     assert [fits_any_length(model(kind)) for kind in ("sinusoidal", "t5", "relative")] == [True, False, False]
@@ -56,5 +51,5 @@ def test_rows_of_any_length_need_positions_that_leave_the_scores_alone(monkeypat
 
 
 def test_not_without_triton(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "has_triton", lambda: False)
+    monkeypatch.setattr(compiling, "has_triton", lambda: False)
     assert why("cuda", "one shape") == ""

@@ -1,11 +1,28 @@
 """torch.compile, block by block."""
 
+import math
+
 import torch
 from torch import nn
 
+from regard.data.batches import Batches
 from regard.models.stack import Stack
 from regard.nn.block import Block
+from regard.nn.device import has_triton
 from regard.nn.experts import Experts
+from regard.train.settings import TrainConfig
+
+
+def why_compile(model: nn.Module, config: TrainConfig, batches: Batches, device: torch.device) -> str:
+    """Why blocks are to be compiled; empty where they are not."""
+    if config.compile != "auto":
+        return "as set" if config.compile == "on" else ""
+    enough = (config.steps or math.inf) >= 500 and (config.minutes or math.inf) >= 2
+    if device.type != "cuda" or not enough or not has_triton():
+        return ""
+    if batches.one_shape:
+        return "as all batches have one shape"
+    return "as every batch is one row" if batches.one_row and fits_any_length(model) else ""
 
 
 def fits_any_length(model: nn.Module) -> bool:

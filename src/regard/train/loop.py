@@ -17,14 +17,13 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
 from regard.errors import RunError
-from regard.nn.device import has_triton
 from regard.nn.kernels import of_one_shape
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import average
 from regard.train.bad_numbers import BadBatches, account
 from regard.train.budget import Spent
-from regard.train.compiling import compile_blocks, fits_any_length
+from regard.train.compiling import compile_blocks, why_compile
 from regard.train.distributed import Team
 from regard.train.expert_parallel import DividedExperts
 from regard.train.feed import Feed
@@ -82,7 +81,7 @@ class Trainer:
         keep_freed_memory(team.device)
         self.sharded, self.divided = config.parallel == "fsdp", divided or DividedExperts(model, team)
         self.in_pieces = self.sharded or self.divided.size > 1
-        if why := self._why_compiled():
+        if why := why_compile(model, config, batches, team.device):
             compile_blocks(model, any_length=batches.one_row)
             if team.leads:
                 watcher.say(f"blocks are compiled, {why}; the first steps take longer")
@@ -106,17 +105,6 @@ class Trainer:
         """Whether a validation was given up to stop in time, and is to be made first of all."""
         self._bad = BadBatches(config.skip_bad, watcher.say)
         self._logged = Spent()
-
-    def _why_compiled(self) -> str:
-        """Why blocks are compiled; empty where they are not."""
-        if self.config.compile != "auto":
-            return "as set" if self.config.compile == "on" else ""
-        enough = (self.config.steps or math.inf) >= 500 and (self.config.minutes or math.inf) >= 2
-        if self.team.device.type != "cuda" or not enough or not has_triton():
-            return ""
-        if self.batches.one_shape:
-            return "as all batches have one shape"
-        return "as every batch is one row" if self.batches.one_row and fits_any_length(self.model) else ""
 
     # The run as a whole
 
