@@ -182,7 +182,7 @@ def test_the_head_is_fused_where_it_is_plain():
         scores = fused_head(step)
         assert scores != step.scores
         with torch.no_grad():
-            torch.testing.assert_close(scores(x), step.scores(x), atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(scores(x, None), step.scores(x, None), atol=1e-4, rtol=1e-4)
     for kinds in ({"embedding": {"factor": 4}}, {"norm": {"kind": "layer", "epsilon_inside": False}}):
         step = OneToken(writer(**kinds))
         assert fused_head(step) == step.scores

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.nn.norm import LayerNorm, RMSNorm
-from regard.nn.product import Folded, fused, known
+from regard.nn.product import Folded, fused, fused_onto, known
 
 BENDS = {
     "none": lambda x: x,
@@ -66,6 +66,14 @@ def test_equal_to_torchs_modules(kinds, rows):
     torch.testing.assert_close(fused(*given).double(), expected, atol=1e-5, rtol=1e-5)
 
 
+def test_a_sum_onto_a_stream_is_a_product_and_a_sum():
+    (x, by, *_), expected = case(5, 100, 33, ("none", "none", False, False, True))
+    added = torch.randn(5, 33)
+    y, moments = fused_onto(added, x, by)
+    assert moments is None  # a processor counts them where they are needed
+    torch.testing.assert_close(y.double(), expected + added, atol=1e-5, rtol=1e-5)
+
+
 def test_which_norms_are_known():
     assert known(nn.Identity())
     assert known(RMSNorm(4))
@@ -87,8 +95,23 @@ def interpreted():
 
     for rows, (width, outputs), kinds in every((1, 2, 5, 64), ((100, 33), (768, 17)), KINDS):
         (x, by, bend, gated, added), expected = case(rows, width, outputs, kinds)
-        found = product(x, by.weight, by.sums, by.offset, by.norm, by.epsilon, bend, gated, added)
+        found, nothing = product(x, by.weight, by.sums, by.offset, by.norm, by.epsilon, bend, gated, added)
         torch.testing.assert_close(found.double(), expected, atol=2e-5, rtol=2e-5)
+        assert not nothing.numel()
+
+
+def interpreted_with_moments():
+    """A product tells the moments of what it wrote, and the one behind it takes them for its norm's."""
+    from regard.nn.product_kernel import product
+
+    for rows, width, kinds in every((2, 5, 64), (16, 100, 768), KINDS):
+        (x, by, *_), _ = case(rows, 40, width, ("none", "none", False, True, True))
+        added = torch.randn(rows, width)
+        y, moments = product(x, *by[:3], by.norm, by.epsilon, "none", False, added, tells=True)
+        torch.testing.assert_close(moments.sum(1), torch.stack([y.sum(1), y.square().sum(1)]), atol=1e-3, rtol=1e-5)
+        (_, by, bend, gated, added), _ = case(rows, width, 33, kinds)
+        given = (y, *by[:3], by.norm, by.epsilon, bend, gated, added)
+        torch.testing.assert_close(product(*given, moments)[0], product(*given)[0], atol=1e-5, rtol=1e-5)
 
 
 def tiles_fit_into_fast_memory():
@@ -118,6 +141,21 @@ def test_kernels_equal_torchs_modules_on_a_gpu(rows, width, outputs, kinds, dtyp
     assert error < {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float32: 1e-5}[dtype]
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 64])
+@pytest.mark.parametrize("width", [768, 100])
+def test_moments_that_are_told_give_what_counting_gives_on_a_gpu(rows, width, dtype):
+    (x, by, *_), _ = case(rows, 40, width, ("none", "none", False, True, True), dtype, "cuda")
+    y, moments = fused_onto(torch.randn(rows, width, device="cuda", dtype=dtype), x, by)
+    (_, by, *_), _ = case(rows, width, 50257, ("layer", "none", False, False, True), dtype, "cuda")
+    assert (moments is None) == (rows == 1)
+    close = {"atol": 2e-2, "rtol": 2e-2} if dtype == torch.bfloat16 else {"atol": 1e-4, "rtol": 1e-4}
+    torch.testing.assert_close(fused(y, by, moments=moments), fused(y, by), **close)
+
+
 if __name__ == "__main__":
     tiles_fit_into_fast_memory()
     interpreted()
+    interpreted_with_moments()

@@ -62,7 +62,7 @@ class GraphAttention:
         """softmax(QKᵀ·scale + bias) V over the pairs that may be seen."""
         key, value = self._for_each_head(key), self._for_each_head(value)
         scores = query @ key.transpose(-2, -1) * self.scale
-        bias = position.bias(query * self.scale, sight)
+        bias = position.on_scores(query, self.scale, sight)
         if bias is not None:
             scores = scores + dense_bias(bias, query.shape[2], key.shape[2])
         weights = weigh(scores, sight.pattern)

@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.models.one_token import NewestToken, OneToken
+from regard.models.one_token import Moments, NewestToken, OneToken
 from regard.nn.block import Block
 from regard.nn.cache import KeyValues
 from regard.nn.feedforward import FeedForward, GatedFeedForward
 from regard.nn.head import VocabularyHead
 from regard.nn.heads import HeadMap, split_heads
 from regard.nn.newest import attend_in_rooms
-from regard.nn.product import MOST_ROWS, Folded, fused, known
+from regard.nn.product import MOST_ROWS, Folded, fused, fused_onto, known
 from regard.nn.residual import Residual
 from regard.nn.room import Room
 from regard.nn.sight import Sight
@@ -67,37 +67,41 @@ class FusedToken(NewestToken):
             self.up = Folded.of(*_below(part), block.around_feedforward.norm)
             self.down = _alone(part.down)  # type: ignore[union-attr, arg-type]
 
-    def forward(self, x: Vectors, sight: Sight, own: KeyValues, heard: KeyValues | None, room: Room) -> Vectors:
+    def forward(
+        self, x: Vectors, moments: Moments, sight: Sight, own: KeyValues, heard: KeyValues | None, room: Room
+    ) -> tuple[Vectors, Moments]:
         """All sub-layers in turn; the token's key and value go into `own`."""
         if len(x) > MOST_ROWS:
-            return super().forward(x, sight, own, heard, room)
-        rows = self._attended(x[:, 0], sight, own, room)
+            return super().forward(x, moments, sight, own, heard, room)
+        rows, moments = self._attended(x[:, 0], moments, sight, own, room)
         if heard is not None:
-            rows = self._listened(rows, heard, room)
-        return self._fed(rows)[:, None]
+            rows, moments = self._listened(rows, moments, heard, room)
+        rows, moments = self._fed(rows, moments)
+        return rows[:, None], moments
 
-    def _attended(self, x: Rows, sight: Sight, own: KeyValues, room: Room) -> Rows:
+    def _attended(self, x: Rows, moments: Moments, sight: Sight, own: KeyValues, room: Room) -> tuple[Rows, Moments]:
         assert self.joined is not None
-        mapped = fused(x, self.maps)
+        mapped = fused(x, self.maps, moments=moments)
         answer = self.answer(*self.joined.cut(mapped[:, None]), sight, own, room.lengths)
-        return fused(answer, self.output, added=x)
+        return fused_onto(x, answer, self.output)
 
-    def _listened(self, x: Rows, heard: KeyValues, room: Room) -> Rows:
+    def _listened(self, x: Rows, moments: Moments, heard: KeyValues, room: Room) -> tuple[Rows, Moments]:
         cross = self.block.cross
         assert cross is not None
-        query = split_heads(fused(x, self.asking)[:, None], cross.heads)[:, :, 0]
+        query = split_heads(fused(x, self.asking, moments=moments)[:, None], cross.heads)[:, :, 0]
         answer = attend_in_rooms(query, heard.keys, heard.values, room.heard_lengths, room.listens_to, cross.scale)
-        return fused(answer.flatten(1), self.heard, added=x)
+        return fused_onto(x, answer.flatten(1), self.heard)
 
-    def _fed(self, x: Rows) -> Rows:
+    def _fed(self, x: Rows, moments: Moments) -> tuple[Rows, Moments]:
         part = self.block.feedforward
         if part is None:
-            return x
+            return x, moments
         gated = isinstance(part, GatedFeedForward)
-        return fused(fused(x, self.up, part.activation, gated), self.down, added=x)  # type: ignore[arg-type]
+        inner = fused(x, self.up, part.activation, gated, moments=moments)  # type: ignore[arg-type]
+        return fused_onto(x, inner, self.down)
 
 
-def fused_head(step: OneToken) -> Callable[[Vectors], Tensor]:
+def fused_head(step: OneToken) -> Callable[[Vectors, Moments], Tensor]:
     """The last norm and the scores by one kernel, where the kernel knows all of them; else by torch's."""
     head, norm, plain = step.head, step.stack.final_norm, step.scores
     if not isinstance(head, VocabularyHead) or not known(norm):
@@ -109,7 +113,7 @@ def fused_head(step: OneToken) -> Callable[[Vectors], Tensor]:
     if head.weight.dtype not in FORMATS:
         return plain
     folded = Folded.of(head.weight, head.bias, norm)
-    return lambda x: fused(x[:, 0], folded) if len(x) <= MOST_ROWS else plain(x)
+    return lambda x, moments: fused(x[:, 0], folded, moments=moments) if len(x) <= MOST_ROWS else plain(x, moments)
 
 
 def _alone(linear: nn.Linear) -> Folded:

@@ -27,6 +27,8 @@ from regard.nn.sight import Sight
 Vectors = Float[Tensor, "rows one width"]
 Query = Float[Tensor, "rows heads one head_width"]
 Key = Float[Tensor, "rows kv_heads one head_width"]
+Moments = Float[Tensor, "two parts rows"] | None
+"""What kernels tell each other of the numbers between blocks, where they do (`nn/product.py`)."""
 
 
 def obstacle(model: object) -> str:
@@ -80,7 +82,9 @@ class NewestToken(nn.Module):
         maps = (block.attention.query, block.attention.key, block.attention.value)
         self.joined = JoinedMaps(block.attention) if all(isinstance(part, HeadMap) for part in maps) else None
 
-    def forward(self, x: Vectors, sight: Sight, own: KeyValues, heard: KeyValues | None, room: Room) -> Vectors:
+    def forward(
+        self, x: Vectors, moments: Moments, sight: Sight, own: KeyValues, heard: KeyValues | None, room: Room
+    ) -> tuple[Vectors, Moments]:
         """All sub-layers in turn; the token's key and value go into `own`."""
         if torch.compiler.is_compiling():
             sight = Sight(None, sight.queries, sight.keys)  # what layers share would not be the same code in each
@@ -90,7 +94,7 @@ class NewestToken(nn.Module):
             x = block.around_cross(x, lambda x: self._listen(x, heard, room))
         if block.feedforward is not None and block.around_feedforward is not None:
             x = block.around_feedforward(x, block.feedforward)
-        return x
+        return x, None
 
     def _attend(self, x: Vectors, sight: Sight, own: KeyValues, lengths: Int[Tensor, " rows"]) -> Vectors:
         """Self-attention; the new key and value are stored on the way."""
@@ -103,7 +107,7 @@ class NewestToken(nn.Module):
         """What all heads found, before the output map."""
         position, scale = self.block.attention.position, self.block.attention.scale
         query, key = position.rotate(query, sight.queries), position.rotate(key, sight.queries)
-        bias = position.bias(query * scale, sight)
+        bias = position.on_scores(query, scale, sight)
         if position.needs_weights:
             append(key[:, :, 0], value[:, :, 0], own.keys, own.values, lengths)
             by_distance = lambda weights: position.values(weights, sight)  # noqa: E731
@@ -139,8 +143,8 @@ class OneToken:
         self.stack = stack_of(model)
         self.embedding = model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding
         self.head = model.head
-        self.scores: Callable[[Vectors], Tensor] = self._scores
-        self.blocks: list[Callable[..., Tensor]] = [newest(block) for block in self.stack.blocks]  # type: ignore[arg-type]
+        self.scores: Callable[[Vectors, Moments], Tensor] = self._scores
+        self.blocks: list[Callable[..., tuple[Vectors, Moments]]] = [newest(block) for block in self.stack.blocks]  # type: ignore[arg-type]
 
     def compile(self, options: dict[str, Any] | None = None) -> None:
         """Lets Inductor write the kernels of the blocks."""
@@ -152,15 +156,16 @@ class OneToken:
         stack, every = self.stack, self.stack.position_config.every_layer
         places = torch.arange(room.shape.capacity, device=room.lengths.device)
         sight = Sight(None, room.lengths[:, None], places[None])
-        x = self.embedding(room.tokens[:, None])
+        x, moments = self.embedding(room.tokens[:, None]), None
         for layer, block in enumerate(self.blocks):
             if layer == 0 or every:
-                x = stack.positions[layer % len(stack.positions)].embed(x, sight)  # type: ignore[operator]
+                x, moments = stack.positions[layer % len(stack.positions)].embed(x, sight), None  # type: ignore[operator]
             if layer == 0:
                 x = stack.input_norm(x)
-            x = block(x, sight, room.layers[layer], room.heard[layer] if room.heard else None, room)
+            heard = room.heard[layer] if room.heard else None
+            x, moments = block(x, moments, sight, room.layers[layer], heard, room)
         room.lengths.add_(1)
-        return self.scores(x)
+        return self.scores(x, moments)
 
-    def _scores(self, x: Vectors) -> Float[Tensor, "rows vocab"]:
+    def _scores(self, x: Vectors, moments: Moments) -> Float[Tensor, "rows vocab"]:
         return self.head(self.stack.final_norm(x))[:, 0]

@@ -327,7 +327,7 @@ class Attention(nn.Module):
 
     def explain(self, query: Query, key: Key, sight: Sight) -> Plan:
         """Which path these tensors take, and why."""
-        bias = self.position.bias(query * self.scale, sight)
+        bias = self.position.on_scores(query, self.scale, sight)
         return plan(query, key, sight.pattern, bias, self.position.needs_weights, self._dropout)
 
     @property
@@ -335,7 +335,7 @@ class Attention(nn.Module):
         return self.dropout if self.training else 0.0
 
     def _attend(self, query: Query, key: Key, value: Key, sight: Sight, position: Position) -> Query:
-        bias = position.bias(query * self.scale, sight)
+        bias = position.on_scores(query, self.scale, sight)
         by_distance = (lambda weights: position.values(weights, sight)) if position.needs_weights else None
         arguments = (query, key, value, sight.pattern, bias, self.scale, self._dropout, by_distance)
         if self.recorder is None:

@@ -19,6 +19,8 @@ from regard.nn.norm import LayerNorm, RMSNorm
 
 MOST_ROWS = 64
 """Beyond so many tokens at a time, a product is work enough for a kernel of its own."""
+PART = 16
+"""Numbers of a row whose sums are told together."""
 
 
 class Folded(NamedTuple):
@@ -51,16 +53,31 @@ def known(norm: nn.Module) -> bool:
 
 
 def fused(
-    x: Tensor, by: Folded, activation: Activation = "none", gated: bool = False, added: Tensor | None = None
+    x: Tensor,
+    by: Folded,
+    activation: Activation = "none",
+    gated: bool = False,
+    added: Tensor | None = None,
+    moments: Tensor | None = None,
 ) -> Tensor:
     """f(norm(x) Wᵀ + b) + added for x (rows, width) and W (outputs, width).
 
-    Gated, W holds the matrices of the gate and of what it lets through, one below the other: f(g) ⊙ u.
+    Gated, W holds the matrices of the gate and of what it lets through, one below the other: f(g) ⊙ u. The `moments`
+    of x are what `fused_onto` told of it; without them they are counted.
     """
-    return product(x, by.weight, by.sums, by.offset, by.norm, by.epsilon, activation, gated, added)
+    return product(x, *by[:3], by.norm, by.epsilon, activation, gated, added, moments, tells=False)[0]
 
 
-# torch reads the signatures of operators, so shapes stand in the docstring above.
+def fused_onto(added: Tensor, x: Tensor, by: Folded) -> tuple[Tensor, Tensor | None]:
+    """added + x Wᵀ + b, and its moments: what a norm needs to know of each row, where the kernel tells it.
+
+    Moments (2, parts, rows) are sums of the numbers of a row, and of their squares, over parts of it.
+    """
+    y, moments = product(x, *by[:3], by.norm, by.epsilon, "none", False, added, None, tells=True)
+    return y, moments if moments.shape[1] else None
+
+
+# torch reads the signatures of operators, so shapes stand in the docstrings above.
 @torch.library.custom_op("regard::product", mutates_args=())
 def product(
     x: Tensor,
@@ -72,12 +89,14 @@ def product(
     activation: str,
     gated: bool,
     added: Tensor | None,
-) -> Tensor:
+    moments: Tensor | None,
+    tells: bool,
+) -> tuple[Tensor, Tensor]:
     """See `fused`."""
     if x.device.type == "cuda":
         from regard.nn.product_kernel import product as kernel
 
-        return kernel(x, weight, sums, offset, norm, epsilon, activation, gated, added)
+        return kernel(x, weight, sums, offset, norm, epsilon, activation, gated, added, moments, tells)
     if norm == "layer":
         x = F.layer_norm(x, x.shape[-1:], None, None, epsilon)
     elif norm == "rms":
@@ -88,7 +107,7 @@ def product(
         y = activate(gate, activation) * up  # type: ignore[arg-type]
     else:
         y = activate(y, activation)  # type: ignore[arg-type]
-    return y if added is None else y + added
+    return y if added is None else y + added, x.new_empty(2, 0, len(x), dtype=torch.float32)
 
 
 @product.register_fake
@@ -102,5 +121,9 @@ def _(
     activation: str,
     gated: bool,
     added: Tensor | None,
-) -> Tensor:
-    return x.new_empty(len(x), len(weight) // 2 if gated else len(weight))
+    moments: Tensor | None,
+    tells: bool,
+) -> tuple[Tensor, Tensor]:
+    outputs = len(weight) // 2 if gated else len(weight)
+    parts = -(-outputs // PART) if tells and len(x) > 1 and x.device.type == "cuda" else 0
+    return x.new_empty(len(x), outputs), x.new_empty(2, parts, len(x), dtype=torch.float32)

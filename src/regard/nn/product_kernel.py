@@ -13,6 +13,7 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from regard.nn.jit import jit
+from regard.nn.product import PART
 
 EARLY = True
 """Whether kernels begin before those ahead of them have ended, on devices that can."""
@@ -40,6 +41,8 @@ def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
     few = max(16, min(padded, 64))
     if outputs > 16384:
         return Tile(few, 256 if few == 64 else 128, 64, warps=8 if few == 64 else 4, stages=3)
+    if outputs > 1024 and few == 64:
+        return Tile(few, 32, 512 // size, warps=8)
     if outputs > 1024:
         return Tile(few, 32 if outputs < 3072 else 16, 256 // size)
     return Tile(few, 16, 512 // size, stages=3)
@@ -121,13 +124,14 @@ def one_row_kernel(  # noqa: ANN201
 @jit
 @no_type_check
 def rows_kernel(  # noqa: ANN201
-    x, weight, sums, offset, added, output, epsilon, rows, x_step, added_step,  # noqa: ANN001
+    x, weight, sums, offset, added, output, moments, found, epsilon, rows, x_step, added_step,  # noqa: ANN001
     ALL: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,  # noqa: N803
-    LINES: tl.constexpr, LINE: tl.constexpr,  # noqa: N803
+    LINES: tl.constexpr, LINE: tl.constexpr, PARTS: tl.constexpr, PADDED: tl.constexpr, TELLS: tl.constexpr,  # noqa: N803
+    PART: tl.constexpr,  # noqa: N803
     NORM: tl.constexpr, OFFSET: tl.constexpr, BEND: tl.constexpr, GATED: tl.constexpr, ADDS: tl.constexpr,  # noqa: N803
     EARLY: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Several tokens by the matrix units; mean and deviation of each are found on the way."""
+    """Several tokens by the matrix units, and on request the sums of what is written, for the norm after it."""
     place = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
@@ -136,18 +140,11 @@ def rows_kernel(  # noqa: ANN201
     tokens = x + row[:, None] * x_step
     sum_of, constant = around(sums, offset, place, wanted, NORM, OFFSET)
     if EARLY:
-        tl.extra.cuda.gdc_launch_dependents()
-        line = tl.minimum(tl.arange(0, LINES) * LINE, WIDTH - 1)
-        ahead = weight + tl.minimum(place, ALL - 1).to(tl.int64)[:, None] * WIDTH + line[None, :]
-        fetch(ahead)
-        if GATED:
-            fetch(ahead + ALL * WIDTH)
-        tl.extra.cuda.gdc_wait()
-
+        fetch_matrix(weight, place, ALL, WIDTH, LINES, LINE, GATED)
+    if PARTS and NORM != "none":
+        numbers, squares = told(moments, rows, row, here, PARTS, PADDED)
     total = tl.zeros([ROWS, OUTPUTS], tl.float32)
     through = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    mean = tl.zeros([ROWS], tl.float32)
-    squares = tl.zeros([ROWS], tl.float32)
     for start in range(0, WIDTH, COLUMNS):
         known = (start + column < WIDTH)[None, :]
         part = tl.load(tokens + (start + column)[None, :], mask=here[:, None] & known, other=0.0)
@@ -156,15 +153,13 @@ def rows_kernel(  # noqa: ANN201
         if GATED:
             passing = tl.load(own + ALL * WIDTH + (start + column)[None, :], mask=wanted[:, None] & known, other=0.0)
             through = tl.dot(part, tl.trans(passing), through, input_precision="ieee")
-        if NORM == "layer":
-            mean += tl.sum(part.to(tl.float32), 1)
-        if NORM != "none":
-            squares += tl.sum(part.to(tl.float32) * part.to(tl.float32), 1)
 
-    mean = (mean / WIDTH)[:, None]
-    scale = (
-        (1.0 / tl.sqrt(tl.maximum(squares[:, None] / WIDTH - mean * mean, 0.0) + epsilon)) if NORM != "none" else 1.0
-    )
+    mean, scale = 0.0, 1.0
+    if NORM != "none":
+        if not PARTS:
+            numbers, squares = counted(tokens, here, WIDTH, ROWS, COLUMNS)
+        mean = (tl.sum(numbers, 0) / WIDTH)[:, None] if NORM == "layer" else 0.0
+        scale = 1.0 / tl.sqrt(tl.maximum(tl.sum(squares, 0)[:, None] / WIDTH - mean * mean, 0.0) + epsilon)
     total = (total - mean * sum_of[None, :]) * scale + constant[None, :]
     if GATED:
         sum_of, constant = around(sums, offset, ALL + place, wanted, NORM, OFFSET)
@@ -175,7 +170,56 @@ def rows_kernel(  # noqa: ANN201
     kept = here[:, None] & wanted[None, :]
     if ADDS:
         total += tl.load(added + row[:, None] * added_step + place[None, :], mask=kept, other=0.0).to(tl.float32)
-    tl.store(output + row[:, None] * ALL + place[None, :], total.to(output.dtype.element_ty), mask=kept)
+    written = total.to(output.dtype.element_ty)
+    tl.store(output + row[:, None] * ALL + place[None, :], written, mask=kept)
+    if TELLS:
+        tell(found, tl.where(kept, written.to(tl.float32), 0.0), rows, row, here, ALL, ROWS, OUTPUTS, PART)
+
+
+@jit
+@no_type_check
+def tell(  # noqa: ANN201
+    found, y, rows, row, here,  # noqa: ANN001
+    ALL: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, PART: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    """Leaves the sums of what was written, and of its squares, for the norm after it, part by part."""
+    own: tl.constexpr = OUTPUTS // PART
+    parts: tl.constexpr = (ALL + PART - 1) // PART
+    y = tl.reshape(y, [ROWS, own, PART])
+    part = tl.program_id(0) * own + tl.arange(0, own)
+    at, there = part[None, :] * rows + row[:, None], here[:, None] & (part < parts)[None, :]
+    tl.store(found + at, tl.sum(y, 2), mask=there)
+    tl.store(found + parts * rows + at, tl.sum(y * y, 2), mask=there)
+
+
+@jit
+@no_type_check
+def told(moments, rows, row, here, PARTS: tl.constexpr, PADDED: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """Parts of each token's sum and of that of its squares, as the kernel left them that wrote it.
+
+    They are on their way while the products are computed.
+    """
+    part = tl.arange(0, PADDED)[:, None]
+    at, there = part * rows + row[None, :], (part < PARTS) & here[None, :]
+    numbers = tl.load(moments + at, mask=there, other=0.0)
+    return numbers, tl.load(moments + PARTS * rows + at, mask=there, other=0.0)
+
+
+@jit
+@no_type_check
+def counted(tokens, here, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """Each token's sum and that of its squares, in a loop of its own.
+
+    Counted in the loop of the products, numbers that the matrix units still read are overwritten (Triton 3.6).
+    """
+    column = tl.arange(0, COLUMNS)
+    numbers, squares = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
+    for start in range(0, WIDTH, COLUMNS):
+        known = (start + column < WIDTH)[None, :]
+        part = tl.load(tokens + (start + column)[None, :], mask=here[:, None] & known, other=0.0).to(tl.float32)
+        numbers += tl.sum(part, 1)
+        squares += tl.sum(part * part, 1)
+    return numbers[None, :], squares[None, :]
 
 
 @jit
@@ -189,6 +233,22 @@ def around(sums, offset, place, wanted, NORM: tl.constexpr, OFFSET: tl.constexpr
     if OFFSET:
         constant = tl.load(offset + place, mask=wanted, other=0.0).to(tl.float32)
     return sum_of, constant
+
+
+@jit
+@no_type_check
+def fetch_matrix(  # noqa: ANN201
+    weight, place,  # noqa: ANN001
+    ALL: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, LINE: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    """Asks for a program's part of the matrix, then waits for its tokens."""
+    tl.extra.cuda.gdc_launch_dependents()
+    line = tl.minimum(tl.arange(0, LINES) * LINE, WIDTH - 1)
+    ahead = weight + tl.minimum(place, ALL - 1).to(tl.int64)[:, None] * WIDTH + line[None, :]
+    fetch(ahead)
+    if GATED:
+        fetch(ahead + ALL * WIDTH)
+    tl.extra.cuda.gdc_wait()
 
 
 @jit
@@ -210,8 +270,10 @@ def product(
     activation: str,
     gated: bool,
     added: Tensor | None,
-) -> Tensor:
-    """Launches the kernel for so many rows."""
+    moments: Tensor | None = None,
+    tells: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Launches the kernel for so many rows; a single one finds its moments faster than it would read them."""
     rows, width = x.shape
     outputs = len(weight) // 2 if gated else len(weight)
     assert weight.is_contiguous()
@@ -234,12 +296,16 @@ def product(
         **overlap(x.device),
     }
     programs = triton.cdiv(outputs, shape.outputs)
+    found = x.new_empty(2, triton.cdiv(outputs, PART) if tells and rows > 1 else 0, rows, dtype=torch.float32)
     if rows == 1:
         one_row_kernel[(programs,)](*tensors, epsilon, **kinds)
-        return output
+        return output, found
     line = 128 // x.element_size()
+    parts = 0 if moments is None else moments.shape[1]
     rows_kernel[(programs, triton.cdiv(rows, shape.rows))](
         *tensors,
+        found if moments is None else moments,
+        found,
         epsilon,
         rows,
         x.stride(0),
@@ -247,10 +313,14 @@ def product(
         ROWS=shape.rows,
         LINES=triton.next_power_of_2(triton.cdiv(width, line)),
         LINE=line,
+        PARTS=parts,
+        PADDED=triton.next_power_of_2(max(1, parts)),
+        TELLS=tells,
+        PART=PART,
         num_stages=shape.stages,
         **kinds,
     )
-    return output
+    return output, found
 
 
 def overlap(device: torch.device) -> dict[str, Any]:

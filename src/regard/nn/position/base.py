@@ -31,6 +31,12 @@ class Position(nn.Module):
         """On the outputs, where a kind has values of its own for each distance."""
         return None
 
+    def on_scores(
+        self, query: Float[Tensor, "batch heads query head_width"], scale: float, sight: Sight
+    ) -> Bias | None:
+        """The bias of queries that are not yet scaled; most kinds have none, and no queries are scaled for them."""
+        return self.bias(query * scale, sight) if self.acts_on_scores else None
+
     @property
     def acts_on_scores(self) -> bool:
         """Whether `bias` or `values` act, and with them what depends on each pair of tokens."""
