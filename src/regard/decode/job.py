@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.decode.rules import NOTHING, Rules, RulesConfig
 from regard.errors import ConfigError
-from regard.models.stepper import Stepper
+from regard.models.stepper import Stepper, last_logits
 from regard.nn.layout import Sequences
 
 Tokens = Sequence[int]
@@ -53,14 +53,12 @@ class Job:
         """Feeds the prompts: logits of the first token to write, and the state; each row `copies` times in a row."""
         given = [[*self.begin, *prompt] for prompt in self.prompts]
         state = self.stepper.start(self.source, rows=self.rows, capacity=self.capacity)
-        logits, state = feed(self.stepper, state, given, self.device)
-        last = torch.tensor([len(row) - 1 for row in given], device=self.device)
-        rows = torch.arange(self.rows, device=self.device)
-        first = logits[rows, last]
+        tokens, lengths = laid(given, self.device)
+        first, state = last_logits(self.stepper, tokens, state, lengths)
         self.rules.check(first.shape[-1])
         if copies == 1:
             return first, state
-        rows = rows.repeat_interleave(copies)
+        rows = torch.arange(self.rows, device=self.device).repeat_interleave(copies)
         return first[rows], self.stepper.reorder(state, rows)
 
     def history(self, copies: int = 1) -> Int[Tensor, "rows past"]:
@@ -78,11 +76,11 @@ class Job:
         return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 
-def feed(stepper: Stepper[Any], state: Any, given: Sequence[Tokens], device: torch.device) -> tuple[Tensor, Any]:  # noqa: ANN401
-    """Feeds rows of any lengths at once."""
+def laid(given: Sequence[Tokens], device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Rows of any lengths as a stepper takes them: their tokens, and the lengths where these differ."""
     padded = Sequences.padded(given, device=device)
     ragged = len({len(row) for row in given}) > 1
-    return stepper.step(padded.tokens, state, padded.layout.lengths if ragged else None)
+    return padded.tokens, padded.layout.lengths if ragged else None
 
 
 def make_job(

@@ -8,27 +8,28 @@ from torch import Tensor
 
 from regard.nn.jit import jit
 
-BLOCK, WARPS = 8192, 16
-"""Logits that a program holds at a time, and its warps."""
+BLOCK, WARPS, STAGES = 8192, 16, 3
+"""Logits that a program holds at a time, its warps, and how many readings are under way at a time."""
 
 
 @jit
 @no_type_check
 def likeliest_kernel(  # noqa: ANN201
     logits, forbidden, tokens, logprobs, row_step,  # noqa: ANN001
-    VOCAB: tl.constexpr, FORBIDDEN: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
+    VOCAB: tl.constexpr, FORBIDDEN: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """Once over the row: its maximum with the place of it, and the sum of all exponentials."""
     row = tl.program_id(0).to(tl.int64)
     lane = tl.arange(0, BLOCK)
     best, top = tl.full([BLOCK], float("-inf"), tl.float32), tl.full([BLOCK], float("-inf"), tl.float32)
     place, total = tl.zeros([BLOCK], tl.int32), tl.zeros([BLOCK], tl.float32)
-    for start in range(0, VOCAB, BLOCK):
+    for start in tl.range(0, VOCAB, BLOCK, num_stages=STAGES):
         token = start + lane
         x = tl.load(logits + row * row_step + token, mask=token < VOCAB, other=float("-inf")).to(tl.float32)
-        higher = tl.maximum(top, x)
-        sound = tl.where(higher == float("-inf"), 0.0, higher)
-        total = total * tl.exp(top - sound) + tl.exp(x - sound)
+        higher, lower = tl.maximum(top, x), tl.minimum(top, x)
+        faded = tl.where(lower == float("-inf"), 0.0, tl.exp(lower - higher))  # the smaller in terms of the larger
+        total = tl.where(x > top, total * faded + 1.0, total + faded)
+        total = tl.where(x == x, total, x)  # what is no number makes all of it none
         top = higher
         for number in tl.static_range(FORBIDDEN):
             x = tl.where(token == tl.load(forbidden + number), float("-inf"), x)
@@ -48,6 +49,6 @@ def likeliest(logits: Tensor, forbidden: Tensor) -> tuple[Tensor, Tensor]:
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
     likeliest_kernel[(rows,)](
         logits, forbidden, tokens, logprobs, logits.stride(0),
-        VOCAB=vocab, FORBIDDEN=len(forbidden), BLOCK=BLOCK, num_warps=WARPS,
+        VOCAB=vocab, FORBIDDEN=len(forbidden), BLOCK=BLOCK, STAGES=STAGES, num_warps=WARPS,
     )  # fmt: skip
     return tokens, logprobs

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decode.hypothesis import Written
-from regard.decode.job import Tokens, checked_prompts, feed, home
+from regard.decode.job import Tokens, checked_prompts, home, laid
 from regard.decode.trace import Trace
 from regard.errors import ConfigError
 from regard.models.stepper import Stepper
@@ -37,7 +37,8 @@ def score(
         return []
     where = torch.device(device) if device is not None else home(source)
     state = stepper.start(source, rows=len(given.rows), capacity=max(map(len, given.rows)) - 1)
-    logits, _ = feed(stepper, state, [row[:-1] for row in given.rows], where)
+    tokens, lengths = laid([row[:-1] for row in given.rows], where)
+    logits, _ = stepper.step(tokens, state, lengths)
     following = Sequences.padded([row[1:] for row in given.rows], device=where).tokens
     found = [row[span] for row, span in zip(token_logprobs(logits, following).tolist(), given.spans, strict=True)]
     if trace:

@@ -19,6 +19,7 @@ from regard.errors import ShapeError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.fused_token import fused_head, fused_where_known
 from regard.models.one_token import OneToken
+from regard.models.stepper import at_last, last_logits
 from regard.models.transformer import Decoder, Written
 from regard.nn.cache import KeyValues
 from regard.nn.layout import Sequences
@@ -131,6 +132,18 @@ class Graphed:
         if lengths is not None:
             state.shorten(len(logits), lengths)
         return logits[0] if len(logits) == 1 else torch.cat(logits, 1), state
+
+    def last_logits(
+        self,
+        tokens: Int[Tensor, "batch time"],
+        state: Any,  # noqa: ANN401
+        lengths: Int[Tensor, " batch"] | None = None,
+    ) -> tuple[Float[Tensor, "batch vocab"], Any]:
+        """A prompt goes the model's own way, which computes no more logits than are asked for."""
+        if isinstance(state, Written) and state.clock.filled == 0:
+            return last_logits(self.model, tokens, state, lengths)
+        logits, state = self.step(tokens, state, lengths)
+        return at_last(logits, lengths), state
 
     @torch.no_grad()
     def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401

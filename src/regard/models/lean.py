@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.one_token import JoinedMaps, obstacle, stack_of
+from regard.models.stepper import last_logits
 from regard.models.transformer import Decoder, Written
 from regard.nn.attention import Attention
 from regard.nn.block import Block
@@ -91,6 +92,15 @@ class Lean:
                 x = block.listen(x, state.source[layer], mask)
             x = block.feed(x)
         return self.head(self.final_norm(x)), replace(state, clock=clock.advance(1))
+
+    def last_logits(
+        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch vocab"], Written]:
+        """A prompt goes the model's own way, which computes no more logits than are asked for."""
+        if tokens.shape[1] > 1:
+            return last_logits(self.model, tokens, state, lengths)
+        logits, state = self.step(tokens, state, lengths)
+        return logits[:, 0], state
 
 
 def _mask(state: Written) -> Mask | None:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.models.stepper import padded_source
+from regard.models.stepper import last_logits, padded_source
 from regard.nn.layout import Sequences
 
 
@@ -29,7 +29,7 @@ class Prompted:
         if time == 0:
             return state
         even = bool((lengths == time).all())
-        return self.decoder.step(source.tokens[:, :time], state, None if even else lengths)[1]
+        return last_logits(self.decoder, source.tokens[:, :time], state, None if even else lengths)[1]
 
     def step(
         self,

@@ -4,8 +4,9 @@ A stepper writes sequences token by token. Transformers with their key/value cac
 and ensembles all implement it, so greedy search, beam search and sampling exist once.
 """
 
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -39,6 +40,29 @@ class Stepper(Protocol[State]):
     def reorder(self, state: State, rows: Int[Tensor, " rows"]) -> State:
         """The state whose row i continues row `rows[i]`; rows may repeat, be left out, and change in number."""
         ...
+
+
+def last_logits(
+    stepper: Any,  # noqa: ANN401
+    tokens: Int[Tensor, "batch time"],
+    state: State,
+    lengths: Int[Tensor, " batch"] | None = None,
+) -> tuple[Float[Tensor, "batch vocab"], State]:
+    """Feeds a prompt; the logits of what follows each row's last token.
+
+    A stepper that can spare itself all others has a method of this name.
+    """
+    if hasattr(stepper, "last_logits"):
+        return stepper.last_logits(tokens, state, lengths)
+    logits, state = stepper.step(tokens, state, lengths)
+    return at_last(logits, lengths), state
+
+
+def at_last(
+    x: Float[Tensor, "batch time numbers"], lengths: Int[Tensor, " batch"] | None
+) -> Float[Tensor, "batch numbers"]:
+    """What stands at the last place of each row."""
+    return x[:, -1] if lengths is None else x[torch.arange(len(x), device=x.device), lengths - 1]
 
 
 def padded_source(source: Sequences | None, rows: int) -> Sequences:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.config import refuse
 from regard.errors import ConfigError
 from regard.models.stack import Stack, TextStackConfig
+from regard.models.stepper import at_last
 from regard.nn.cache import Clock, KeyValues
 from regard.nn.head import (
     AnyHeadConfig,
@@ -197,10 +198,24 @@ class Decoder(SingleStack):
         self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch time vocab"], Written]:
         """Appends tokens to each row; the logits of what follows them."""
+        x, state = self._append(tokens, state, lengths)
+        return self.head(x), state
+
+    @torch.no_grad()
+    def last_logits(
+        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch vocab"], Written]:
+        """The same, and the logits of what follows each row's last token: of a long prompt, most are for nobody."""
+        x, state = self._append(tokens, state, lengths)
+        return self.head(at_last(x, lengths)[:, None])[:, 0], state
+
+    def _append(
+        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None
+    ) -> tuple[Float[Tensor, "batch time width"], Written]:
         time = tokens.shape[1]
         sight = self.stack.next_sight(state.clock, time)
         x = self.stack(self.embedding(tokens), sight, caches=state.caches, clock=state.clock)
-        return self.head(x), replace(state, clock=state.clock.advance(time, lengths))
+        return x, replace(state, clock=state.clock.advance(time, lengths))
 
     def reorder(self, state: Written, rows: Int[Tensor, " rows"]) -> Written:
         """The state of the chosen rows."""

@@ -40,9 +40,9 @@ def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
         return Tile(1, max(1, min(several, 32768 // columns)), columns)
     few = max(16, min(padded, 64))
     if outputs > 16384:
-        return Tile(few, 256 if few == 64 else 128, 64, warps=8 if few == 64 else 4, stages=3)
+        return Tile(few, 128, 64, stages=3)
     if outputs > 1024 and few == 64:
-        return Tile(few, 32, 512 // size, warps=8)
+        return Tile(few, 32, 512 // size, stages=3)
     if outputs > 1024:
         return Tile(few, 32 if outputs < 3072 else 16, 256 // size)
     return Tile(few, 16, 512 // size, stages=3)
