@@ -20,7 +20,7 @@ test-slow: $(READY)   ## the tests that take longer
 	$(BIN)/python -m pytest -n 2 -q -m slow
 
 test-gpu: $(READY)    ## the tests that need a CUDA device
-	$(BIN)/python -m pytest -q -m gpu
+	$(BIN)/python -m pytest -q -m gpu -o addopts=--strict-markers  # compiled code goes through no checks of shapes
 
 check: $(READY)  ## ruff, pyright, the import layers
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """On a GPU: the kernel equals the plain steps, a captured step the model's own, and searches write the same text."""
 
+import copy
 from collections.abc import Iterator
 
 import jaxtyping
@@ -87,18 +88,19 @@ def test_captured_equals_the_models_own_step(kinds, ragged):
 @pytest.mark.parametrize("rows", [1, 5, 64])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_few_kernels_equal_the_models_own_step(kinds, rows, dtype):
-    model = writer(**kinds).to(DEVICE, dtype)
+    exact = writer(**kinds).to(DEVICE)
+    model = copy.deepcopy(exact).to(dtype)
     prompt, tokens = (
         torch.randint(3, VOCAB, (rows, 5), device=DEVICE),
         torch.randint(3, VOCAB, (rows, 4), device=DEVICE),
     )
-    own, other = (
+    wanted, own, fused = (
         logits_of(one, None, prompt, None, tokens, torch.arange(rows, device=DEVICE))
-        for one in (model, Graphed(model, "fused"))
+        for one in (exact, model, Graphed(model, "fused"))
     )
-    for one, two in zip(own, other, strict=True):
-        error = (one - two).float().norm() / one.float().norm()
-        assert error < (5e-2 if dtype == torch.bfloat16 else 1e-4)
+    for right, one, other in zip(wanted, own, fused, strict=True):
+        far, farther = ((found.float() - right).norm() / right.norm() for found in (one, other))
+        assert farther < (1e-4 if dtype == torch.float32 else 1.5 * far + 1e-2), (far, farther)
 
 
 @pytest.mark.parametrize("config", SEARCHES, ids=lambda config: config.kind)

@@ -120,7 +120,7 @@ def tiles_fit_into_fast_memory():
     sizes = ((768, 2304), (3072, 768), (768, 50257))
     for room, size, rows, gated in every((228_000, 96_000, 48_000), (2, 4), (2, 16, 64), (False, True)):
         for width, outputs in sizes:
-            found = fitting(tile(rows, width, outputs, size), size, gated, room)
+            found = fitting(tile(rows, width, outputs, size, gated), size, gated, room)
             assert (found.rows + found.outputs * (1 + gated)) * found.columns * size * found.stages <= room
             assert found.columns >= 16
 

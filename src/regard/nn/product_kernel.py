@@ -31,13 +31,14 @@ class Tile(NamedTuple):
     """Readings that are under way at a time."""
 
 
-def tile(rows: int, width: int, outputs: int, size: int = 2) -> Tile:
+def tile(rows: int, width: int, outputs: int, size: int = 2, gated: bool = False) -> Tile:
     """A tile that gives every multiprocessor something to read, for numbers of so many bytes."""
     padded = triton.next_power_of_2(rows)
     if rows == 1:
         columns = triton.next_power_of_2(width)
         several = 8 if outputs > 16384 or columns > 2048 else 4
-        return Tile(1, max(1, min(several, 32768 // columns)), columns)
+        held = 65536 // (size * (1 + gated))  # numbers of each matrix that a program's threads can hold
+        return Tile(1, max(1, min(several, held // columns)), columns)
     few = max(16, min(padded, 64))
     if outputs > 16384:
         return Tile(few, 128, 64, stages=3)
@@ -280,7 +281,8 @@ def product(
     x = x if x.stride(1) == 1 else x.contiguous()
     added = added if added is None or added.stride(1) == 1 else added.contiguous()
     output = torch.empty(rows, outputs, device=x.device, dtype=x.dtype)
-    shape = fitting(tile(rows, width, outputs, x.element_size()), x.element_size(), gated, fast_memory(x.device))
+    size = x.element_size()
+    shape = fitting(tile(rows, width, outputs, size, gated), size, gated, fast_memory(x.device))
     tensors = (x, weight, *(x if part is None else part for part in (sums, offset, added)), output)
     kinds: dict[str, Any] = {
         "ALL": outputs,
@@ -300,7 +302,7 @@ def product(
     if rows == 1:
         one_row_kernel[(programs,)](*tensors, epsilon, **kinds)
         return output, found
-    line = 128 // x.element_size()
+    line = 128 // size
     parts = 0 if moments is None else moments.shape[1]
     rows_kernel[(programs, triton.cdiv(rows, shape.rows))](
         *tensors,
