@@ -47,7 +47,7 @@ def bias() -> Bias:
 @pytest.fixture(autouse=True)
 def with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is planned for a GPU, wherever this runs."""
-    monkeypatch.setattr(planning, "has_triton", lambda: True)
+    monkeypatch.setattr(planning, "HAS_TRITON", True)
 
 
 def choose(query_key: tuple[Tensor, Tensor], pattern: Pattern | None = None, **more: object) -> Plan:

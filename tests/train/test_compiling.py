@@ -38,12 +38,12 @@ def why(device: str, shape: str, *, position: str = "rotary", **settings: Any) -
 
 @pytest.mark.parametrize(("settings", "device", "shape", "wanted"), CASES)
 def test_why_blocks_are_compiled(settings, device, shape, wanted, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling, "has_triton", lambda: True)
+    monkeypatch.setattr(compiling, "HAS_TRITON", True)
     assert why(device, shape, **settings) == wanted
 
 
 def test_rows_of_any_length_need_positions_that_leave_the_scores_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling, "has_triton", lambda: True)
+    monkeypatch.setattr(compiling, "HAS_TRITON", True)
     assert why("cuda", "one row", position="alibi") == ""
     assert why("cuda", "one shape", position="alibi") != ""
     assert [fits_any_length(model(kind)) for kind in ("sinusoidal", "t5", "relative")] == [True, False, False]
@@ -51,5 +51,5 @@ def test_rows_of_any_length_need_positions_that_leave_the_scores_alone(monkeypat
 
 
 def test_not_without_triton(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling, "has_triton", lambda: False)
+    monkeypatch.setattr(compiling, "HAS_TRITON", False)
     assert why("cuda", "one shape") == ""

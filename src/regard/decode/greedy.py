@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.decode.job import Job
 from regard.decode.rules import RulesConfig
 from regard.decode.stepwise import Batch, Choose, Stepwise
-from regard.nn.device import has_triton
+from regard.nn.device import HAS_TRITON
 
 
 class GreedyConfig(RulesConfig):
@@ -43,7 +43,7 @@ def likeliest_of(
 
     On a GPU by one kernel; on a CPU with numpy's search for the maximum, which takes a tenth of the time of torch's.
     """
-    if logits.device.type == "cuda" and has_triton():
+    if logits.device.type == "cuda" and HAS_TRITON:
         from regard.decode.likeliest_kernel import likeliest as by_one_kernel
 
         return by_one_kernel(logits, forbidden)

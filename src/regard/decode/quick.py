@@ -11,7 +11,7 @@ from regard.models.graphed import Graphed, Way
 from regard.models.lean import Lean, too_special
 from regard.models.one_token import obstacle
 from regard.models.prompted import Prompted
-from regard.nn.device import has_triton
+from regard.nn.device import HAS_TRITON
 
 CAPTURED = (
     "each step is replayed as one CUDA graph, as the processor would take longer to ask for its kernels one by one"
@@ -30,7 +30,7 @@ def quickest(model: Any, device: torch.device, way: Way | None = None) -> Quick:
     """On a CPU the short way of a step, on a GPU its captured step, where the model allows it."""
     if device.type != "cuda":
         return Quick(model if too_special(model) else Lean(model), "")
-    if why := obstacle(model) or ("" if has_triton() else "its kernels need Triton, which is not installed"):
+    if why := obstacle(model) or ("" if HAS_TRITON else "its kernels need Triton, which is not installed"):
         return Quick(model, f"decoding goes kernel by kernel: {why}")
     return Quick(Graphed(model, way), f"decoding: {CAPTURED}")
 

@@ -1,16 +1,14 @@
 """Between the processor and a device that works by itself: neither waits for the other where it need not."""
 
-from functools import cache
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
+HAS_TRITON = find_spec("triton") is not None
+"""Whether our own kernels for GPUs can be compiled; torch brings what they need along, but not everywhere.
 
-@cache
-def has_triton() -> bool:
-    """Whether our own kernels for GPUs can be compiled; torch brings what they need along, but not everywhere."""
-    return find_spec("triton") is not None
+A number and no function: blocks that are compiled ask for it, and torch would follow the search for a module."""
 
 
 def sent(tensor: Tensor, device: torch.device | str) -> Tensor:

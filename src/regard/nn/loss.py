@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.nn.device import has_triton
+from regard.nn.device import HAS_TRITON
 
 IGNORED = -100
 """Target of places that count for nothing."""
@@ -68,7 +68,7 @@ def linear_cross_entropy(
     """`cross_entropy(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
     some = ROWS_ON_CPU if x.device.type == "cpu" else ROWS
     if torch.is_grad_enabled():
-        in_place = x.device.type == "cuda" and has_triton()
+        in_place = x.device.type == "cuda" and HAS_TRITON
         slopes, some = (in_one_kernel, ROWS_IN_PLACE) if in_place else (losses_and_slopes, some)
         return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows or some, slopes, spread)  # type: ignore[return-value]
     rows = rows or some

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.nn.device import has_triton
+from regard.nn.device import HAS_TRITON
 from regard.nn.pattern import Documents, Flags, Pattern
 from regard.nn.position import Bias
 from regard.nn.tiling import Within
@@ -87,7 +87,7 @@ def varlen_kernel_fits(query: Tensor) -> bool:
 def _spans_kernel_fits(query: Tensor) -> bool:
     """Whether our own kernel for short packed sequences takes such queries."""
     half = query.dtype in (torch.bfloat16, torch.float16)
-    return query.device.type == "cuda" and half and query.shape[-1] <= 128 and has_triton()
+    return query.device.type == "cuda" and half and query.shape[-1] <= 128 and HAS_TRITON
 
 
 def _flex_fits(query: Tensor) -> bool:

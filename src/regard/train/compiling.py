@@ -8,7 +8,7 @@ from torch import nn
 from regard.data.batches import Batches
 from regard.models.stack import Stack
 from regard.nn.block import Block
-from regard.nn.device import has_triton
+from regard.nn.device import HAS_TRITON
 from regard.nn.experts import Experts
 from regard.train.settings import TrainConfig
 
@@ -18,7 +18,7 @@ def why_compile(model: nn.Module, config: TrainConfig, batches: Batches, device:
     if config.compile != "auto":
         return "as set" if config.compile == "on" else ""
     enough = (config.steps or math.inf) >= 500 and (config.minutes or math.inf) >= 2
-    if device.type != "cuda" or not enough or not has_triton():
+    if device.type != "cuda" or not enough or not HAS_TRITON:
         return ""
     if batches.one_shape:
         return "as all batches have one shape"
