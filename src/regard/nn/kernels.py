@@ -8,12 +8,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention, noop_mask
 
 from regard.nn.blocks import block_mask
+from regard.nn.dense import dense, shares_keys
 from regard.nn.pattern import Documents, Pattern
 from regard.nn.plan import varlen_kernel_fits
 from regard.nn.position import Bias
@@ -45,14 +45,7 @@ def sdpa(
     flagged = bias is None and flags is not None and flags.causal and flags.documents is None
     causal = flagged if query.shape[2] == key.shape[2] else False  # never a symbol: compiled code wants to know
     mask = None if causal else dense_mask(query, key, pattern, bias)
-    return F.scaled_dot_product_attention(
-        query, key, value, mask, dropout, is_causal=causal, scale=scale, enable_gqa=_shares_keys(query, key)
-    )
-
-
-def _shares_keys(query: Query, key: Key) -> bool:
-    """Whether several heads share a key; a plain answer also in compiled code, where sizes may be symbols."""
-    return True if query.shape[1] != key.shape[1] else False  # noqa: SIM210
+    return dense(query, key, value, mask, dropout, causal, scale)
 
 
 def dense_mask(query: Query, key: Key, pattern: Pattern | None, bias: Bias | None) -> Tensor | None:
@@ -143,15 +136,14 @@ def _one_a_row(
     spread_k, _ = moves(documents.key_document[0], documents.key_lengths, documents.longest_key)
     places = torch.arange(documents.longest_key, device=key.device)
     mask = None if causal else (places < documents.key_lengths[:, None])[:, None, None, :]
-    y = F.scaled_dot_product_attention(
+    y = dense(
         _moved(query, spread_q, documents.longest_query),
         _moved(key, spread_k, documents.longest_key),
         _moved(value, spread_k, documents.longest_key),
         mask,
         dropout,
-        is_causal=causal,
-        scale=scale,
-        enable_gqa=_shares_keys(query, key),
+        causal,
+        scale,
     )
     return _moved(y, collect, query.shape[2])
 
@@ -228,7 +220,7 @@ def flex(
         score_mod=bias.score_mod if bias is not None else None,
         block_mask=mask,
         scale=scale,
-        enable_gqa=_shares_keys(query, key),
+        enable_gqa=shares_keys(query, key),
         kernel_options={"num_stages": 1} if bias is not None or looks_up else None,
     )
     return y

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard.nn.dense import products_pay
 from regard.nn.device import HAS_TRITON
 from regard.nn.pattern import Documents, Flags, Pattern
 from regard.nn.position import Bias
@@ -44,6 +45,8 @@ def plan(
             return Plan("flex", "a sparse or composed pattern over a long sequence: empty blocks are skipped")
     if pattern is not None and pattern.sparse and query.shape[2] >= SPARSE_FROM:
         return _sparse(query, key, pattern)
+    if bias is None and products_pay(query, key, None, dropout):
+        return Plan("sdpa", "rows in bfloat16 on a processor: plain products take less time than the fused kernel")
     return Plan("sdpa", _why_sdpa(flags, bias, query.shape[2] == key.shape[2]))
 
 
