@@ -1,34 +1,64 @@
-"""A matrix laid the other way round gives the same product, for every number of rows."""
+"""A matrix laid another way gives the same product, for every number of rows."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.nn.laid import FEW, MANY, Laid
+from regard.nn import laid
+from regard.nn.laid import FEW, LARGE, MANY, Laid
+
+WAYS = [
+    pytest.param(True, marks=pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="needs MKL")),
+    pytest.param(False, marks=pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")),
+]
 
 
-@pytest.mark.parametrize("rows", [1, FEW - 1, FEW, 17, MANY - 1, MANY, MANY + 9])
+@pytest.fixture(params=WAYS, ids=["by input", "packed"])
+def intel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(laid, "is_intel", lambda: request.param)
+    return request.param
+
+
+@pytest.mark.usefixtures("intel")
+@pytest.mark.parametrize("rows", [1, 2, FEW - 1, FEW, 17, MANY - 1, MANY, MANY + 9])
 @pytest.mark.parametrize("biased", [False, True])
-def test_the_same_product(rows: int, biased: bool):
+@pytest.mark.parametrize("outputs", [30, LARGE // 20])
+def test_the_same_product(rows: int, biased: bool, outputs: int):
     torch.manual_seed(rows)
-    weight, bias, x = torch.randn(30, 20), torch.randn(30) if biased else None, torch.randn(rows, 1, 20)
-    torch.testing.assert_close(Laid(weight, bias)(x), F.linear(x, weight, bias))
+    weight, bias, x = torch.randn(outputs, 20), torch.randn(outputs) if biased else None, torch.randn(rows, 1, 20)
+    torch.testing.assert_close(Laid(weight, bias)(x), F.linear(x, weight, bias), atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="without MKL no copy is made")
-def test_the_copy_is_made_once_and_only_where_it_pays():
+def test_the_copy_is_made_once_and_only_where_it_pays(intel: bool):
     map_ = Laid(torch.randn(30, 20), None)
     map_(torch.randn(1, 1, 20))
-    assert map_._by_input is None
+    assert map_._copy is None
     map_(torch.randn(FEW, 1, 20))
-    copy = map_._by_input
+    copy = map_._copy
     assert copy is not None
-    assert copy.stride() == (1, 30)
+    assert copy.is_mkldnn != intel
     map_(torch.randn(FEW + 1, 1, 20))
-    assert map_._by_input is copy
+    assert map_._copy is copy
 
 
+def test_a_large_matrix_is_packed_for_a_single_row_too(intel: bool):
+    map_ = Laid(torch.randn(LARGE // 16, 16), None)
+    map_(torch.randn(1, 1, 16))
+    assert (map_._copy is None) == intel
+
+
+@pytest.mark.usefixtures("intel")
 def test_other_formats_stay_as_they_are():
     map_ = Laid(torch.randn(30, 20, dtype=torch.float64), None)
     map_(torch.randn(FEW, 1, 20, dtype=torch.float64))
-    assert map_._by_input is None
+    assert map_._copy is None
+
+
+def test_a_processor_says_whose_it_is(tmp_path, monkeypatch):
+    known = {"vendor_id\t: GenuineIntel\n": True, "vendor_id\t: AuthenticAMD\nmodel name\t: x\n": False, "": True}
+    for text, expected in known.items():
+        (tmp_path / "cpuinfo").write_text(text)
+        monkeypatch.setattr(laid, "Path", lambda _: tmp_path / "cpuinfo")
+        assert laid.is_intel.__wrapped__() == expected
+    monkeypatch.setattr(laid, "Path", lambda _: tmp_path / "none")
+    assert laid.is_intel.__wrapped__()

@@ -1,4 +1,14 @@
-"""A linear map for writing on a CPU: its matrix lies in memory the way that so many rows read it fastest."""
+"""A linear map for writing on a CPU: its matrix lies in memory the way that so many rows read it fastest.
+
+    as torch keeps it    output by output
+    by input             for MKL, which is up to 1.6 times as fast that way where some rows are multiplied
+    packed               as oneDNN likes it, for other processors than Intel's, for which MKL keeps its fastest kernels
+
+How much each gains: benchmarks/matrix_layout.py.
+"""
+
+from functools import cache
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -6,8 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 FEW, MANY = 16, 64
-"""From some rows on, until their number hides it, MKL takes up to 1.6 times as long where a matrix lies output by
-output, as torch keeps it, as where it lies input by input (benchmarks/matrix_layout.py)."""
+"""From some rows on, until their number hides it, a matrix by input pays."""
+LARGE = 1 << 19
+"""For a single row, a packed matrix pays from this many numbers on; for several always."""
 
 
 class Laid:
@@ -15,17 +26,38 @@ class Laid:
 
     def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None) -> None:
         self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
-        self.pays = weight.device.type == "cpu" and weight.dtype == torch.float32 and torch.backends.mkl.is_available()
-        self._by_input: Tensor | None = None
+        single = weight.device.type == "cpu" and weight.dtype == torch.float32
+        self.packs = single and torch.backends.mkldnn.is_available() and not is_intel()
+        self.turns = single and torch.backends.mkl.is_available() and is_intel()
+        self._copy: Tensor | None = None
 
     def __call__(self, x: Float[Tensor, "rows 1 inputs"]) -> Float[Tensor, "rows 1 outputs"]:
         """The product with each row."""
-        few = self.pays and FEW <= len(x) < MANY
+        if self.packs and (len(x) > 1 or self.weight.numel() >= LARGE):
+            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        few = self.turns and FEW <= len(x) < MANY
         return F.linear(x, self.by_input if few else self.weight, self.bias)
+
+    @property
+    def packed(self) -> Tensor:
+        """The same matrix in an order that only oneDNN knows."""
+        self._copy = copy = self._copy if self._copy is not None else _packed(self.weight)
+        return copy
 
     @property
     def by_input(self) -> Float[Tensor, "outputs inputs"]:
         """The same matrix, the numbers of each input side by side in memory."""
-        if self._by_input is None:
-            self._by_input = self.weight.T.contiguous().T
-        return self._by_input
+        self._copy = copy = self._copy if self._copy is not None else self.weight.T.contiguous().T
+        return copy
+
+
+def _packed(weight: Float[Tensor, "outputs inputs"]) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), FEW)
+
+
+@cache
+def is_intel() -> bool:
+    """Whether the processor is one of Intel's; taken for one where the system does not say."""
+    cpus = Path("/proc/cpuinfo")
+    vendors = [line for line in cpus.read_text().splitlines() if line.startswith("vendor_id")] if cpus.is_file() else []
+    return not vendors or "GenuineIntel" in vendors[0]

@@ -85,12 +85,16 @@ def attend_kernel(  # noqa: ANN201
 @jit
 @no_type_check
 def of_queries_kernel(  # noqa: ANN201
-    slope, query, key, value, first, last, output, log_total, into, scale, plain_scale, queries,  # noqa: ANN001
+    slope, query, key, value, first, last, output, log_total, averages, into, scale, plain_scale, queries,  # noqa: ANN001
     slope_step, slope_head, query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
     HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
     QUERIES: tl.constexpr, KEYS: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """The slopes of a tile of queries: the weights again, from what forward kept, and what each score did."""
+    """The slopes of a tile of queries: the weights again, from what forward kept, and what each score did.
+
+    A query's average slope is left for the keys' kernel: there it would be counted beside the products, where numbers
+    that the matrix units still read may be overwritten (`product_kernel.counted`).
+    """
     head = tl.program_id(1)
     row = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
     real = row < queries
@@ -99,6 +103,7 @@ def of_queries_kernel(  # noqa: ANN201
     given = vectors(slope, row, real, slope_step, head * slope_head, WIDTH, PADDED)
     found = vectors(output, row, real, HEADS * WIDTH, head * WIDTH, WIDTH, PADDED)
     average = tl.sum(given.to(tl.float32) * found.to(tl.float32), 1)
+    tl.store(averages + head * queries + row, average, mask=real)
     log_sum = tl.load(log_total + head * queries + row, mask=real, other=0.0)
     sum_of = tl.zeros([QUERIES, PADDED], tl.float32)
     stop = tl.max(end, 0)
@@ -118,7 +123,7 @@ def of_queries_kernel(  # noqa: ANN201
 @jit
 @no_type_check
 def of_keys_kernel(  # noqa: ANN201
-    slope, query, key, value, seen_first, seen_last, output, log_total, into_keys, into_values,  # noqa: ANN001
+    slope, query, key, value, seen_first, seen_last, averages, log_total, into_keys, into_values,  # noqa: ANN001
     scale, plain_scale, queries, count,  # noqa: ANN001
     slope_step, slope_head, query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
     HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
@@ -140,8 +145,7 @@ def of_keys_kernel(  # noqa: ANN201
             known = row < stop
             asked = vectors(query, row, known, query_step, head * query_head, WIDTH, PADDED)
             given = vectors(slope, row, known, slope_step, head * slope_head, WIDTH, PADDED)
-            found = vectors(output, row, known, HEADS * WIDTH, head * WIDTH, WIDTH, PADDED)
-            average = tl.sum(given.to(tl.float32) * found.to(tl.float32), 1)
+            average = tl.load(averages + head * queries + row, mask=known, other=0.0)
             log_sum = tl.load(log_total + head * queries + row, mask=known, other=0.0)
             seen = (row[None, :] >= begin[:, None]) & (row[None, :] < end[:, None])
             scores = tl.dot(keys, tl.trans(asked)) * scale - log_sum[None, :]
@@ -183,16 +187,17 @@ def slopes(
     """The slopes of queries, keys and values."""
     slope, query, key, value = _side_by_side(slope, query, key, value)
     into = [torch.empty(x.shape, device=x.device, dtype=x.dtype) for x in (query, key, value)]
+    averages = torch.empty_like(log_total)
     first, last, seen_first, seen_last = spans
     steps = [step for x in (slope, query, key, value) for step in x.stride()[:2]]
     if len(query):
         of_queries_kernel[(triton.cdiv(len(query), OF_QUERIES.queries), query.shape[1])](
-            slope, query, key, value, first, last, output, log_total, into[0],
+            slope, query, key, value, first, last, output, log_total, averages, into[0],
             scale * LOG2_E, scale, len(query), *steps, **_sizes(query, key, OF_QUERIES),
         )  # fmt: skip
     if len(key):
         of_keys_kernel[(triton.cdiv(len(key), OF_KEYS.keys), key.shape[1])](
-            slope, query, key, value, seen_first, seen_last, output, log_total, into[1], into[2],
+            slope, query, key, value, seen_first, seen_last, averages, log_total, into[1], into[2],
             scale * LOG2_E, scale, len(query), len(key), *steps, **_sizes(query, key, OF_KEYS),
         )  # fmt: skip
     return into[0], into[1], into[2]
