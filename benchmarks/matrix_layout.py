@@ -2,8 +2,8 @@
 
     python benchmarks/matrix_layout.py
 
-Some rows times a matrix, which lies output by output, as torch keeps it, or input by input. Several matrices take
-turns, so that none stays in the nearest cache, and the two layouts take turns, so that a busy machine slows both.
+Some rows times a matrix, which lies output by output, as torch keeps it, input by input, or packed by oneDNN. Several
+matrices take turns, so that none stays in the nearest cache, and so do the layouts, so that a busy machine slows all.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.engine.machine import cores
+from regard.nn.laid import _packed
 
 SIZES = ((256, 256), (256, 1024), (1024, 256), (256, 8000), (512, 512), (512, 2048), (2048, 512), (512, 32000))
 """Inputs and outputs of the maps of the small and the base model."""
@@ -34,27 +35,31 @@ def main() -> None:
     found = []
     for inputs, outputs in SIZES:
         matrices = [torch.randn(outputs, inputs) for _ in range(max(1, AT_LEAST // (inputs * outputs)))]
-        layouts = [matrices, [matrix.T.contiguous().T for matrix in matrices]]
         for rows in ROWS:
-            by_output, by_input = compared(torch.randn(rows, 1, inputs), layouts)
-            found.append({"rows": rows, "inputs": inputs, "outputs": outputs, "gain": round(by_output / by_input, 2)})
-            print(f"{rows:4} rows, {inputs:5} → {outputs:5}: {1e6 * by_output:8.0f} µs output by output, "
-                  f"{1e6 * by_input:8.0f} µs input by input, {by_output / by_input:.2f}×", flush=True)  # fmt: skip
+            took = compared(torch.randn(rows, 1, inputs), matrices)
+            gains = {name: round(took["by output"] / seconds, 2) for name, seconds in took.items()}
+            found.append({"rows": rows, "inputs": inputs, "outputs": outputs, **gains})
+            times = ", ".join(f"{1e6 * seconds:.0f} µs {name}" for name, seconds in took.items())
+            print(f"{rows:4} rows, {inputs:5} → {outputs:5}: {times}", flush=True)
     machine = f"{cores()} cores, {platform.machine()}, torch {torch.__version__}"
     out.write_text(json.dumps({"machine": machine, "found": found}, indent=1) + "\n", encoding="utf-8")
 
 
 @torch.no_grad()
-def compared(x: torch.Tensor, layouts: list[list[torch.Tensor]]) -> list[float]:
+def compared(x: torch.Tensor, matrices: list[torch.Tensor]) -> dict[str, float]:
     """Seconds of one product in each layout: medians of rounds in turn."""
-    times: list[list[float]] = [[] for _ in layouts]
-    bias = torch.zeros(len(layouts[0][0]))
+    bias = torch.zeros(len(matrices[0]))
+    turned, packed = [matrix.T.contiguous().T for matrix in matrices], [_packed(matrix) for matrix in matrices]
+    ways = {
+        "by output": lambda: [F.linear(x, matrix, bias) for matrix in matrices],
+        "by input": lambda: [F.linear(x, matrix, bias) for matrix in turned],
+        "packed": lambda: [torch.ops.mkldnn._linear_pointwise(x, matrix, bias, "none", [], "") for matrix in packed],
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS + 1):
-        for matrices, seconds in zip(layouts, times, strict=True):
-            seconds.append(
-                timed(lambda matrices=matrices: [F.linear(x, matrix, bias) for matrix in matrices]) / len(matrices)
-            )
-    return [median(seconds[1:]) for seconds in times]
+        for name, way in ways.items():
+            times[name].append(timed(way) / len(matrices))
+    return {name: median(seconds[1:]) for name, seconds in times.items()}
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.nn import laid
-from regard.nn.laid import FEW, LARGE, MANY, Laid
+from regard.nn.laid import FEW, MANY, Laid
 
 WAYS = [
     pytest.param(True, marks=pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="needs MKL")),
@@ -22,29 +22,22 @@ def intel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 @pytest.mark.usefixtures("intel")
 @pytest.mark.parametrize("rows", [1, 2, FEW - 1, FEW, 17, MANY - 1, MANY, MANY + 9])
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("outputs", [30, LARGE // 20])
-def test_the_same_product(rows: int, biased: bool, outputs: int):
+def test_the_same_product(rows: int, biased: bool):
     torch.manual_seed(rows)
-    weight, bias, x = torch.randn(outputs, 20), torch.randn(outputs) if biased else None, torch.randn(rows, 1, 20)
-    torch.testing.assert_close(Laid(weight, bias)(x), F.linear(x, weight, bias), atol=2e-5, rtol=1e-5)
+    weight, bias, x = torch.randn(30, 20), torch.randn(30) if biased else None, torch.randn(rows, 1, 20)
+    torch.testing.assert_close(Laid(weight, bias)(x), F.linear(x, weight, bias), atol=1e-5, rtol=1e-5)
 
 
 def test_the_copy_is_made_once_and_only_where_it_pays(intel: bool):
     map_ = Laid(torch.randn(30, 20), None)
     map_(torch.randn(1, 1, 20))
-    assert map_._copy is None
+    assert (map_._copy is None) == intel
     map_(torch.randn(FEW, 1, 20))
     copy = map_._copy
     assert copy is not None
     assert copy.is_mkldnn != intel
     map_(torch.randn(FEW + 1, 1, 20))
     assert map_._copy is copy
-
-
-def test_a_large_matrix_is_packed_for_a_single_row_too(intel: bool):
-    map_ = Laid(torch.randn(LARGE // 16, 16), None)
-    map_(torch.randn(1, 1, 16))
-    assert (map_._copy is None) == intel
 
 
 @pytest.mark.usefixtures("intel")

@@ -17,8 +17,6 @@ from torch import Tensor
 
 FEW, MANY = 16, 64
 """From some rows on, until their number hides it, a matrix by input pays."""
-LARGE = 1 << 19
-"""For a single row, a packed matrix pays from this many numbers on; for several always."""
 
 
 class Laid:
@@ -33,7 +31,7 @@ class Laid:
 
     def __call__(self, x: Float[Tensor, "rows 1 inputs"]) -> Float[Tensor, "rows 1 outputs"]:
         """The product with each row."""
-        if self.packs and (len(x) > 1 or self.weight.numel() >= LARGE):
+        if self.packs:
             return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         few = self.turns and FEW <= len(x) < MANY
         return F.linear(x, self.by_input if few else self.weight, self.bias)
