@@ -49,7 +49,7 @@ def profile(found: dict) -> str:
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for row in found["rows"]:
         shares = [f"{row['shares'].get(kind, 0.0):.0%}" for kind in kinds]
-        alone = f"{1 / row['shares']['matrix products']:.2f}×"
+        alone = f"{1 / row['shares']['matrix products']:.2f}×" if row["rest"] >= 0 else "–"  # overlapping kernels
         cells = [row["work"], f"{1000 * row['seconds']:,.0f}", *shares, f"{max(row['rest'], 0):.0%}", alone]
         lines.append(f"| {' | '.join(cells)} |")
     head = f"### Where regard's time goes: {found['machine']}, torch {found['torch']}\n"
