@@ -73,6 +73,22 @@ def test_bfloat16_rounds_about_as_torchs_kernel_does():
     assert farther < 2 * far
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["backward outside", "backward within"])
+def test_formats_may_differ_under_autocast(within, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    query, key, value = tensors(6, 6, dtype=torch.float32)
+    asked = query.detach().bfloat16().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        y = dense(asked, key, value, None, 0.0, True, 0.4)
+        assert y.dtype == torch.bfloat16
+        if within:
+            y.sum().backward()
+    if not within:
+        y.sum().backward()
+    assert (asked.grad.dtype, key.grad.dtype, value.grad.dtype) == (torch.bfloat16, torch.float32, torch.float32)
+    torch.testing.assert_close(value.grad.sum(), torch.tensor(float(y.numel())), rtol=1e-2, atol=0)
+
+
 def test_where_they_pay(monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     half, single = (tensors(6, 6, dtype=dtype)[0] for dtype in (torch.bfloat16, torch.float32))

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from regard.models import DecoderConfig, EncoderDecoderConfig
-from regard.nn import head
+from regard.nn import dense, head
 from regard.nn.layout import Sequences
 from regard.train import parallel_paper
 from regard.train.optimiser import AdamWConfig
@@ -49,6 +49,12 @@ def saved_bytes(model: nn.Module, share: Share, half: bool, translates: bool) ->
         loss = model.head.loss(model.hidden(*given), targets)
     assert loss.requires_grad
     return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
+
+
+@pytest.fixture(autouse=True)
+def fused_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper is about GPUs: their kernels keep no weights of attention, as plain products on a CPU do."""
+    monkeypatch.setattr(dense, "products_pay", lambda *_: False)
 
 
 @pytest.mark.parametrize("half", [False, True])

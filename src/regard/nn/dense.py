@@ -30,7 +30,9 @@ def dense(
     if products_pay(query, key, mask, dropout):
         if shares_keys(query, key):
             key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
-        return _ByProducts.apply(query, key, value, mask, causal, scale)  # type: ignore[return-value]
+        key, value = key.to(query.dtype), value.to(query.dtype)  # as autocast would for torch's kernel
+        with torch.autocast("cpu", enabled=False):
+            return _ByProducts.apply(query, key, value, mask, causal, scale)  # type: ignore[return-value]
     return F.scaled_dot_product_attention(
         query, key, value, mask, dropout, is_causal=causal, scale=scale, enable_gqa=shares_keys(query, key)
     )
