@@ -70,10 +70,10 @@ class _ByProducts(torch.autograd.Function):
     ) -> Query:
         rows = query.shape[:2].numel()
         q, k, v = ((x * scale if x is query else x).reshape(rows, *x.shape[2:]) for x in (query, key, value))
-        hidden = (
-            None if mask is None else (~mask).expand(*query.shape[:3], key.shape[2]).reshape(rows, -1, key.shape[2])
-        )
-        weights = [_weights(q[:, at], k[:, : _seen(at, k, causal)], hidden, causal) for at in _blocks(q, causal)]
+        if causal:
+            weights = [_causal_weights(q[:, at], k[:, : at.stop]) for at in _blocks(q, causal)]
+        else:
+            weights = [_weights(q, k, mask, query.shape[:2])]
         ctx.save_for_backward(q, k, v, *weights)
         ctx.shapes, ctx.scale = (query.shape, key.shape), scale
         parts = [p @ v[:, : p.shape[2]] for p in weights]
@@ -110,16 +110,16 @@ def _blocks(q: Tensor, causal: bool) -> list[slice]:
     return [slice(start, min(start + size, time)) for start in range(0, time, size)]
 
 
-def _seen(at: slice, k: Tensor, causal: bool) -> int:
-    """How many keys some query of a block may see."""
-    return at.stop if causal else k.shape[1]
-
-
-def _weights(q: Tensor, k: Tensor, hidden: Tensor | None, causal: bool) -> Tensor:
+def _causal_weights(q: Tensor, k: Tensor) -> Tensor:
+    """Of the keys that a block of queries sees, the last are its own."""
     scores = q @ k.transpose(1, 2)
-    if causal:  # of the keys that a block sees, the last are its own
-        last = scores[:, :, -q.shape[1] :]
-        last.masked_fill_(torch.ones(last.shape[1:], dtype=torch.bool).triu(1), -torch.inf)
-    elif hidden is not None:
-        scores.masked_fill_(hidden, -torch.inf)
+    last = scores[:, :, -q.shape[1] :]
+    last.masked_fill_(torch.ones(last.shape[1:], dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(-1)
+
+
+def _weights(q: Tensor, k: Tensor, mask: Mask | None, rows_and_heads: torch.Size) -> Tensor:
+    scores = q @ k.transpose(1, 2)
+    if mask is not None:
+        scores.view(*rows_and_heads, *scores.shape[1:]).masked_fill_(~mask, -torch.inf)
     return scores.softmax(-1)

@@ -8,7 +8,7 @@ from torch import Tensor
 HAS_TRITON = find_spec("triton") is not None
 """Whether our own kernels for GPUs can be compiled; torch brings what they need along, but not everywhere.
 
-A number and no function: blocks that are compiled ask for it, and torch would follow the search for a module."""
+A constant and no function: blocks that are compiled ask for it, and torch would follow the search for a module."""
 
 
 def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
