@@ -50,7 +50,7 @@ def test_blocks_of_a_table_hold_the_dense_matrix(length, block, reach, count, ra
     pattern = config.pattern(2, length, causal, "cpu")
     assert pattern is not None
     size, blocks = 16, -(-length // 16)
-    table = BlockTable.of(pattern, 2, blocks, size)
+    table = BlockTable.of(pattern, 2, blocks, size, torch.device("cpu"))
     whole = torch.zeros(2, blocks, 16, blocks, 16, dtype=torch.bool)
     kept = (table.query < blocks) & (table.key < blocks)
     for head, query, key, mask in torch.stack([table.head, table.query, table.key, table.mask], 1)[kept].tolist():

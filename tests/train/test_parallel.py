@@ -210,6 +210,7 @@ def test_fsdp_on_a_gpu_trains_as_none_does(tmp_path: Path):
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch's compiler looks at all of them
 def test_fsdp_on_a_gpu_compiles(tmp_path: Path):
     (tmp_path / "text.txt").write_text("the dog sees the cat, the cat sees the hen\n" * 400)
     tree = {

@@ -57,27 +57,30 @@ class BlockTable:
     masks: Bool[Tensor, "kinds block block"]
 
     @classmethod
-    def of(cls, pattern: Pattern, heads: int, blocks: int, block: int) -> "BlockTable":
-        """The table for sequences of up to so many blocks; made once, and shortened for shorter ones."""
+    def of(cls, pattern: Pattern, heads: int, blocks: int, block: int, device: torch.device) -> "BlockTable":
+        """The table for sequences of up to so many blocks; made once, and shortened for shorter ones.
+
+        It is made where the pattern's own tables are, and kept on the CPU.
+        """
         known: dict[object, BlockTable] = vars(pattern).setdefault("_block_tables", {})
         shape = (heads, 1 << (blocks - 1).bit_length(), block)
         if shape not in known:
-            known[shape] = cls._made(pattern, *shape)
+            known[shape] = cls._made(pattern, *shape, device)
         return known[shape]
 
     @classmethod
-    def _made(cls, pattern: Pattern, heads: int, blocks: int, block: int) -> "BlockTable":
+    def _made(cls, pattern: Pattern, heads: int, blocks: int, block: int, device: torch.device) -> "BlockTable":
         length = blocks * block
-        some, every = judged_blocks(pattern, 1, heads, length, length, block)
-        number = torch.zeros(some.shape, dtype=torch.long)
+        some, every = judged_blocks(pattern, 1, heads, length, length, block, device)
+        number = torch.zeros_like(some, dtype=torch.long)
         known = {np.packbits(np.ones(block * block, dtype=bool)).tobytes(): 0}  # equal masks are kept once
         for place, tile in tiles(pattern, some & ~every, length, length, block):
-            rows = np.packbits(tile.flatten(1).numpy(), axis=1)
+            rows = np.packbits(tile.flatten(1).cpu().numpy(), axis=1)
             numbers = [known.setdefault(row.tobytes(), len(known)) for row in rows]
-            number[place] = torch.tensor(numbers, dtype=torch.long)
+            number[place] = torch.tensor(numbers, dtype=torch.long, device=device)
         masks = np.stack([np.unpackbits(np.frombuffer(mask, np.uint8), count=block * block) for mask in known])
-        _, head, query, key = torch.nonzero(some.expand(-1, heads, -1, -1), as_tuple=True)
-        number = number.expand(-1, heads, -1, -1)[0, head, query, key]
+        _, head, query, key = torch.nonzero(some.cpu().expand(-1, heads, -1, -1), as_tuple=True)
+        number = number.cpu().expand(-1, heads, -1, -1)[0, head, query, key]
         return cls(head, query, key, number, torch.from_numpy(masks).view(-1, block, block).bool())
 
 
@@ -108,7 +111,7 @@ class Tiling:
         number = torch.arange(self.blocks) - (counts.cumsum(0) - counts)[own]
         real = place[number] < length[own, None]
         index = row[own, None] * time + start[own, None] + place[number].minimum(length[own, None] - 1)
-        table = BlockTable.of(within.inner, heads, int(counts.max()), self.block)
+        table = BlockTable.of(within.inner, heads, int(counts.max()), self.block, device)
         self.masks, self.chunks = table.masks.to(device), self._chunks(table, counts, real, heads // kv_heads)
         self.index, self.real = index.to(device), real.to(device)
 
