@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.nn import laid
-from regard.nn.laid import FEW, MANY, Laid
+from regard.nn.laid import FEW, LARGE, MANY, Laid
 
 WAYS = [
     pytest.param(True, marks=pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="needs MKL")),
@@ -24,20 +24,32 @@ def intel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 @pytest.mark.parametrize("biased", [False, True])
 def test_the_same_product(rows: int, biased: bool):
     torch.manual_seed(rows)
-    weight, bias, x = torch.randn(30, 20), torch.randn(30) if biased else None, torch.randn(rows, 1, 20)
-    torch.testing.assert_close(Laid(weight, bias)(x), F.linear(x, weight, bias), atol=1e-5, rtol=1e-5)
+    weight, bias, x = (
+        torch.randn(LARGE // 128, 128),
+        torch.randn(LARGE // 128) if biased else None,
+        torch.randn(rows, 1, 128),
+    )
+    for some in (weight, weight[:30]):
+        offset = bias if bias is None else bias[: len(some)]
+        torch.testing.assert_close(Laid(some, offset)(x), F.linear(x, some, offset), atol=1e-4, rtol=1e-5)
 
 
 def test_the_copy_is_made_once_and_only_where_it_pays(intel: bool):
-    map_ = Laid(torch.randn(30, 20), None)
-    map_(torch.randn(1, 1, 20))
+    map_ = Laid(torch.randn(LARGE // 128, 128), None)
+    map_(torch.randn(1, 1, 128))
     assert (map_._copy is None) == intel
-    map_(torch.randn(FEW, 1, 20))
+    map_(torch.randn(FEW, 1, 128))
     copy = map_._copy
     assert copy is not None
     assert copy.is_mkldnn != intel
-    map_(torch.randn(FEW + 1, 1, 20))
+    map_(torch.randn(FEW + 1, 1, 128))
     assert map_._copy is copy
+
+
+def test_small_matrices_are_not_packed(intel: bool):
+    map_ = Laid(torch.randn(LARGE // 128 - 1, 128), None)
+    map_(torch.randn(FEW, 1, 128))
+    assert (map_._copy is not None) == intel
 
 
 @pytest.mark.usefixtures("intel")

@@ -91,7 +91,8 @@ class Embedding(nn.Module):
         for token, other in self.same:
             tokens = tokens.masked_fill(tokens == token, other)
         x = self.table(tokens)
-        x = (x if self.up is None else self.up(x)) * self.scale
+        x = x if self.up is None else self.up(x)
+        x = x if self.scale == 1.0 else x * self.scale
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         return x

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+LARGE = 1 << 17
+"""Numbers of a matrix from which on packing it pays: to call oneDNN alone takes as long as many a product."""
 FEW, MANY = 16, 64
 """From some rows on, until their number hides it, a matrix by input pays."""
 
@@ -25,7 +27,8 @@ class Laid:
     def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None) -> None:
         self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         single = weight.device.type == "cpu" and weight.dtype == torch.float32
-        self.packs = single and torch.backends.mkldnn.is_available() and not is_intel()
+        large = weight.numel() >= LARGE
+        self.packs = single and large and torch.backends.mkldnn.is_available() and not is_intel()
         self.turns = single and torch.backends.mkl.is_available() and is_intel()
         self._copy: Tensor | None = None
 

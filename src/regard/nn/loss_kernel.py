@@ -8,6 +8,8 @@ from torch import Tensor
 
 from regard.nn.jit import jit
 
+LOWEST = tl.constexpr(-3e38)
+"""Below all logits but those that are never written, which are −∞ and must not be subtracted from themselves."""
 BLOCK, WARPS = 2048, 4
 """Logits that a program holds at a time, and its warps."""
 
@@ -32,16 +34,16 @@ def slopes_kernel(  # noqa: ANN201
     own = logits + row * ALIGNED
     target = tl.maximum(tl.load(targets + row), 0)
     column = tl.arange(0, BLOCK)
-    best = tl.full([BLOCK], float("-inf"), tl.float32)
+    best = tl.full([BLOCK], LOWEST, tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     weighed = tl.zeros([BLOCK], tl.float32)
     for start in range(0, VOCAB, BLOCK):
         inside = start + column < VOCAB
         x = tl.load(own + start + column, mask=inside, other=float("-inf")).to(tl.float32)
-        higher = tl.maximum(best, x)
-        sound = tl.where(higher == float("-inf"), 0.0, higher)  # nothing but what is never written, so far
-        total = total * tl.exp(best - sound) + tl.exp(x - sound)
-        best = higher
+        above = x - best  # the larger of the two is taken out of both, so one exponential does
+        power = tl.exp(-tl.abs(above))
+        total = tl.where(above > 0, total * power + 1.0, total + power)
+        best = tl.maximum(best, x)
         if SMOOTHED:
             share = shares(spread, start + column, VOCAB, SPREAD)
             weighed += tl.where(share > 0, x * share, 0.0)

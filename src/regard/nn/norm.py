@@ -85,7 +85,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """The normalised vectors."""
-        return F.rms_norm(x, (self.width,), _fit(self.gain, x), self.epsilon)
+        gain = _fit(self.gain, x)
+        x = x if gain is None else x.to(gain.dtype)  # torch's fast kernel wants one format
+        return F.rms_norm(x, (self.width,), gain, self.epsilon)
 
 
 def _fit(weight: nn.Parameter | None, x: Tensor) -> Tensor | None:

@@ -22,6 +22,7 @@ from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import average
 from regard.train.bad_numbers import BadBatches, account
+from regard.train.between_blocks import carry_between_blocks
 from regard.train.budget import Spent
 from regard.train.compiling import compile_blocks, why_compile
 from regard.train.distributed import Team
@@ -85,6 +86,7 @@ class Trainer:
             compile_blocks(model, any_length=batches.one_row)
             if team.leads:
                 watcher.say(f"blocks are compiled, {why}; the first steps take longer")
+        carry_between_blocks(model, config.between_blocks, precision)
         if config.activation_checkpointing:
             checkpoint_blocks(model)
         losses = _Losses(task, model)

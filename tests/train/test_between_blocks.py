@@ -1,0 +1,81 @@
+"""The number format of the vectors between blocks: who gets which, and what it changes."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.errors import ConfigError
+from regard.models import DecoderConfig
+from regard.models.transformer import Decoder
+from regard.nn.layout import Sequences
+from regard.train.between_blocks import carry_between_blocks
+from regard.train.precision import Precision
+
+HALF, SINGLE = torch.bfloat16, torch.float32
+TEXT = torch.arange(12).view(2, 6) % 9
+
+
+def decoder(**settings: Any) -> Decoder:
+    torch.manual_seed(0)
+    return DecoderConfig.from_tree({"width": 16, "depth": 3, "heads": 2, "dropout": 0.0, **settings}).build(9)
+
+
+def precision(dtype: torch.dtype, device: str = "cpu") -> Precision:
+    return Precision(torch.device(device), dtype, "as set")
+
+
+def formats(model: Decoder) -> list[torch.dtype]:
+    """What each block is given."""
+    seen: list[torch.dtype] = []
+    for block in model.stack.blocks:
+        block.register_forward_pre_hook(lambda _, given: seen.append(given[0].dtype))
+    with precision(HALF).autocast():
+        model(Sequences.full(TEXT))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("setting", "dtype", "device", "place", "carried"),
+    [
+        ("auto", HALF, "cuda", "before", HALF),
+        ("auto", HALF, "cuda", "after", None),
+        ("auto", SINGLE, "cuda", "before", None),
+        ("auto", HALF, "cpu", "before", None),
+        ("bfloat16", HALF, "cpu", "before", HALF),
+        ("float32", HALF, "cuda", "before", None),
+    ],
+)
+def test_who_carries_what(setting, dtype, device, place, carried):
+    model = decoder(norm_place=place)
+    carry_between_blocks(model, setting, precision(dtype, device))
+    assert model.stack.carried is carried
+
+
+def test_bfloat16_needs_products_in_bfloat16():
+    with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for runs that compute in it"):
+        carry_between_blocks(decoder(), "bfloat16", precision(SINGLE))
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms", "none"])
+def test_blocks_hand_on_bfloat16_while_training_and_float32_otherwise(norm: str):
+    model = decoder(norm=norm)
+    carry_between_blocks(model, "bfloat16", precision(HALF))
+    assert formats(model.train()) == [HALF] * 3
+    assert formats(model.eval()) == [SINGLE] * 3
+
+
+def test_losses_and_gradients_are_those_of_float32_within_rounding():
+    def learnt(setting: Any) -> tuple[Tensor, Tensor]:
+        model = decoder(dropout=0.0).train()
+        carry_between_blocks(model, setting, precision(HALF))
+        with precision(HALF).autocast():
+            loss = model(Sequences.full(TEXT)).float().logsumexp(-1).mean()
+        loss.backward()
+        return loss.detach(), torch.cat([part.grad.flatten() for part in model.parameters() if part.grad is not None])
+
+    (short, short_slope), (exact, slope) = learnt("bfloat16"), learnt("float32")
+    assert short != exact
+    torch.testing.assert_close(short, exact, atol=1e-2, rtol=1e-2)
+    assert torch.cosine_similarity(short_slope, slope, dim=0) > 0.999
