@@ -11,6 +11,7 @@ from torch._dynamo.utils import counters
 
 import regard.nn.plan as planning
 from regard.models import EncoderDecoder, EncoderDecoderConfig
+from regard.nn.dropout import DropoutSettings
 from regard.nn.layout import Sequences
 from regard.train.compiling import compile_blocks
 
@@ -31,25 +32,33 @@ def slopes(model: EncoderDecoder, y: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(y.square().mean(), list(model.parameters()))
 
 
-def rows_of_any_length_share_what_is_compiled(spans: bool):
+def rows_of_any_length_share_what_is_compiled(spans: bool, dropped: float = 0.0):
     planning._spans_kernel_fits = lambda query: spans  # as on a GPU in half precision, or in single
     torch._dynamo.reset()
     counters.clear()
     torch.manual_seed(0)
-    model = EncoderDecoderConfig(width=16, depth=2, heads=2, dropout=0.0).build(30).train()
+    model = (
+        EncoderDecoderConfig(width=16, depth=2, heads=2, dropout=DropoutSettings(attention=dropped)).build(30).train()
+    )
     compiled = deepcopy(model)
     compile_blocks(compiled, any_length=True)
     for seed, sequences in enumerate((5, 7, 4, 9)):
         batch = packed(seed, sequences)
-        wanted, found = model(*batch), compiled(*batch)
+        torch.manual_seed(seed)  # for what dropout draws
+        wanted = model(*batch)
+        torch.manual_seed(seed)
+        found = compiled(*batch)
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
         for one, other in zip(slopes(model, wanted), slopes(compiled, found), strict=True):
             torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-5)
     assert not counters["graph_break"], counters["graph_break"]
-    assert counters["stats"]["unique_graphs"] == 2, counters["stats"]  # a block of the encoder, one of the decoder
+    assert counters["stats"]["unique_graphs"] == 3, counters[
+        "stats"
+    ]  # a block of the encoder, one of the decoder, a norm
 
 
 if __name__ == "__main__":
     torch.compile = partial(torch.compile, backend="aot_eager")
     rows_of_any_length_share_what_is_compiled(spans=True)
+    rows_of_any_length_share_what_is_compiled(spans=True, dropped=0.3)
     rows_of_any_length_share_what_is_compiled(spans=False)

@@ -83,6 +83,10 @@ SITUATIONS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "packed on a GPU in single": ("variable-length", lambda: choose(tensors("cuda"), packed())),
     "packed with dropout": ("variable-length", lambda: choose(tensors("cpu"), packed(), dropout=0.1)),
     "packed with dropout on a GPU": ("sdpa", lambda: choose(tensors("cuda"), packed(), dropout=0.1)),
+    "packed with dropout in half precision": (
+        "spans",
+        lambda: choose(tensors("cuda", dtype=torch.bfloat16), packed(), dropout=0.1),
+    ),
     "packed with a bias": ("sdpa", lambda: choose(tensors("cpu"), packed(), bias=bias())),
     "packed with a bias on a GPU": ("flex", lambda: choose(tensors("cuda"), packed(), bias=bias())),
     "sparse": ("blocked", lambda: choose(tensors("cpu", LONG), sparse())),

@@ -7,12 +7,12 @@ import torch
 
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal
-from regard.nn.spans import Spans, attend_spans, backward, forward
+from regard.nn.spans import Spans, _shares, attend_spans, backward, forward
 
 LENGTHS = [5, 1, 0, 12, 3, 70, 2, 9, 33, 4]
 OTHERS = [3, 8, 2, 0, 9, 1, 65, 4, 20, 6]
-CASES = list(product(((4, 4), (4, 2), (2, 1)), (16, 24), ("full", "causal", "across"), (0, 5)))
-"""Heads and key heads, numbers of a head, who sees whom, and padding behind the sequences."""
+CASES = list(product(((4, 4), (4, 2), (2, 1)), (16, 24), ("full", "causal", "across"), (0, 5), (0.0, 0.3)))
+"""Heads and key heads, numbers of a head, who sees whom, padding behind the sequences, and dropout."""
 
 
 def layouts(kind, extra, device="cpu"):
@@ -30,13 +30,14 @@ def numbers(heads, width, asking, answering, device="cpu", dtype=torch.float32):
     return query, *joined.split(heads[1], dim=1), slope
 
 
-def by_the_equation(query, key, value, slope, kind, asking, answering):
+def by_the_equation(query, key, value, slope, kind, asking, answering, drawn):
     """Output and slopes as torch derives them from softmax(qkᵀ/√d) v, in float64; a query that sees nothing finds 0."""
     tensors = [x.double().detach().requires_grad_() for x in (query, key, value)]
     q, k, v = (x.repeat_interleave(query.shape[1] // x.shape[1], 1).transpose(0, 1) for x in tensors)
     hidden = ~allowed(kind, asking, answering)
     scores = (q @ k.transpose(1, 2) / query.shape[2] ** 0.5).masked_fill(hidden, -1e9)
-    y = (scores.softmax(-1).masked_fill(hidden, 0.0) @ v).transpose(0, 1)
+    left = 1.0 if drawn[1] is None else _shares(drawn[1], drawn[0], *scores.shape)
+    y = (scores.softmax(-1).masked_fill(hidden, 0.0) * left @ v).transpose(0, 1)
     return [y.detach(), *torch.autograd.grad(y, tensors, slope.double())]
 
 
@@ -59,45 +60,71 @@ def scale_of(query):
     return query.shape[2] ** -0.5
 
 
-def by_kernels(query, key, value, slope, spans, scale):
+def drawing(dropout, device="cpu"):
+    """The rate, and the number that dropout follows from."""
+    return dropout, torch.tensor([1_234_567_890], device=device) if dropout else None
+
+
+def by_kernels(query, key, value, slope, spans, scale, drawn):
     from regard.nn.spans_kernel import attend, slopes
 
-    output, log_total = attend(query, key, value, spans.first, spans.last, scale)
+    output, log_total = attend(query, key, value, spans.first, spans.last, scale, *drawn)
     all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)
-    return output, *slopes(slope, query, key, value, all_spans, scale, output, log_total)
+    return output, *slopes(slope, query, key, value, all_spans, scale, *drawn, output, log_total)
 
 
-def kernels_agree(heads, width, kind, extra, device="cpu", dtype=torch.float32):
+def kernels_agree(heads, width, kind, extra, dropout, device="cpu", dtype=torch.float32):
     asking, answering = layouts(kind, extra, device)
     spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
     *given, slope = numbers(heads, width, asking, answering, device, dtype)
-    found = by_kernels(*given, slope, spans, scale_of(given[0]))
-    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering), dtype)
+    drawn = drawing(dropout, device)
+    found = by_kernels(*given, slope, spans, scale_of(given[0]), drawn)
+    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering, drawn), dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_operator_equals_the_reference(case):
-    heads, width, kind, extra = case
+    heads, width, kind, extra, dropout = case
     asking, answering = layouts(kind, extra)
     spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
     *given, slope = numbers(heads, width, asking, answering)
     leaves = [x.detach().requires_grad_() for x in given]
-    y = attend_spans(*leaves, spans, scale_of(given[0]))
+    torch.manual_seed(3)
+    y = attend_spans(*leaves, spans, scale_of(given[0]), dropout)
     found = [y, *torch.autograd.grad(y, leaves, slope)]
-    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering), torch.float32)
+    torch.manual_seed(3)
+    drawn = dropout, torch.randint(1 << 31, (1,)) if dropout else None
+    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering, drawn), torch.float32)
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_dropout_drops_at_its_rate_and_follows_no_order(rate):
+    """Means over rows, columns and heads, and the agreement of neighbours and of seeds, as chance would have them."""
+    left = _shares(torch.tensor([5]), rate, 8, 200, 300)
+    other = _shares(torch.tensor([6]), rate, 8, 200, 300)
+    kept, spread = (left > 0).double(), (rate * (1 - rate)) ** 0.5
+    assert left[left > 0].unique().tolist() == pytest.approx([1 / (1 - rate)])
+    for axes, count in (((0, 1, 2), 480_000), ((0, 1), 1600), ((0, 2), 2400), ((1, 2), 60_000)):
+        assert ((kept.mean(axes) - (1 - rate)).abs() < 5 * spread / count**0.5).all()
+    pairs = [(kept[1:], kept[:-1]), (kept[:, 1:], kept[:, :-1]), (kept[..., 1:], kept[..., :-1])]
+    for one, next_ in [*pairs, (kept, (other > 0).double())]:
+        correlation = ((one - 1 + rate) * (next_ - 1 + rate)).mean() / spread**2
+        assert abs(correlation) < 5 / one.numel() ** 0.5
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("kind", ["full", "causal", "across"])
-def test_torch_finds_the_operator_sound(kind):
+def test_torch_finds_the_operator_sound(kind, dropout):
     asking, answering = layouts(kind, 2)
     spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
     *given, slope = numbers((4, 2), 16, asking, answering)
     given = [x.detach().clone().requires_grad_() for x in given]
     all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)
-    torch.library.opcheck(forward, (*given, *all_spans, 0.25))
-    output, log_total = forward(*given, *all_spans, 0.25)
+    drawn = drawing(dropout)
+    torch.library.opcheck(forward, (*given, *all_spans, 0.25, *drawn))
+    output, log_total = forward(*given, *all_spans, 0.25, *drawn)
     inputs = [x.detach() for x in (*given, *all_spans)]
-    torch.library.opcheck(backward, (slope, *inputs, 0.25, output.detach(), log_total.detach()))
+    torch.library.opcheck(backward, (slope, *inputs, 0.25, *drawn, output.detach(), log_total.detach()))
 
 
 @pytest.mark.parametrize("kind", ["full", "causal", "across"])
@@ -129,5 +156,5 @@ def test_kernels_agree_on_a_gpu(case, dtype):
 
 
 if __name__ == "__main__":
-    for one in CASES[::3]:  # each takes a second there
+    for one in CASES[::5]:  # each takes a second there
         kernels_agree(*one)

@@ -62,7 +62,8 @@ def test_not_without_triton(monkeypatch: pytest.MonkeyPatch):
     [
         ({}, {}, "cuda", torch.bfloat16, True),
         ({"dropout": 0.3}, {}, "cuda", torch.bfloat16, True),
-        ({"dropout": {"attention": 0.1}}, {}, "cuda", torch.bfloat16, False),
+        ({"dropout": {"attention": 0.1}}, {}, "cuda", torch.bfloat16, True),
+        ({"width": 512, "heads": 2}, {}, "cuda", torch.bfloat16, False),
         ({"dropout": {"layer": 0.1}}, {}, "cuda", torch.bfloat16, False),
         ({"position": "t5"}, {}, "cuda", torch.bfloat16, False),
         ({"attention": {"kind": "window", "reach": 2}}, {}, "cuda", torch.bfloat16, False),

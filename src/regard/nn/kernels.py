@@ -65,9 +65,8 @@ def spans(
     """Packed short sequences, several of which share a tile."""
     documents, causal = _packed(pattern)
     assert bias is None
-    assert dropout == 0
     asked, known, told = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
-    return attend_spans(asked, known, told, _spans(documents, causal), scale).transpose(0, 1)[None]
+    return attend_spans(asked, known, told, _spans(documents, causal), scale, dropout).transpose(0, 1)[None]
 
 
 def _packed(pattern: Pattern | None) -> tuple[Documents, bool]:

@@ -18,6 +18,9 @@ SPARSE_FROM = 1024
 SHORT = 256
 """Packed sequences of fewer tokens, on average, share tiles; the variable-length kernel gives each tiles of its own."""
 
+WIDEST = 128
+"""Numbers of a head that fit into such a tile."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -59,10 +62,12 @@ def _sparse(query: Tensor, key: Tensor, pattern: Pattern) -> Plan:
 
 
 def _packed(query: Tensor, key: Tensor, documents: Documents, dropout: float) -> Plan:
+    if _spans_kernel_fits(query) and dropout:
+        return Plan("spans", "packed sequences with dropout on the weights, in half precision: one kernel draws it")
     if dropout and query.device.type == "cuda":
         return Plan("sdpa", "packed sequences with dropout on the weights, which the kernels for them lack")
     short = max(query.shape[2], key.shape[2]) < SHORT * len(documents.query_lengths)
-    if short and _spans_kernel_fits(query):
+    if _spans_kernel_fits(query) and short:
         return Plan("spans", "packed short sequences in half precision: several share a tile of the fused kernel")
     if varlen_kernel_fits(query):
         return Plan("variable-length", "packed sequences in half precision: the fused kernel takes their lengths")
@@ -90,7 +95,7 @@ def varlen_kernel_fits(query: Tensor) -> bool:
 def _spans_kernel_fits(query: Tensor) -> bool:
     """Whether our own kernel for short packed sequences takes such queries."""
     half = query.dtype in (torch.bfloat16, torch.float16)
-    return query.device.type == "cuda" and half and query.shape[-1] <= 128 and HAS_TRITON
+    return query.device.type == "cuda" and half and query.shape[-1] <= WIDEST and HAS_TRITON
 
 
 def _flex_fits(query: Tensor) -> bool:

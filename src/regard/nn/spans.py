@@ -52,12 +52,40 @@ def _index(document: Tensor, lengths: Tensor) -> Tensor:
     return torch.arange(len(document), device=document.device) - _partners(document, lengths, 0)[0]
 
 
-def attend_spans(query: Tensor, key: Tensor, value: Tensor, spans: Spans, scale: float) -> Tensor:
+def attend_spans(query: Tensor, key: Tensor, value: Tensor, spans: Spans, scale: float, dropout: float = 0.0) -> Tensor:
     """softmax(qkᵀ·scale) v of each head over each query's span: (queries, heads, head width).
 
     query (queries, heads, head width); key, value (keys, kv heads, head width). A query whose span is empty finds 0.
+    Dropout silences weights; which ones follows from one number that torch's generator draws, so that backward, which
+    keeps no weights, finds the same ones.
     """
-    return forward(query, key, value, spans.first, spans.last, spans.seen_first, spans.seen_last, scale)[0]
+    bounds = spans.first, spans.last, spans.seen_first, spans.seen_last
+    seed = torch.randint(1 << 31, (1,), device=query.device) if dropout else None
+    return forward(query, key, value, *bounds, scale, dropout, seed)[0]
+
+
+def threshold_of(dropout: float) -> int:
+    """Of numbers of 24 bits, those below are dropped."""
+    return round(dropout * (1 << 24))
+
+
+def _shares(seed: Tensor, dropout: float, heads: int, queries: int, keys: int) -> Tensor:
+    """What dropout leaves of each weight (heads, queries, keys): nothing, or as much more as keeps the mean."""
+    query, head = (torch.arange(count, device=seed.device) for count in (queries, heads))
+    own = _mixed(query * heads + head[:, None] + seed)
+    drawn = _mixed(own[..., None] + torch.arange(keys, device=seed.device) * 0x9E3779B9) >> 8
+    return (drawn >= threshold_of(dropout)) / (1 - dropout)
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """Numbers of 32 bits, mixed until nothing is left of their order (constants of Wellons' and Wells' search)."""
+    low = (1 << 32) - 1
+    x = x & low
+    x = x ^ (x >> 16)
+    x = (x * 0x21F0AAAD) & low
+    x = x ^ (x >> 15)
+    x = (x * 0xD35A2D97) & low
+    return x ^ (x >> 15)
 
 
 # torch reads the signatures of operators, so shapes stand in the docstrings here.
@@ -73,13 +101,16 @@ def forward(
     seen_first: Tensor,
     seen_last: Tensor,
     scale: float,
+    dropout: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """What each query finds, and the logarithm to base 2 of its sum of exponentials (heads, queries)."""
     if query.device.type == "cuda":
         from regard.nn.spans_kernel import attend
 
-        return attend(query, key, value, first, last, scale)
+        return attend(query, key, value, first, last, scale, dropout, seed)
     weights, log_total = _weights(query, key, first, last, scale)
+    weights = weights if seed is None else weights * _shares(seed, dropout, *weights.shape)
     answer = torch.einsum("hqk,khd->qhd", weights, _for_each_head(value, query))
     return answer.to(query.dtype).contiguous(), log_total
 
@@ -95,6 +126,8 @@ def backward(
     seen_first: Tensor,
     seen_last: Tensor,
     scale: float,
+    dropout: float,
+    seed: Tensor | None,
     output: Tensor,
     log_total: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -102,17 +135,19 @@ def backward(
     if query.device.type == "cuda":
         from regard.nn.spans_kernel import slopes
 
-        return slopes(slope, query, key, value, (first, last, seen_first, seen_last), scale, output, log_total)
+        spans = (first, last, seen_first, seen_last)
+        return slopes(slope, query, key, value, spans, scale, dropout, seed, output, log_total)
     weights, _ = _weights(query, key, first, last, scale)
+    shares = 1.0 if seed is None else _shares(seed, dropout, *weights.shape)
     given, keys = slope.float(), _for_each_head(key, query)
-    of_weights = torch.einsum("qhd,khd->hqk", given, _for_each_head(value, query))
+    of_weights = torch.einsum("qhd,khd->hqk", given, _for_each_head(value, query)) * shares
     average = (given * output.float()).sum(-1).T[:, :, None]
     of_scores = weights * (of_weights - average) * scale
     of_keys, of_values = (
         x.unflatten(1, (key.shape[1], -1)).sum(2)
         for x in (
             torch.einsum("hqk,qhd->khd", of_scores, query.float()),
-            torch.einsum("hqk,qhd->khd", weights, given),
+            torch.einsum("hqk,qhd->khd", weights * shares, given),
         )
     )
     of_queries = torch.einsum("hqk,khd->qhd", of_scores, keys)
@@ -145,6 +180,8 @@ def _(
     seen_first: Tensor,
     seen_last: Tensor,
     scale: float,
+    dropout: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     log_total = query.new_empty(query.shape[1], query.shape[0], dtype=torch.float32)
     return query.new_empty(query.shape), log_total
@@ -161,6 +198,8 @@ def _(
     seen_first: Tensor,
     seen_last: Tensor,
     scale: float,
+    dropout: float,
+    seed: Tensor | None,
     output: Tensor,
     log_total: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -168,13 +207,13 @@ def _(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
-    *tensors, ctx.scale = inputs
-    ctx.save_for_backward(*tensors, *output)
+    *tensors, ctx.scale, ctx.dropout, seed = inputs
+    ctx.save_for_backward(*tensors, seed, *output)
 
 
 def _slopes(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-    *inputs, output, log_total = ctx.saved_tensors
-    return *backward(slope, *inputs, ctx.scale, output, log_total), None, None, None, None, None
+    *inputs, seed, output, log_total = ctx.saved_tensors
+    return *backward(slope, *inputs, ctx.scale, ctx.dropout, seed, output, log_total), *[None] * 7
 
 
 forward.register_autograd(_slopes, setup_context=_keep)

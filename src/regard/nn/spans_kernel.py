@@ -8,6 +8,7 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from regard.nn.jit import jit
+from regard.nn.spans import threshold_of
 
 LOG2_E = 1.4426950408889634
 """Exponentials to base 2 are what the device has: eˣ = 2^(x·log₂e)."""
@@ -45,11 +46,31 @@ def keep(x, into, token, known, step, start, WIDTH: tl.constexpr, PADDED: tl.con
 
 @jit
 @no_type_check
+def mixed(x):  # noqa: ANN001, ANN201
+    """As `spans._mixed`."""
+    x ^= x >> 16
+    x *= 0x21F0AAAD
+    x ^= x >> 15
+    x *= 0xD35A2D97
+    return x ^ (x >> 15)
+
+
+@jit
+@no_type_check
+def shares(seed, head, row, place, threshold, share, HEADS: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """What dropout leaves of each weight, as `spans._shares` draws it; row and place broadcast."""
+    own = mixed((row * HEADS + head).to(tl.uint32) + tl.load(seed).to(tl.uint32))
+    drawn = mixed(own + place.to(tl.uint32) * 0x9E3779B9) >> 8
+    return tl.where(drawn.to(tl.int32) >= threshold, share, 0.0)
+
+
+@jit
+@no_type_check
 def attend_kernel(  # noqa: ANN201
-    query, key, value, first, last, output, log_total, scale, queries,  # noqa: ANN001
+    query, key, value, first, last, output, log_total, scale, queries, seed, threshold, share,  # noqa: ANN001
     query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
     HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
-    QUERIES: tl.constexpr, KEYS: tl.constexpr,  # noqa: N803
+    QUERIES: tl.constexpr, KEYS: tl.constexpr, DROPS: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """softmax(qkᵀ·scale) v of a tile of queries, key tile by key tile with a running maximum."""
     head = tl.program_id(1)
@@ -74,6 +95,8 @@ def attend_kernel(  # noqa: ANN201
         faded = tl.exp2(best - sound)
         values = vectors(value, place, known, value_step, (head // GROUP) * value_head, WIDTH, PADDED)
         total = total * faded + tl.sum(weights, 1)
+        if DROPS:
+            weights *= shares(seed, head, row[:, None], place[None, :], threshold, share, HEADS)
         answer = answer * faded[:, None] + tl.dot(weights.to(values.dtype), values)
         best = higher
     blind = total == 0.0
@@ -86,9 +109,10 @@ def attend_kernel(  # noqa: ANN201
 @no_type_check
 def of_queries_kernel(  # noqa: ANN201
     slope, query, key, value, first, last, output, log_total, averages, into, scale, plain_scale, queries,  # noqa: ANN001
+    seed, threshold, share,  # noqa: ANN001
     slope_step, slope_head, query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
     HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
-    QUERIES: tl.constexpr, KEYS: tl.constexpr,  # noqa: N803
+    QUERIES: tl.constexpr, KEYS: tl.constexpr, DROPS: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """The slopes of a tile of queries: the weights again, from what forward kept, and what each score did.
 
@@ -115,7 +139,10 @@ def of_queries_kernel(  # noqa: ANN201
         seen = (place[None, :] >= begin[:, None]) & (place[None, :] < end[:, None])
         scores = tl.dot(asked, tl.trans(keys)) * scale - log_sum[:, None]
         weights = tl.exp2(tl.where(seen, scores, float("-inf")))
-        of_scores = weights * (tl.dot(given, tl.trans(values)) - average[:, None])
+        of_weights = tl.dot(given, tl.trans(values))
+        if DROPS:
+            of_weights *= shares(seed, head, row[:, None], place[None, :], threshold, share, HEADS)
+        of_scores = weights * (of_weights - average[:, None])
         sum_of += tl.dot(of_scores.to(keys.dtype), keys)
     keep(sum_of * plain_scale, into, row, real, HEADS * WIDTH, head * WIDTH, WIDTH, PADDED)
 
@@ -124,10 +151,10 @@ def of_queries_kernel(  # noqa: ANN201
 @no_type_check
 def of_keys_kernel(  # noqa: ANN201
     slope, query, key, value, seen_first, seen_last, averages, log_total, into_keys, into_values,  # noqa: ANN001
-    scale, plain_scale, queries, count,  # noqa: ANN001
+    scale, plain_scale, queries, count, seed, threshold, share,  # noqa: ANN001
     slope_step, slope_head, query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
     HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
-    QUERIES: tl.constexpr, KEYS: tl.constexpr,  # noqa: N803
+    QUERIES: tl.constexpr, KEYS: tl.constexpr, DROPS: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """The slopes of a tile of keys and its values, over all queries that see them, of all heads that share them."""
     own = tl.program_id(1)
@@ -150,8 +177,13 @@ def of_keys_kernel(  # noqa: ANN201
             seen = (row[None, :] >= begin[:, None]) & (row[None, :] < end[:, None])
             scores = tl.dot(keys, tl.trans(asked)) * scale - log_sum[None, :]
             weights = tl.exp2(tl.where(seen, scores, float("-inf")))
-            of_values += tl.dot(weights.to(given.dtype), given)
-            of_scores = weights * (tl.dot(values, tl.trans(given)) - average[None, :])
+            of_weights = tl.dot(values, tl.trans(given))
+            heard = weights
+            if DROPS:
+                left = shares(seed, head, row[None, :], place[:, None], threshold, share, HEADS)
+                heard, of_weights = weights * left, of_weights * left
+            of_values += tl.dot(heard.to(given.dtype), given)
+            of_scores = weights * (of_weights - average[None, :])
             of_keys += tl.dot(of_scores.to(asked.dtype), asked)
     kv_heads = HEADS // GROUP
     keep(of_keys * plain_scale, into_keys, place, real, kv_heads * WIDTH, own * WIDTH, WIDTH, PADDED)
@@ -159,7 +191,14 @@ def of_keys_kernel(  # noqa: ANN201
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, first: Tensor, last: Tensor, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    first: Tensor,
+    last: Tensor,
+    scale: float,
+    dropout: float,
+    seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """What each query finds, and the logarithm to base 2 of its sum of exponentials."""
     query, key, value = _side_by_side(query, key, value)
@@ -168,8 +207,8 @@ def attend(
     if len(query):
         steps = [step for x in (query, key, value) for step in x.stride()[:2]]
         attend_kernel[(triton.cdiv(len(query), FORWARD.queries), query.shape[1])](
-            query, key, value, first, last, output, log_total, scale * LOG2_E, len(query), *steps,
-            **_sizes(query, key, FORWARD),
+            query, key, value, first, last, output, log_total, scale * LOG2_E, len(query),
+            *_drawing(first, dropout, seed), *steps, **_sizes(query, key, FORWARD, seed),
         )  # fmt: skip
     return output, log_total
 
@@ -181,6 +220,8 @@ def slopes(
     value: Tensor,
     spans: tuple[Tensor, Tensor, Tensor, Tensor],
     scale: float,
+    dropout: float,
+    seed: Tensor | None,
     output: Tensor,
     log_total: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -189,16 +230,16 @@ def slopes(
     into = [torch.empty(x.shape, device=x.device, dtype=x.dtype) for x in (query, key, value)]
     averages = torch.empty_like(log_total)
     first, last, seen_first, seen_last = spans
-    steps = [step for x in (slope, query, key, value) for step in x.stride()[:2]]
+    steps = [*_drawing(first, dropout, seed), *(step for x in (slope, query, key, value) for step in x.stride()[:2])]
     if len(query):
         of_queries_kernel[(triton.cdiv(len(query), OF_QUERIES.queries), query.shape[1])](
             slope, query, key, value, first, last, output, log_total, averages, into[0],
-            scale * LOG2_E, scale, len(query), *steps, **_sizes(query, key, OF_QUERIES),
+            scale * LOG2_E, scale, len(query), *steps, **_sizes(query, key, OF_QUERIES, seed),
         )  # fmt: skip
     if len(key):
         of_keys_kernel[(triton.cdiv(len(key), OF_KEYS.keys), key.shape[1])](
             slope, query, key, value, seen_first, seen_last, averages, log_total, into[1], into[2],
-            scale * LOG2_E, scale, len(query), len(key), *steps, **_sizes(query, key, OF_KEYS),
+            scale * LOG2_E, scale, len(query), len(key), *steps, **_sizes(query, key, OF_KEYS, seed),
         )  # fmt: skip
     return into[0], into[1], into[2]
 
@@ -208,7 +249,12 @@ def _side_by_side(*tensors: Tensor) -> list[Tensor]:
     return [x if x.stride(2) == 1 else x.contiguous() for x in tensors]
 
 
-def _sizes(query: Tensor, key: Tensor, tile: Tile) -> dict[str, int]:
+def _drawing(some: Tensor, dropout: float, seed: Tensor | None) -> tuple[Tensor, int, float]:
+    """What a kernel draws by: the seed, if there is one, the first number of 24 bits that stays, and what stays."""
+    return some if seed is None else seed, threshold_of(dropout), 1 / (1 - dropout)
+
+
+def _sizes(query: Tensor, key: Tensor, tile: Tile, seed: Tensor | None) -> dict[str, int]:
     """What a kernel is compiled for."""
     _, heads, width = query.shape
     return {
@@ -218,6 +264,7 @@ def _sizes(query: Tensor, key: Tensor, tile: Tile) -> dict[str, int]:
         "PADDED": max(16, triton.next_power_of_2(width)),
         "QUERIES": tile.queries,
         "KEYS": tile.keys,
+        "DROPS": seed is not None,
         "num_warps": tile.warps,
         "num_stages": tile.stages,
     }

@@ -10,6 +10,7 @@ from regard.models.stack import Stack
 from regard.nn.block import Block
 from regard.nn.device import HAS_TRITON
 from regard.nn.experts import Experts
+from regard.nn.plan import WIDEST
 from regard.train.precision import Precision
 from regard.train.settings import TrainConfig
 
@@ -28,18 +29,16 @@ def why_compile(model: nn.Module, config: TrainConfig, batches: Batches, device:
 def packing_pays(model: nn.Module, config: TrainConfig, precision: Precision) -> bool:
     """Whether batches in one row, for which blocks are compiled, are faster than padded ones, which have many shapes.
 
-    The kernel for short packed sequences knows half precision only, and no dropout of weights; layers are dropped for
-    whole rows; tokens that attention adds need rows of their own; and experts are not compiled.
+    The kernel for short packed sequences knows half precision and narrow heads only; layers are dropped for whole
+    rows; tokens that attention adds need rows of their own; and experts are not compiled.
     """
     if precision.dtype is not torch.bfloat16 or not _earns_back(config, precision.device):
         return False
     stacks = [part for part in model.modules() if isinstance(part, Stack)]
-    plain = all(
-        stack.added is None and not stack.config.dropout.attention and not stack.config.dropout.layer
-        for stack in stacks
-    )
+    plain = all(stack.added is None and not stack.config.dropout.layer for stack in stacks)
+    narrow = all(stack.config.head_width <= WIDEST for stack in stacks)
     experts = any(isinstance(part, Experts) for part in model.modules())
-    return bool(stacks) and plain and not experts and fits_any_length(model)
+    return bool(stacks) and plain and narrow and not experts and fits_any_length(model)
 
 
 def _earns_back(config: TrainConfig, device: torch.device) -> bool:
