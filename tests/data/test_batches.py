@@ -5,7 +5,7 @@ import pytest
 from tiny_corpus import SENTENCES, tiny_tokenizer
 
 from regard.config import Config
-from regard.data.batches import Batch, BatchingConfig, BucketedConfig, ExampleBatches, PackedConfig, StreamConfig
+from regard.data.batches import Batch, BatchingConfig, BucketedConfig, PackedConfig, StreamConfig
 from regard.data.collate import Packed, Padded
 from regard.data.fields import TextField
 from regard.data.store import Store, open_store
@@ -123,17 +123,3 @@ def test_the_family_is_chosen_by_kind():
     assert _Recipe.from_tree({"batching": {"kind": "stream", "context": 64}}).batching == StreamConfig(context=64)
     with pytest.raises(ConfigError, match=r"batching\.context: expected greater than or equal to 1"):
         _Recipe.from_tree({"batching": {"kind": "stream", "context": 0}})
-
-
-def test_the_same_batches_without_padding(store: Store):
-    padded = BucketedConfig(pool=2).build(store, tokens_per_batch=300, seed=4)
-    assert isinstance(padded, ExampleBatches)
-    packed = padded.packed()
-    assert (padded.one_row, packed.one_row) == (False, True)
-    assert packed.num_batches(1) == padded.num_batches(1)
-    for step in range(padded.num_batches(1)):
-        one, other = padded.batch(1, step), packed.batch(1, step)
-        assert one.examples.tolist() == other.examples.tolist()
-        assert {name: sequences(field) for name, field in one.fields.items()} == {
-            name: sequences(field) for name, field in other.fields.items()
-        }

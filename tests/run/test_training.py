@@ -18,7 +18,6 @@ from small_runs import classification, language_model, translation, write_recipe
 from regard import api
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, Failure, RegardError, RunError
-from regard.run import training
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer, Watcher
@@ -163,37 +162,6 @@ def test_damage_is_named_and_the_checkpoint_before_is_used(tmp_path: Path):
         train(translation(), folder)
     with pytest.raises(RunError, match="cannot go on with another seed"):
         train({**translation(), "seed": 9}, folder, resume=True)
-
-
-def test_without_padding_it_learns_the_same(tmp_path: Path, monkeypatch):
-    """As on a GPU, where batches are laid in one row if that pays."""
-    tree = translation(6)
-    tree["model"]["dropout"] = 0.0
-    train(tree, tmp_path / "padded")
-    monkeypatch.setattr(training, "packing_pays", lambda *_: True)
-    packed, set_so = Quiet(), {**tree, "data": {**tree["data"], "batching": {"kind": "bucketed", "lay": "padded"}}}
-    api.train(resolve_recipe(tree), out=tmp_path / "packed", watcher=packed)
-    train(set_so, tmp_path / "set so")
-    losses = {name: [line[2] for line in course(tmp_path / name)] for name in ("padded", "packed", "set so")}
-    assert losses["packed"] == pytest.approx(losses["padded"], rel=1e-5)
-    assert losses["packed"] != losses["set so"] == losses["padded"]
-    assert "each batch is laid in one row, without padding" in packed.said
-
-
-@pytest.mark.parametrize("task", ["classification", "reward"])
-def test_what_needs_padding_keeps_it(task: str, undisturbed: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(training, "packing_pays", lambda *_: True)
-    tree = classification(tmp_path, 2) if task == "classification" else translation(2)
-    if task == "reward":
-        del tree["tokenizer"]
-        tree |= {
-            "task": {"kind": "translation", "reward": {"samples": 2, "max_length": 9}},
-            "model": {"from": str(undisturbed)},
-        }
-    watcher = Quiet()
-    api.train(resolve_recipe(tree), out=tmp_path / "run", watcher=watcher)
-    assert not any("one row" in sentence for sentence in watcher.said)
 
 
 def test_accumulation_is_exact_in_tokens(tmp_path: Path):

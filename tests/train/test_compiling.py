@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from regard.models import DecoderConfig
-from regard.models.recurrent.single import RecurrentDecoderConfig
 from regard.train import compiling
-from regard.train.compiling import fits_any_length, packing_pays, why_compile
-from regard.train.precision import Precision
+from regard.train.compiling import fits_any_length, why_compile
 from regard.train.settings import TrainConfig
 
 SHAPES = {"one shape": (True, False), "one row": (False, True), "many": (False, False)}
@@ -55,33 +53,3 @@ def test_rows_of_any_length_need_positions_that_leave_the_scores_alone(monkeypat
 def test_not_without_triton(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compiling, "HAS_TRITON", False)
     assert why("cuda", "one shape") == ""
-
-
-@pytest.mark.parametrize(
-    ("changes", "settings", "device", "dtype", "pays"),
-    [
-        ({}, {}, "cuda", torch.bfloat16, True),
-        ({"dropout": 0.3}, {}, "cuda", torch.bfloat16, True),
-        ({"dropout": {"attention": 0.1}}, {}, "cuda", torch.bfloat16, True),
-        ({"width": 512, "heads": 2}, {}, "cuda", torch.bfloat16, False),
-        ({"dropout": {"layer": 0.1}}, {}, "cuda", torch.bfloat16, False),
-        ({"position": "t5"}, {}, "cuda", torch.bfloat16, False),
-        ({"attention": {"kind": "window", "reach": 2}}, {}, "cuda", torch.bfloat16, False),
-        ({"feedforward": {"kind": "experts"}}, {}, "cuda", torch.bfloat16, False),
-        ({}, {"steps": 499}, "cuda", torch.bfloat16, False),
-        ({}, {"compile": "off"}, "cuda", torch.bfloat16, False),
-        ({}, {}, "cuda", torch.float32, False),
-        ({}, {}, "cpu", torch.bfloat16, False),
-    ],
-)
-def test_when_batches_are_laid_in_one_row(changes, settings, device, dtype, pays, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling, "HAS_TRITON", True)
-    built = DecoderConfig.from_tree({"width": 8, "depth": 1, "heads": 2, **changes}).build(9)
-    precision = Precision(torch.device(device), dtype, "as set")
-    assert packing_pays(built, TrainConfig(**{"steps": 500, **settings}), precision) is pays
-
-
-def test_rivals_are_never_laid_in_one_row(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling, "HAS_TRITON", True)
-    precision = Precision(torch.device("cuda"), torch.bfloat16, "as set")
-    assert not packing_pays(RecurrentDecoderConfig(width=8, depth=1).build(9), TrainConfig(steps=500), precision)

@@ -63,9 +63,6 @@ class BucketedConfig(Config):
     kind: Literal["bucketed"] = "bucketed"
     pool: int = Field(50, ge=1)
     """Batches' worth of examples that are sorted together, at most a quarter of all: more pads less, and mixes less."""
-    lay: Literal["auto", "padded"] = "auto"
-    """`padded`: an example a row. auto: in training on a GPU, where blocks can be compiled for rows of any length, one
-    behind another in a single row; the batches are of the same examples, and learn the same."""
 
     def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
         """The batches of a store."""
@@ -96,10 +93,6 @@ class ExampleBatches(Batches):
         self.store, self.plan, self.lay, self.seed = store, plan, lay, seed
         self.one_row = lay is pack
         self._tokens = np.sum(list(store.lengths.values()), axis=0)
-
-    def packed(self) -> "ExampleBatches":
-        """Batches of the same examples, without padding."""
-        return ExampleBatches(self.store, self.plan, pack, seed=self.seed)
 
     def num_batches(self, epoch: int) -> int:
         """How many batches an epoch has; it may differ a little from epoch to epoch."""

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from regard.config import dump_toml
-from regard.data.batches import BatchingConfig, BucketedConfig, ExampleBatches, PackedConfig
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import measure, measuring_batches
@@ -22,7 +21,6 @@ from regard.run.scoring import Asked, score
 from regard.tasks import Lexicon, Task
 from regard.tasks.prepare import Preparation
 from regard.train import checkpoint
-from regard.train.compiling import packing_pays
 from regard.train.curves import curves
 from regard.train.distributed import Team, join_team
 from regard.train.durable import replacing, reported
@@ -188,9 +186,6 @@ def _assembled(
         said = [recipe.start.load(model, start.model)] if start is not None else []
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
-    if _may_pack(recipe, batching) and packing_pays(model, config, precision) and isinstance(batches, ExampleBatches):
-        batches = batches.packed()
-        watcher.say("each batch is laid in one row, without padding")
     divided = DividedExperts(model, team, divided_among)
     if config.parallel != "fsdp":  # which moves each part there by itself, once it is cut up
         model = model.to(team.device)
@@ -213,15 +208,6 @@ def _assembled(
         )  # fmt: skip
 
     return assemble
-
-
-def _may_pack(recipe: Recipe, batching: BatchingConfig) -> bool:
-    """Whether batches are planned with padding, but would be taken without."""
-    try:
-        recipe.task.check(recipe.model, recipe.data.but(batching=PackedConfig()))
-    except ConfigError:
-        return False
-    return isinstance(batching, BucketedConfig) and batching.lay == "auto"
 
 
 def _reason(precision: Precision) -> str:

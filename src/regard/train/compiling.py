@@ -10,41 +10,19 @@ from regard.models.stack import Stack
 from regard.nn.block import Block
 from regard.nn.device import HAS_TRITON
 from regard.nn.experts import Experts
-from regard.nn.plan import WIDEST
-from regard.train.precision import Precision
 from regard.train.settings import TrainConfig
 
 
 def why_compile(model: nn.Module, config: TrainConfig, batches: Batches, device: torch.device) -> str:
     """Why blocks are to be compiled; empty where they are not."""
-    if config.compile == "on":
-        return "as set"
-    if not _earns_back(config, device):
+    if config.compile != "auto":
+        return "as set" if config.compile == "on" else ""
+    enough = (config.steps or math.inf) >= 500 and (config.minutes or math.inf) >= 2
+    if device.type != "cuda" or not enough or not HAS_TRITON:
         return ""
     if batches.one_shape:
         return "as all batches have one shape"
     return "as every batch is one row" if batches.one_row and fits_any_length(model) else ""
-
-
-def packing_pays(model: nn.Module, config: TrainConfig, precision: Precision) -> bool:
-    """Whether batches in one row, for which blocks are compiled, are faster than padded ones, which have many shapes.
-
-    The kernel for short packed sequences knows half precision and narrow heads only; layers are dropped for whole
-    rows; tokens that attention adds need rows of their own; and experts are not compiled.
-    """
-    if precision.dtype is not torch.bfloat16 or not _earns_back(config, precision.device):
-        return False
-    stacks = [part for part in model.modules() if isinstance(part, Stack)]
-    plain = all(stack.added is None and not stack.config.dropout.layer for stack in stacks)
-    narrow = all(stack.config.head_width <= WIDEST for stack in stacks)
-    experts = any(isinstance(part, Experts) for part in model.modules())
-    return bool(stacks) and plain and narrow and not experts and fits_any_length(model)
-
-
-def _earns_back(config: TrainConfig, device: torch.device) -> bool:
-    """Whether a run of this length on this device earns back the time to compile, unless that is switched off."""
-    enough = (config.steps or math.inf) >= 500 and (config.minutes or math.inf) >= 2
-    return config.compile != "off" and device.type == "cuda" and enough and HAS_TRITON
 
 
 def fits_any_length(model: nn.Module) -> bool:
