@@ -62,8 +62,7 @@ class FastEngine:
         """
         if self.converted.input_tokens is not None:
             return self._summaries(texts, search, scored, self.converted.input_tokens)
-        longest = self.converted.longest
-        pieces = [passages(text, self.source, longest, place) for place, text in enumerate(texts, 1)]
+        pieces = passages(texts, self.source, self.converted.longest)
         flat = [piece for own in pieces for piece in own]
         found = iter(self._translate(flat, search, scored))
         return [joined([next(found) for _ in own]) for own in pieces]

@@ -49,12 +49,23 @@ class Passage:
 
 
 def passages(
-    text: str, source: Vocabulary, longest: int | None, place: int, prefix: Sequence[int] = ()
+    texts: Sequence[str], source: Vocabulary, longest: int | None, prefixes: Sequence[Sequence[int]] | None = None
+) -> list[list[Passage]]:
+    """Each text as token rows that fit: whole, or sentence by sentence; none where it is blank."""
+    rows = source.encode_batch(texts) if len(texts) > 1 else map(source.encode, texts)
+    given = zip(texts, rows, prefixes or [()] * len(texts), strict=True)
+    return [
+        _fitting(text, ids, source, longest, place, prefix) for place, (text, ids, prefix) in enumerate(given, start=1)
+    ]
+
+
+def _fitting(
+    text: str, ids: list[int], source: Vocabulary, longest: int | None, place: int, prefix: Sequence[int]
 ) -> list[Passage]:
-    """A text as token rows that fit: whole, or sentence by sentence; none where it is blank. `place` is for errors."""
+    """One text, of which the tokens are known; `place` is for errors."""
     if not text.strip():
         return []
-    whole = Passage([*source.encode(text), EOS], list(prefix), text)
+    whole = Passage([*ids, EOS], list(prefix), text)
     if longest is None or len(whole) <= longest:
         return [whole]
     sentences = [part for part in SENTENCE_END.split(text) if part.strip()]  # none behind a last full stop

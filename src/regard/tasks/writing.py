@@ -46,11 +46,8 @@ class Writer:
     ) -> list[list[Output]]:
         """The translations of each text, best first; a blank text stays blank, a long one is split at sentences."""
         assert self.source is not None
-        starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
-        pieces = [
-            passages(text, self.source, self.longest, place, start)
-            for place, (text, start) in enumerate(zip(texts, starts, strict=True), 1)
-        ]
+        starts = [self.target.encode("")] * len(texts) if prefixes is None else map(self.target.encode, prefixes)
+        pieces = passages(texts, self.source, self.longest, list(starts))
         jobs = [job for own in pieces for job in own]
         found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
         return [joined([next(found) for _ in own]) for own in pieces]
