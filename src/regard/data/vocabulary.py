@@ -116,6 +116,8 @@ class Vocabulary:
 
     def cut_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many parts of texts, on all cores."""
+        if len(texts) == 1:  # sooner done than handed on
+            return [self.cut(texts[0])]
         try:
             found = [encoding.ids for encoding in self.core.encode_batch_fast(texts, add_special_tokens=False)]
             return found if self.numbering is None else list(map(self.numbering.to_ours, found))
@@ -126,15 +128,24 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out, except `<unk>` where the vocabulary is our own."""
-        self._require_known(ids)
-        if self.numbering is not None:
-            text = self.core.decode(self.numbering.to_theirs(ids), skip_special_tokens=True)
-            return tidied(text) if self.numbering.tidy else text
-        return self.core.decode([i for i in ids if i not in UNWRITTEN], skip_special_tokens=False)
+        return self._tidied(self.core.decode(self._written(ids), skip_special_tokens=self.numbering is not None))
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each sequence of ids."""
-        return [self.decode(ids) for ids in batch]
+        """The text of each sequence of ids, on all cores."""
+        if len(batch) == 1:
+            return [self.decode(batch[0])]
+        rows = [self._written(ids) for ids in batch]
+        return list(map(self._tidied, self.core.decode_batch(rows, skip_special_tokens=self.numbering is not None)))
+
+    def _written(self, ids: Sequence[int]) -> list[int]:
+        """The core's own ids; of those of our own special tokens only `<unk>`."""
+        self._require_known(ids)
+        if self.numbering is not None:
+            return self.numbering.to_theirs(ids)
+        return [i for i in ids if i not in UNWRITTEN]
+
+    def _tidied(self, text: str) -> str:
+        return tidied(text) if self.numbering is not None and self.numbering.tidy else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Each id's piece of text for people to read: a space is ▁, half a character its bytes."""

@@ -87,8 +87,7 @@ class FastEngine:
         asked = words(search, self.converted.task)
         found = self.model.translate_batch(sources, max_input_length=0, **self._batches(sources), **asked)
         rows = [_ranked(zip(one.hypotheses, one.scores, strict=True), search) for one in found]
-        logprobs = iter(self._translation_logprobs(sources, rows) if scored else [])
-        return [[self._output(one, search, next(logprobs, None)) for one in row] for row in rows]
+        return self._outputs(rows, search, self._translation_logprobs(sources, rows) if scored else None)
 
     def _translation_logprobs(self, sources: list[list[str]], rows: list[list[Found]]) -> list[list[float]]:
         """The model's own log-probability of each written token, and of the end where there is one."""
@@ -105,7 +104,7 @@ class FastEngine:
     def generate(self, prompts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
         """What the model writes after each prompt."""
         documents = self.converted.documents
-        rows = [prompt_tokens(prompt, self.target, documents) for prompt in prompts]
+        rows = prompt_tokens(prompts, self.target, documents)
         for place, row in enumerate(rows, 1):
             if len(row) + search["max_length"] > self.converted.room:
                 raise RegardError(
@@ -125,8 +124,8 @@ class FastEngine:
             ctranslate2.set_random_seed(search["seed"] % 2**32)
         found = self._continued(prompts, asked)
         ranked = [_ranked(zip(one.sequences, one.scores, strict=True), search)[0] for one in found]
-        logprobs = iter(self._continuation_logprobs(prompts, ranked) if scored else [])
-        return [[self._output(one, search, next(logprobs, None))] for one in ranked]
+        logprobs = self._continuation_logprobs(prompts, ranked) if scored else None
+        return self._outputs([[one] for one in ranked], search, logprobs)
 
     def _continued(self, prompts: list[list[str]], asked: dict[str, Any]) -> list[Any]:
         """Prompts of one length share a batch: of longer ones, the library would write the rest as if it were new."""
@@ -160,13 +159,20 @@ class FastEngine:
     def _number(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.target.names)}
 
-    def _output(self, found: Found, search: Search, logprobs: list[float] | None) -> Output:
-        """What was found as text; where log-probabilities are wanted, the score is made of them, as torch's is."""
-        ids = [self._number[token] for token in found.tokens]
-        if logprobs is None:
-            return Output(self.target.decode(ids), found.score, [], [], found.ended)
-        score = ranking(sum(logprobs), len(logprobs), search)
-        return Output(self.target.decode(ids), score, self.target.tokens(ids), logprobs, found.ended)
+    def _outputs(
+        self, rows: list[list[Found]], search: Search, logprobs: list[list[float]] | None
+    ) -> list[list[Output]]:
+        """What was found as text; where log-probabilities are wanted, scores are made of them, as torch's are."""
+        ids = [[self._number[token] for token in found.tokens] for row in rows for found in row]
+        read = iter(zip(ids, self.target.decode_batch(ids), logprobs or [[]] * len(ids), strict=True))
+
+        def output(found: Found) -> Output:
+            ids, text, logs = next(read)
+            if logprobs is None:
+                return Output(text, found.score, [], [], found.ended)
+            return Output(text, ranking(sum(logs), len(logs), search), self.target.tokens(ids), logs, found.ended)
+
+        return [[output(found) for found in row] for row in rows]
 
 
 def _ranked(found: Any, search: Search) -> list[Found]:  # noqa: ANN401

@@ -52,8 +52,7 @@ def passages(
     texts: Sequence[str], source: Vocabulary, longest: int | None, prefixes: Sequence[Sequence[int]] | None = None
 ) -> list[list[Passage]]:
     """Each text as token rows that fit: whole, or sentence by sentence; none where it is blank."""
-    rows = source.encode_batch(texts) if len(texts) > 1 else map(source.encode, texts)
-    given = zip(texts, rows, prefixes or [()] * len(texts), strict=True)
+    given = zip(texts, source.encode_batch(texts), prefixes or [()] * len(texts), strict=True)
     return [
         _fitting(text, ids, source, longest, place, prefix) for place, (text, ids, prefix) in enumerate(given, start=1)
     ]
@@ -104,9 +103,9 @@ def joined(parts: Sequence[Sequence[Output]]) -> list[Output]:
     ]
 
 
-def prompt_tokens(prompt: str, vocabulary: Vocabulary, documents: bool) -> list[int]:
+def prompt_tokens(prompts: Sequence[str], vocabulary: Vocabulary, documents: bool) -> list[list[int]]:
     """What a language model writes on from; `documents`: it knows where texts begin."""
-    ids = vocabulary.encode(prompt)
+    rows = vocabulary.encode_batch(prompts)
     if documents:
-        return [BOS, *ids]
-    return ids or vocabulary.encode("\n") or [UNK]
+        return [[BOS, *ids] for ids in rows]
+    return [ids or vocabulary.encode("\n") or [UNK] for ids in rows]

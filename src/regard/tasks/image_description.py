@@ -120,9 +120,7 @@ class Describer(Writer):
     def _describe(self, jobs: Sequence[tuple[AnyImage, list[int]]], config: AnySearch) -> list[list[Output]]:
         grid, prompts = self._patches([image for image, _ in jobs]), [start for _, start in jobs]
         rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
-        return [
-            [self._output(hypothesis, prompt) for hypothesis in row] for row, prompt in zip(rows, prompts, strict=True)
-        ]
+        return self._outputs(rows, prompts)
 
     def _patches(self, images: Sequence[AnyImage]) -> Patches:
         assert self.task is not None

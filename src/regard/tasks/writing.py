@@ -57,11 +57,7 @@ class Writer:
         prompts = [job.prefix for job in batch]
         rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
         written = [(job, hypothesis) for job, row in zip(batch, rows, strict=True) for hypothesis in row]
-        words = iter(self._known_words(written))
-        return [
-            [self._output(hypothesis, job.prefix, next(words)) for hypothesis in row]
-            for job, row in zip(batch, rows, strict=True)
-        ]
+        return self._outputs(rows, prompts, self._known_words(written))
 
     def _known_words(self, written: list[tuple[Passage, Hypothesis]]) -> list[dict[int, str]]:
         """What to write in place of unknown words, where that is wanted."""
@@ -77,20 +73,20 @@ class Writer:
 
     def generate(self, prompts: Sequence[str], config: AnySearch, documents: bool) -> list[list[Output]]:
         """What the model writes after each prompt; `documents`: it knows where texts begin and end."""
-        rows = [prompt_tokens(prompt, self.target, documents) for prompt in prompts]
+        rows = prompt_tokens(prompts, self.target, documents)
 
         def work(batch: list[list[int]]) -> list[list[Output]]:
             ends = EOS if documents else None
             found = search(self.stepper, None, batch, config, eos=ends, bos=None, pad=PAD, device=self.device)
-            return [[self._output(hypothesis, []) for hypothesis in row] for row in found]
+            return self._outputs(found, [[] for _ in found])
 
         return in_batches(rows, work, **self.at_once(config))
 
     def stream(self, prompt: str, config: AnySearch, documents: bool) -> Iterator[str]:
         """What the model writes after a prompt, piece by piece as it comes."""
-        row, ids, shown = prompt_tokens(prompt, self.target, documents), [], ""
+        rows, ids, shown = prompt_tokens([prompt], self.target, documents), [], ""
         ends = EOS if documents else None
-        for written in stream(self.stepper, None, [row], config, eos=ends, bos=None, pad=PAD, device=self.device):
+        for written in stream(self.stepper, None, rows, config, eos=ends, bos=None, pad=PAD, device=self.device):
             if not written.ended:
                 ids.append(written.token)
             text = self.target.decode(ids)
@@ -112,16 +108,26 @@ class Writer:
 
         return in_batches(pairs, work, **self.at_once())
 
-    def _output(self, hypothesis: Hypothesis, prefix: list[int], words: dict[int, str] | None = None) -> Output:
-        ids = [*prefix, *hypothesis.tokens]
-        tokens = [(words or {}).get(place, token) for place, token in enumerate(self.target.tokens(ids))]
-        return Output(
-            self.target.join(tokens) if words else self.target.decode(ids),
-            hypothesis.score,
-            tokens,
-            hypothesis.token_logprobs,
-            hypothesis.finished,
-        )
+    def _outputs(
+        self,
+        rows: Sequence[Sequence[Hypothesis]],
+        prefixes: Sequence[Sequence[int]],
+        words: Sequence[dict[int, str]] | None = None,
+    ) -> list[list[Output]]:
+        """What was found as text, with what stands in place of unknown words, if anything does."""
+        found = [(hypothesis, prefix) for row, prefix in zip(rows, prefixes, strict=True) for hypothesis in row]
+        ids = [[*prefix, *hypothesis.tokens] for hypothesis, prefix in found]
+        read = iter(zip(ids, self.target.decode_batch(ids), words or [{}] * len(ids), strict=True))
+
+        def output(hypothesis: Hypothesis) -> Output:
+            ids, text, known = next(read)
+            tokens = self.target.tokens(ids)
+            if known:
+                tokens = [known.get(place, token) for place, token in enumerate(tokens)]
+                text = self.target.join(tokens)
+            return Output(text, hypothesis.score, tokens, hypothesis.token_logprobs, hypothesis.finished)
+
+        return [[output(hypothesis) for hypothesis in row] for row in rows]
 
 
 @torch.no_grad()
