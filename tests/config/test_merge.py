@@ -55,6 +55,13 @@ def test_presets_go_below_recipe_and_overrides():
     assert resolve_recipe({}, ["model.preset=t5-small"]).model.position.kind == "t5"
 
 
+def test_an_empty_table_switches_on_what_it_names_and_clears_nothing():
+    tree = {"model": {"preset": "gpt2-124m", "position": {}}, "train": {"moving_average": {}}}
+    recipe = resolve_recipe(tree)
+    assert recipe.train.moving_average is not None
+    assert (recipe.model.position.kind, recipe.model.position.length) == ("learned", 1024)
+
+
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [

@@ -49,13 +49,19 @@ def formats(model: Decoder) -> list[torch.dtype]:
 )
 def test_who_carries_what(setting, dtype, device, place, carried):
     model = decoder(norm_place=place)
-    carry_between_blocks(model, setting, precision(dtype, device))
+    assert carry_between_blocks(model, setting, precision(dtype, device)) is (carried is not None)
     assert model.stack.carried is carried
 
 
 def test_bfloat16_needs_products_in_bfloat16():
     with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for runs that compute in it"):
         carry_between_blocks(decoder(), "bfloat16", precision(SINGLE))
+
+
+def test_bfloat16_needs_blocks_whose_sums_are_handed_on():
+    for model in (decoder(norm_place="after"), torch.nn.Linear(2, 2)):
+        with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for Transformers with model"):
+            carry_between_blocks(model, "bfloat16", precision(HALF))
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms", "none"])

@@ -1,5 +1,7 @@
 """The command line: verbs only. What needs torch is imported inside the verbs, so that help comes at once."""
 
+import atexit
+import gc
 import os
 import sys
 from typing import Any
@@ -60,6 +62,7 @@ def _version(version: bool = typer.Option(False, "--version", help="Show the ver
 
 def main() -> None:
     """Runs the command line; a user's mistake is one sentence and exit code 2, never a traceback."""
+    atexit.register(gc.freeze)  # else all that torch has loaded is searched for rubbish at the end, for half a second
     try:
         app()
     except RegardError as error:

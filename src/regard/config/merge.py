@@ -30,17 +30,24 @@ def layered(root: type[Config], base: Tree, tree: Tree) -> Tree:
     """One tree laid over another, table by table; a change of kind follows the rule above."""
     result = _name_kinds(root, base)
     for path, value in _leaves(tree):
-        _lay(root, result, path, value)
+        if value != {} or not _has_table(result, path):
+            _lay(root, result, path, value)
     return result
 
 
 def _leaves(tree: Tree) -> Iterable[tuple[list[str], Any]]:
-    """Paths and values of a tree, each table's kind before its other settings."""
+    """Paths and values of a tree, each table's kind before its other settings; an empty table is a value."""
     for key, value in sorted(tree.items(), key=lambda item: item[0] != "kind"):
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from (([key, *path], leaf) for path, leaf in _leaves(value))
         else:
             yield [key], value
+
+
+def _has_table(tree: Any, path: list[str]) -> bool:  # noqa: ANN401
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return isinstance(tree, dict)
 
 
 def parse_override(override: str) -> tuple[list[str], Any]:

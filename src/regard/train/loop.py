@@ -86,7 +86,8 @@ class Trainer:
             compile_blocks(model, any_length=batches.one_row)
             if team.leads:
                 watcher.say(f"blocks are compiled, {why}; the first steps take longer")
-        carry_between_blocks(model, config.between_blocks, precision)
+        if carry_between_blocks(model, config.between_blocks, precision) and team.leads:
+            watcher.say("vectors between blocks are bfloat16 too: sums and norms read and write half as much")
         if config.activation_checkpointing:
             checkpoint_blocks(model)
         losses = _Losses(task, model)
