@@ -60,6 +60,14 @@ def test_an_empty_table_switches_on_what_it_names_and_clears_nothing():
     recipe = resolve_recipe(tree)
     assert recipe.train.moving_average is not None
     assert (recipe.model.position.kind, recipe.model.position.length) == ("learned", 1024)
+    rates = resolve_recipe({"model": {"preset": "transformer-base", "dropout": {}}}).model.dropout
+    assert (rates.embedding, rates.residual) == (0.1, 0.1)
+
+
+@pytest.mark.parametrize("tree", [{"preset": "transformer-base"}, {"dropout": 0.1}, {"dropout": {"embedding": 0.1}}])
+def test_a_setting_lands_beside_what_a_number_is_short_for(tree):
+    rates = resolve_recipe({"model": tree}, ["model.dropout.attention=0.2"]).model.dropout
+    assert (rates.embedding, rates.attention) == (0.1, 0.2)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from attention_cases import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from regard.nn.feedforward import (
     GatedConfig,
     GatedFeedForward,
     NoFeedForwardConfig,
+    _gelu_tanh,
     activate,
 )
 
@@ -129,3 +131,10 @@ def test_what_cannot_be_is_refused(ask, sentence: str):
     with pytest.raises(ConfigError) as refused:
         ask()
     assert str(refused.value).startswith(sentence)
+
+
+def test_the_bend_of_compiled_code_is_the_same_and_exports_keep_its_name():
+    x = torch.linspace(-8, 8, 4001, dtype=torch.float64)
+    torch.testing.assert_close(_gelu_tanh(x), F.gelu(x, approximate="tanh"), atol=1e-12, rtol=1e-12)
+    exported = torch.export.export(FeedForward(4, 8, "gelu-tanh"), (torch.randn(1, 2, 4),))
+    assert "aten.gelu" in str(exported.graph)

@@ -112,3 +112,13 @@ def test_what_cannot_be_is_refused(ask, sentence: str):
     with pytest.raises(ConfigError) as refused:
         ask()
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize("norm", [LayerNorm(64), LayerNorm(64, epsilon_inside=False), RMSNorm(64)], ids=str)
+def test_norms_of_bfloat16_are_computed_in_float32_under_autocast(norm: torch.nn.Module):
+    torch.manual_seed(0)
+    x = (10 + torch.randn(50, 64)).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        y = norm(x)
+    torch.testing.assert_close(y.float(), norm(x.float()), atol=0.01, rtol=0.01)
+    assert (y.float() - norm(x.float())).mean(-1).abs().max() < 2e-3  # and no row is off as a whole

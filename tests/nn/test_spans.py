@@ -101,13 +101,15 @@ def test_the_operator_equals_the_reference(case):
 def test_dropout_drops_at_its_rate_and_follows_no_order(rate):
     """Means over rows, columns and heads, and the agreement of neighbours and of seeds, as chance would have them."""
     left = _shares(torch.tensor([5]), rate, 8, 200, 300)
-    other = _shares(torch.tensor([6]), rate, 8, 200, 300)
+    others = [(_shares(torch.tensor([seed]), rate, 8, 200, 300) > 0).double() for seed in (6, 13, 2**31 - 1)]
     kept, spread = (left > 0).double(), (rate * (1 - rate)) ** 0.5
     assert left[left > 0].unique().tolist() == pytest.approx([1 / (1 - rate)])
     for axes, count in (((0, 1, 2), 480_000), ((0, 1), 1600), ((0, 2), 2400), ((1, 2), 60_000)):
         assert ((kept.mean(axes) - (1 - rate)).abs() < 5 * spread / count**0.5).all()
     pairs = [(kept[1:], kept[:-1]), (kept[:, 1:], kept[:, :-1]), (kept[..., 1:], kept[..., :-1])]
-    for one, next_ in [*pairs, (kept, (other > 0).double())]:
+    for other in others:  # also one head or one query on
+        pairs += [(kept, other), (kept[1:], other[:-1]), (kept[:, 1:], other[:, :-1])]
+    for one, next_ in pairs:
         correlation = ((one - 1 + rate) * (next_ - 1 + rate)).mean() / spread**2
         assert abs(correlation) < 5 / one.numel() ** 0.5
 

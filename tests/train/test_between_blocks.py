@@ -44,29 +44,54 @@ def formats(model: Decoder) -> list[torch.dtype]:
         ("auto", SINGLE, "cuda", "before", None),
         ("auto", HALF, "cpu", "before", None),
         ("bfloat16", HALF, "cpu", "before", HALF),
-        ("float32", HALF, "cuda", "before", None),
+        ("float32", HALF, "cuda", "before", SINGLE),
+        ("float32", SINGLE, "cpu", "after", SINGLE),
     ],
 )
 def test_who_carries_what(setting, dtype, device, place, carried):
     model = decoder(norm_place=place)
-    assert carry_between_blocks(model, setting, precision(dtype, device)) is (carried is not None)
+    assert carry_between_blocks(model, setting, precision(dtype, device)) is (carried is HALF)
     assert model.stack.carried is carried
 
 
 def test_bfloat16_needs_products_in_bfloat16():
-    with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for runs that compute in it"):
+    with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for Transformers .*, got float32"):
         carry_between_blocks(decoder(), "bfloat16", precision(SINGLE))
 
 
 def test_bfloat16_needs_blocks_whose_sums_are_handed_on():
     for model in (decoder(norm_place="after"), torch.nn.Linear(2, 2)):
-        with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for Transformers with model"):
+        with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for Transformers .*hand on float32"):
             carry_between_blocks(model, "bfloat16", precision(HALF))
 
 
-@pytest.mark.parametrize("norm", ["layer", "rms", "none"])
-def test_blocks_hand_on_bfloat16_while_training_and_float32_otherwise(norm: str):
-    model = decoder(norm=norm)
+def test_a_run_that_goes_on_does_what_it_did_before():
+    model = decoder()
+    for device, before in (("cuda", False), ("cpu", True)):
+        assert carry_between_blocks(model, "auto", precision(HALF, device), before) is before
+    assert not carry_between_blocks(model, "auto", precision(SINGLE, "cuda"), True)
+
+
+def test_float32_is_float32_also_where_a_product_makes_the_inputs():
+    model = decoder(embedding={"factor": 8}).train()
+    assert formats(model) == [HALF] * 3
+    carry_between_blocks(model, "float32", precision(HALF))
+    assert formats(model) == [SINGLE] * 3
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"norm": "layer"},
+        {"norm": "rms"},
+        {"norm": "none"},
+        {"norm": {"kind": "layer", "epsilon_inside": False}},
+        {"norm": "rms", "feedforward": {"kind": "experts", "experts": 2}},
+    ],
+    ids=str,
+)
+def test_blocks_hand_on_bfloat16_while_training_and_float32_otherwise(settings: dict[str, Any]):
+    model = decoder(**settings)
     carry_between_blocks(model, "bfloat16", precision(HALF))
     assert formats(model.train()) == [HALF] * 3
     assert formats(model.eval()) == [SINGLE] * 3

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from regard.config.tree import Config, kinds, sub_config
@@ -30,7 +31,7 @@ def layered(root: type[Config], base: Tree, tree: Tree) -> Tree:
     """One tree laid over another, table by table; a change of kind follows the rule above."""
     result = _name_kinds(root, base)
     for path, value in _leaves(tree):
-        if value != {} or not _has_table(result, path):
+        if value != {} or not _has(result, path):
             _lay(root, result, path, value)
     return result
 
@@ -44,10 +45,10 @@ def _leaves(tree: Tree) -> Iterable[tuple[list[str], Any]]:
             yield [key], value
 
 
-def _has_table(tree: Any, path: list[str]) -> bool:  # noqa: ANN401
+def _has(tree: Any, path: list[str]) -> bool:  # noqa: ANN401
     for key in path:
         tree = tree.get(key) if isinstance(tree, dict) else None
-    return isinstance(tree, dict)
+    return tree is not None
 
 
 def parse_override(override: str) -> tuple[list[str], Any]:
@@ -75,6 +76,9 @@ def _name_kind(field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
     family = kinds(field.annotation)
     if family and isinstance(value, str):
         value = {"kind": value}
+    if not family and sub_config(field.annotation):  # a number may be short for a table
+        for short in (rule for rule in field.metadata if isinstance(rule, BeforeValidator)):
+            value = short.func(value)  # type: ignore[call-arg]
     if not isinstance(value, dict):
         return value
     if family and "kind" not in value and (default := _default_kind(field)):
@@ -113,7 +117,7 @@ def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  
                     raise ConfigError(here, f"expected its kind first, such as {here}.kind={next(iter(family))}")
                 tree[key] = _name_kind(field, {"kind": value})
                 return
-            if below is None:
+            if below is None or not isinstance(table, dict):
                 raise ConfigError(here, f"'{'.'.join(path[depth + 1 :])}' cannot stand below it; expected one value")
             tree[key], tree, owner = table, table, below
 

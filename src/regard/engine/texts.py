@@ -52,7 +52,7 @@ def passages(
     texts: Sequence[str], source: Vocabulary, longest: int | None, prefixes: Sequence[Sequence[int]] | None = None
 ) -> list[list[Passage]]:
     """Each text as token rows that fit: whole, or sentence by sentence; none where it is blank."""
-    given = zip(texts, source.encode_batch(texts), prefixes or [()] * len(texts), strict=True)
+    given = zip(texts, source.encode_batch(texts), [()] * len(texts) if prefixes is None else prefixes, strict=True)
     return [
         _fitting(text, ids, source, longest, place, prefix) for place, (text, ids, prefix) in enumerate(given, start=1)
     ]

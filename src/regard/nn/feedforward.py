@@ -20,7 +20,8 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh", "none"]
 def activate(x: Float[Tensor, "*batch hidden"], activation: Activation) -> Float[Tensor, "*batch hidden"]:
     """The non-linearity of that name; x is given up for it, as a ReLU in place spares memory that is new to a CPU."""
     if activation == "gelu-tanh":
-        return _gelu_tanh(x) if torch.compiler.is_compiling() else F.gelu(x, approximate="tanh")
+        compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        return _gelu_tanh(x) if compiled else F.gelu(x, approximate="tanh")
     if activation == "none":
         return x
     return {"relu": torch.relu_, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh}[activation](x)

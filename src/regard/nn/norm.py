@@ -49,6 +49,8 @@ class LayerNorm(nn.Module):
         """The normalised vectors."""
         if self.epsilon_inside:
             return F.layer_norm(x, (self.width,), _fit(self.gain, x), _fit(self.shift, x), self.epsilon)
+        if torch.is_autocast_enabled(x.device.type):  # which knows torch's own norms as what needs all digits
+            x = x.to(torch.promote_types(x.dtype, torch.float32))
         centred = x - x.mean(-1, keepdim=True)
         # torch's norm has the slope zero at zero, where a square root's is infinite
         deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) / math.sqrt(self.width)

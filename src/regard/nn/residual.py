@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -34,5 +35,9 @@ class Residual(nn.Module):
         return self.norm(self.add(x, f(x)))
 
     def add(self, x: Vectors, change: Vectors) -> Vectors:
-        """x + change, or the change alone where the connection is cut."""
-        return x + self.dropout(change) if self.connected else self.dropout(change)
+        """x + change in a format no longer than x, or the change alone where the connection is cut."""
+        change = self.dropout(change)
+        if not self.connected:
+            return change
+        wider = torch.promote_types(x.dtype, change.dtype) != x.dtype
+        return x + (change.to(x.dtype) if wider else change)

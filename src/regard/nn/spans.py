@@ -72,7 +72,7 @@ def threshold_of(dropout: float) -> int:
 def _shares(seed: Tensor, dropout: float, heads: int, queries: int, keys: int) -> Tensor:
     """What dropout leaves of each weight (heads, queries, keys): nothing, or as much more as keeps the mean."""
     query, head = (torch.arange(count, device=seed.device) for count in (queries, heads))
-    own = _mixed(query * heads + head[:, None] + seed)
+    own = _mixed(_mixed(query * heads + head[:, None]) + seed)
     drawn = _mixed(own[..., None] + torch.arange(keys, device=seed.device) * 0x9E3779B9) >> 8
     return (drawn >= threshold_of(dropout)) / (1 - dropout)
 

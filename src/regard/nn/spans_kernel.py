@@ -59,7 +59,7 @@ def mixed(x):  # noqa: ANN001, ANN201
 @no_type_check
 def shares(seed, head, row, place, threshold, share, HEADS: tl.constexpr):  # noqa: ANN001, ANN201, N803
     """What dropout leaves of each weight, as `spans._shares` draws it; row and place broadcast."""
-    own = mixed((row * HEADS + head).to(tl.uint32) + tl.load(seed).to(tl.uint32))
+    own = mixed(mixed((row * HEADS + head).to(tl.uint32)) + tl.load(seed).to(tl.uint32))
     drawn = mixed(own + place.to(tl.uint32) * 0x9E3779B9) >> 8
     return tl.where(drawn.to(tl.int32) >= threshold, share, 0.0)
 

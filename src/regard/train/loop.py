@@ -86,8 +86,7 @@ class Trainer:
             compile_blocks(model, any_length=batches.one_row)
             if team.leads:
                 watcher.say(f"blocks are compiled, {why}; the first steps take longer")
-        if carry_between_blocks(model, config.between_blocks, precision) and team.leads:
-            watcher.say("vectors between blocks are bfloat16 too: sums and norms read and write half as much")
+        self.carries = carry_between_blocks(model, config.between_blocks, precision)
         if config.activation_checkpointing:
             checkpoint_blocks(model)
         losses = _Losses(task, model)
@@ -114,6 +113,8 @@ class Trainer:
     def fit(self) -> str:
         """Trains until the budget is spent, patience ends or somebody asks to stop; says why it ended."""
         self.model.train()
+        if self.carries and self.team.leads:
+            self.watcher.say("vectors between blocks are bfloat16 too: sums and norms read and write half as much")
         began = time.perf_counter() - self.spent.seconds
         if self.due:
             self._validate()
@@ -342,6 +343,7 @@ class Trainer:
             "splits": self.splits,
             "due": self.due,
             "precision": self.precision.name,
+            "between_blocks": self.carries,
         }
 
     def save(self, extra: Mapping[str, Mapping[str, Tensor]] | None = None, serve: str | None = None) -> None:
@@ -374,6 +376,8 @@ class Trainer:
         self.feed.epoch, self.feed.index, self.best = state["epoch"], state["index"], state["best"]
         self.since_best, self.due = state["since_best"], state.get("due", False)
         self.best_step, self.splits = state.get("best_step"), state.get("splits", 1)
+        before = state.get("between_blocks", False)
+        self.carries = carry_between_blocks(self.model, self.config.between_blocks, self.precision, before)
         if self.team.leads and self.best_step == saved.step:  # a kill may have come before the name was given
             point(self.folder / "checkpoints", BEST, saved.step)
         self._logged = replace(self.spent)

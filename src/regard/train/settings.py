@@ -33,7 +33,7 @@ class TrainConfig(BudgetConfig):
     """Number format of matrix products; weights are always float32."""
     between_blocks: PrecisionSetting = "auto"
     """Number format of the vectors from block to block in training; auto: on a GPU that of the products, where norms
-    stand before the sub-layers, as summing them takes as long as it takes to read them; float32 elsewhere."""
+    stand before the sub-layers, as summing them takes as long as it takes to read them; elsewhere as the inputs are."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile; auto: on a GPU, for streams of text, which have one shape, and packed batches, which are one row;
     and for runs that earn back the time."""
