@@ -45,10 +45,15 @@ class Contestant:
 
     def begin(self, work: Work, folder: Path) -> None:
         """Starts the process and lets it build its model."""
-        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": "false"}
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "RAYON_NUM_THREADS"), str(self.threads))  # torch's, tokenisers'
         words = [self.python, str(SCRIPTS / f"{self.program.script}.py"), *self.program.options]
         self._child = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **threads},
         )
         asked = {"work": work.tree(), "lengths": lengths(work), "precision": self.precision, "threads": self.threads}
         answer = self._ask({**asked, "folder": str(folder / self.precision)})
