@@ -278,3 +278,8 @@ class Stack(nn.Module):
         """Empty caches for all blocks."""
         kv_heads = self.attention.kv_heads or self.config.heads
         return [KeyValues.room(rows, kv_heads, capacity, self.config.head_width, like) for _ in self.blocks]
+
+
+def stacks_of(model: nn.Module) -> list[Stack]:
+    """The stacks of a model: none in a rival."""
+    return [part for part in model.modules() if isinstance(part, Stack)]

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.models.stack import Stack
+from regard.models.stack import Stack, stacks_of
 from regard.train.precision import Precision, PrecisionSetting
 
 
@@ -17,24 +17,20 @@ def carry_between_blocks(
     so would what a block hands on. There a block's sums and norms take as long as it takes to read and write them.
     Elsewhere they stay as the inputs are. A run that goes on does by `auto` what it did `before`.
     """
-    half, able = precision.dtype is torch.bfloat16, [stack for stack in _stacks(model) if _hands_on(stack)]
-    if setting == "bfloat16" and not (half and able):
+    half, stacks = precision.dtype is torch.bfloat16, stacks_of(model)
+    if setting == "bfloat16" and not (half and any(map(_hands_on, stacks))):
         wrong = f"got {precision.name}" if not half else "as other norms hand on float32"
         raise ConfigError(
             "train.between_blocks",
             "bfloat16 is for Transformers with model.norm_place=before that compute in it (train.precision), "
             f"{wrong}; leave it at auto",
         )
-    chosen = half and (precision.device.type == "cuda" if before is None else before)
-    for stack in _stacks(model):
-        stack.carried = torch.float32 if setting == "float32" else None
-    for stack in able if setting == "bfloat16" or (setting == "auto" and chosen) else []:
-        stack.carried = torch.bfloat16
-    return any(stack.carried is torch.bfloat16 for stack in able)
-
-
-def _stacks(model: nn.Module) -> list[Stack]:
-    return [part for part in model.modules() if isinstance(part, Stack)]
+    pays = half and (precision.device.type == "cuda" if before is None else before)
+    formats = {"float32": torch.float32, "bfloat16": torch.bfloat16, "auto": torch.bfloat16 if pays else None}
+    for stack in stacks:
+        shorter = formats[setting] is torch.bfloat16
+        stack.carried = None if shorter and not _hands_on(stack) else formats[setting]
+    return any(stack.carried is torch.bfloat16 for stack in stacks)
 
 
 def _hands_on(stack: Stack) -> bool:

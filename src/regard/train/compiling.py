@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from regard.data.batches import Batches
-from regard.models.stack import Stack
+from regard.models.stack import Stack, stacks_of
 from regard.nn.block import Block
 from regard.nn.device import HAS_TRITON
 from regard.nn.experts import Experts
@@ -30,7 +30,7 @@ def fits_any_length(model: nn.Module) -> bool:
 
     They cannot where positions act on the scores or attention is sparse: torch then compiles them for each length.
     """
-    stacks = [part for part in model.modules() if isinstance(part, Stack)]
+    stacks = stacks_of(model)
     plain = all(stack.attention.kind == "full" for stack in stacks)
     return plain and not any(position.acts_on_scores for stack in stacks for position in stack.positions)
 
