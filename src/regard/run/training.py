@@ -271,6 +271,8 @@ def _written_scores(
 class _Silent(Watcher):
     """The log and the watcher of a process that does not lead."""
 
+    validation = None
+
     def __enter__(self) -> "_Silent":
         return self
 

@@ -30,11 +30,12 @@ class MetricsLog:
     def __init__(self, file: Path, *, resumed: int | None = None, trackers: Sequence[Tracker] = ()) -> None:
         self.file = file
         self._trackers = list(trackers)
+        self.validation: Line | None = None
         if resumed is None and file.exists() and file.stat().st_size:
             raise RunError(f"{file}: a run was here already; go on with --resume, or choose another --out")
         with reported(file.name, file.parent, 0):
             if resumed is not None:
-                _cut(file, resumed)
+                self.validation = _cut(file, resumed)
             self._descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
     def __enter__(self) -> Self:
@@ -101,17 +102,20 @@ def read_metrics(file: Path) -> list[Line]:
         raise DataError(file, f"cannot be read ({error.strerror})") from None
 
 
-def _cut(file: Path, step: int) -> None:
-    """Rewrites the file without the lines after a step, and marks that the run went on from there.
+def _cut(file: Path, step: int) -> Line | None:
+    """Rewrites the file without the lines after a step, and marks that the run resumed there; the step's validation.
 
     What a mean of checkpoints was worth is the last line of a finished run, and is measured again at its new end.
     """
-    kept = _lines(file) if file.exists() else iter(())
+    kept, validation = _lines(file) if file.exists() else iter(()), None
     with replacing(file) as stream:
         for line in kept:
             if line["step"] <= step and "averaged" not in line:
                 stream.write(_encoded(line))
+                if line.get("split") == "valid" and line["step"] == step:
+                    validation = line
         stream.write(_encoded({"event": "resume", "step": step}))
+    return validation
 
 
 def _lines(file: Path) -> Iterator[Line]:

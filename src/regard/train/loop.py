@@ -7,7 +7,7 @@ state of any random generator, and any number of processes makes the same step.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,10 @@ class Trainer:
         self.splits = 1
         """In how many parts memory makes us compute what `accumulate` leaves whole."""
         self.due = False
-        """Whether a validation was given up to stop in time, and is to be made first of all."""
+        """Whether the validation of this step is pending: its checkpoint is written first, so that a failure, a stop or
+        a kill during the validation costs nothing; a run that resumes from such a checkpoint validates first of all."""
+        self._saved = 0
+        """Step of the newest checkpoint."""
         self._bad = BadBatches(config.skip_bad, watcher.say)
         self._logged = Spent()
 
@@ -118,7 +121,6 @@ class Trainer:
         began = time.perf_counter() - self.spent.seconds
         if self.due:
             self._validate()
-            self.save()
         ended = "the budget is spent" if self.spent.progress(self.config) >= 1 else self._out_of_patience()
         while not ended:
             line = self.step()
@@ -128,11 +130,14 @@ class Trainer:
             ended = "the budget is spent" if progress >= 1 else "stopped on request" if asked else ""
             self._report(line, progress, bool(ended))
             if (ended and not asked) or self.spent.steps % (self.config.valid_every or self.config.save_every) == 0:
+                self.due = True
+                self.save()
                 self._validate()
                 ended = ended or ("stopped on request" if self.due else self._out_of_patience())
                 self.spent.seconds = self.team.agree(time.perf_counter() - began)
-            if ended or self._best_is_next or self.spent.steps % self.config.save_every == 0:
+            elif ended or self.spent.steps % self.config.save_every == 0:
                 self.save()
+                self._prune()
         if ended != "stopped on request" and self.config.average > 1:
             self._average()
         return ended
@@ -141,7 +146,8 @@ class Trainer:
         """One change of the weights."""
         lr = self.schedule.rate(self.spent.steps + 1, self.spent.progress(self.config))
         self.optimiser.set_lr(lr)
-        inputs, total = self._gradients()
+        with self._kept():
+            inputs, total = self._gradients()
         loss = torch.tensor(self.team.total(float(total))) if self.team.size > 1 else total
         pulse = self._change(loss)
         if pulse.finite:
@@ -149,7 +155,8 @@ class Trainer:
             if self.moving:
                 self.moving.update()
         else:
-            self._pass_over(pulse)
+            with self._kept():
+                self._pass_over(pulse)
         self.spent.steps += 1
         self.spent.tokens += int(self.team.total(sum(part.tokens for part in inputs)))
         self.spent.flops += self.team.total(sum(part.flops for part in inputs))
@@ -157,6 +164,19 @@ class Trainer:
         self.spent.epochs = self.feed.epochs
         skipped = {"skipped": self.spent.skipped} if self.spent.skipped else {}
         return {"loss": pulse.loss, "lr": lr, "gradient_norm": pulse.norm, **skipped}
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Saves the steps since the last checkpoint before an error ends the run; within it, no weight changes."""
+        try:
+            yield
+        except Exception:
+            alone = self.team.size == 1 and not self.in_pieces  # processes of a team save together or not at all
+            if alone and self.spent.steps > self._saved:
+                with suppress(Exception):  # the first error is the one to report
+                    if all(bool(weight.isfinite().all()) for weight in self._weights().values()):
+                        self.save()
+            raise
 
     def _change(self, loss: Tensor) -> Pulse:
         """Clips the gradients and changes the weights by them, unless they are no numbers.
@@ -259,15 +279,19 @@ class Trainer:
         return {**self.spent.line(split, self._logged), "lr": self.optimiser.lr, **numbers}
 
     def _validate(self) -> None:
-        """Measures the model, and remembers whether it is the best so far; later, where it must stop now."""
-        metrics, value = self._judged(), math.nan
+        """Measures the model, and marks its checkpoint if it is the best so far; later, where it must stop now."""
+        metrics, value = self._logged_validation() if self.team.leads else None, math.nan
+        measured = not self.team.agree(float(metrics is not None))  # or a kill came after its line and before the next
+        if measured:
+            metrics = self._judged()
         self.due = bool(self.team.agree(float(not metrics)))
         if self.due:
             return
-        if self.team.leads:
-            line = self._line("valid", metrics)
-            self.log.write(**line)
-            self.watcher.measured(line)
+        if self.team.leads and metrics is not None:
+            if measured:
+                line = self._line("valid", metrics)
+                self.log.write(**line)
+                self.watcher.measured(line)
             if self.metric not in metrics:
                 known = ", ".join(sorted(metrics))
                 raise RunError(f"train.best: the validation has no metric '{self.metric}'; known: {known}")
@@ -275,10 +299,15 @@ class Trainer:
         value = self.team.agree(value)
         self.since_best += 1
         if not math.isnan(value) and (self.best is None or self._better(value, self.best)):
-            self.best, self.since_best = value, 0
-            self._best_is_next = True
+            self.best, self.best_step, self.since_best = value, self.spent.steps, 0
+            if self.team.leads:
+                point(self.folder / "checkpoints", BEST, self.spent.steps)
+        self._prune()
 
-    _best_is_next = False
+    def _logged_validation(self) -> Mapping[str, float] | None:
+        """The line of this step's validation that the run had written before it resumed here."""
+        line = self.log.validation
+        return line if line is not None and line["step"] == self.spent.steps and self.metric in line else None
 
     def _judged(self) -> dict[str, float]:
         """What the validation data says; in the first process only, but all take part where the model is cut up."""
@@ -348,20 +377,22 @@ class Trainer:
 
     def save(self, extra: Mapping[str, Mapping[str, Tensor]] | None = None, serve: str | None = None) -> None:
         """Writes a checkpoint; `serve` names the weights to be used from it, if not the usual ones."""
-        if self._best_is_next:
-            self.best_step = self.spent.steps
         leads, gathered = self.team.leads, self.divided.gathered
         weights, moments = gathered(self._weights(), leads), gathered(self.optimiser.tensors(), leads)
         further = {"moving": gathered(self.moving.tensors(), leads)} if self.moving else {}
         if self.team.leads:
             self.log.sync()  # a checkpoint must not outlive the lines before it
-            folder = self.folder / "checkpoints"
             state = {**self.state(), **({"serve": serve} if serve else {})}
-            checkpoint.save(folder, self.spent.steps, weights, moments, state, {**further, **(extra or {})})
-            if self._best_is_next:
-                point(folder, BEST, self.spent.steps)
-            checkpoint.prune(folder, max(self.config.keep, self.config.average))
-        self._best_is_next = False
+            checkpoint.save(
+                self.folder / "checkpoints", self.spent.steps, weights, moments, state, {**further, **(extra or {})}
+            )
+        self._saved = self.spent.steps
+        self.team.wait()
+
+    def _prune(self) -> None:
+        """Removes old checkpoints, once it is known whether the newest is the best."""
+        if self.team.leads:
+            checkpoint.prune(self.folder / "checkpoints", max(self.config.keep, self.config.average))
         self.team.wait()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
@@ -373,22 +404,26 @@ class Trainer:
             self.moving.restore(saved.extra["moving"], saved.state["moving"])
         state = saved.state
         self.spent = Spent(**state["spent"])
-        self.feed.epoch, self.feed.index, self.best = state["epoch"], state["index"], state["best"]
+        self.feed.epoch, self.feed.index = state["epoch"], state["index"]
+        self.best = state["best"] if state.get("metric", self.metric) == self.metric else None
         self.since_best, self.due = state["since_best"], state.get("due", False)
         self.best_step, self.splits = state.get("best_step"), state.get("splits", 1)
         before = state.get("between_blocks", False)
         self.carries = carry_between_blocks(self.model, self.config.between_blocks, self.precision, before)
         if self.team.leads and self.best_step == saved.step:  # a kill may have come before the name was given
             point(self.folder / "checkpoints", BEST, saved.step)
-        self._logged = replace(self.spent)
+        self._saved, self._logged = saved.step, replace(self.spent)
 
     def _average(self) -> None:
         """The mean of the last checkpoints' weights, used if the validation data likes it better."""
         mean, value = self._judged_average() if self.team.leads else ({}, math.nan)
         value = self.team.agree(value)
         if not math.isnan(value) and (self.best is None or self._better(value, self.best)):
-            self.best, self._best_is_next = value, True
+            self.best, self.best_step = value, self.spent.steps
             self.save({"average": mean}, serve="average")
+            if self.team.leads:
+                point(self.folder / "checkpoints", BEST, self.spent.steps)
+            self._prune()
 
     def _judged_average(self) -> tuple[dict[str, Tensor], float]:
         chosen = [path for _, path in checkpoints(self.folder / "checkpoints")][: self.config.average]

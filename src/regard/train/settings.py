@@ -48,7 +48,7 @@ class TrainConfig(BudgetConfig):
     activation_checkpointing: bool = False
     """Keep only what goes into each block, and compute the rest again for the gradient: less memory, more work."""
     save_every: PositiveInt = 500
-    """Steps between checkpoints; a validation that is the best so far makes one too."""
+    """Steps between checkpoints; one is written before each validation too, so that a failure there costs nothing."""
     valid_every: PositiveInt | None = None
     """Steps between validations; those between checkpoints when left out."""
     log_every: PositiveInt = 50
