@@ -74,6 +74,25 @@ def test_it_is_found_again_and_made_anew_when_an_image_changes(store: ImageStore
     np.testing.assert_array_equal(changed.images(np.array([0]))["image"][0], noise(5))
 
 
+def test_an_image_that_moves_to_another_class_has_its_label(store: ImageStore, tmp_path: Path):
+    assert store.labels["label"].tolist() == [0] * 5 + [1] * 3
+    (tmp_path / "train" / "a" / "004.png").rename(tmp_path / "train" / "b" / "!first.png")  # the order stays the same
+    moved = opened(tmp_path)
+    assert moved.labels["label"].tolist() == [0] * 4 + [1] * 4
+    assert moved.fingerprint != store.fingerprint
+
+
+def test_renamed_classes_change_the_fingerprint_and_a_moved_folder_does_not(store: ImageStore, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "train").rename(tmp_path / "elsewhere" / "train")
+    assert opened(tmp_path / "elsewhere").fingerprint == store.fingerprint
+    a, b, aside = (tmp_path / "elsewhere" / "train" / name for name in ("a", "b", "aside"))
+    a.rename(aside)
+    b.rename(a)
+    aside.rename(b)
+    assert opened(tmp_path / "elsewhere").fingerprint != store.fingerprint
+
+
 def test_a_damaged_store_is_named(store: ImageStore, tmp_path: Path):
     file = store.album.folder / "image.pixels"
     data = bytearray(file.read_bytes())

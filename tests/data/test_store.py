@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from tiny_corpus import SENTENCES, tiny_tokenizer
 
 from regard.data import store_writing
-from regard.data.fields import TextField
+from regard.data.fields import NumbersField, TextField
 from regard.data.special import BOS, EOS
 from regard.data.store import Store, file_sha256, open_store
 from regard.data.store_writing import Row, chunks
@@ -92,6 +93,27 @@ def test_a_store_is_used_again_while_nothing_changed(tmp_path: Path, monkeypatch
     file.write_text("two")
     opened(limit=5)
     assert rows.read == 7
+
+
+def test_a_store_is_made_anew_when_the_code_that_encodes_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    before = build(tmp_path)
+    monkeypatch.setattr("regard.data.store.code_sha256", lambda folder: "another version")
+    assert build(tmp_path).folder != before.folder
+
+
+def test_the_fingerprint_is_of_the_rows_and_of_nothing_else(tmp_path: Path):
+    store = build(tmp_path)
+    assert store.fingerprint["examples"] == 40
+    assert build(tmp_path / "other", fields={"source": TextField(BPE, max_length=500)}).fingerprint == store.fingerprint
+    assert build(tmp_path, settings={"other": 1}).fingerprint == store.fingerprint
+    assert build(tmp_path, [*PAIRS[:-1], {**PAIRS[-1], "label": 7}], settings={"x": 1}).fingerprint != store.fingerprint
+    assert build(tmp_path, PAIRS[::-1], settings={"x": 2}).fingerprint != store.fingerprint
+
+
+def test_every_setting_of_a_field_is_in_its_key():
+    """A setting that is added later is in the key without anyone thinking of it."""
+    for field in (TextField(BPE, DROPOUT), NumbersField(5)):
+        assert field.settings().keys() == {one.name for one in dataclasses.fields(field)}
 
 
 def test_too_long_examples_are_left_out_and_counted_by_reason(tmp_path: Path):

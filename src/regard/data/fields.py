@@ -35,14 +35,8 @@ class TextField:
 
     def settings(self) -> dict[str, Any]:
         """All that decides which tokens a text becomes, as plain values."""
-        return {
-            "tokenizer": self.tokenizer.identity,
-            "sampler": self.sampler and self.sampler.settings,
-            "begin": self.begin,
-            "end": self.end,
-            "max_length": self.max_length,
-            "overlong": self.overlong,
-        }
+        plain = {"tokenizer": self.tokenizer.identity, "sampler": self.sampler and self.sampler.settings}
+        return {**vars(self), **plain}
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each text, at whatever length."""
@@ -106,7 +100,7 @@ class NumbersField:
 
     def settings(self) -> dict[str, Any]:
         """All that decides what is stored, as plain values."""
-        return {"different": self.different, "made_with": self.made_with, "max_length": self.max_length}
+        return dict(vars(self))
 
     def encode(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """The numbers as they are."""

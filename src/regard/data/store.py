@@ -4,14 +4,14 @@
     store = open_store(rows, fields, cache=Path("cache"), files=[Path("train.en"), Path("train.de")])
     store.gather("source", np.array([3, 1, 2]))     # the tokens of three examples
 
-The folder of a store is named by a SHA-256 over the contents of the files, the tokenizers and all settings; as long as
-these are the same, the store is used again. It holds raw arrays and one JSON file with their sizes and checksums:
+The folder of a store is named by a SHA-256 over the contents of the files, the tokenizers, all settings and the code
+that encodes; as long as these are the same, the store is used again. It holds raw arrays and one JSON file with their
+sizes and checksums:
 
     store.json      source.offsets  source.tokens      label.labels
     or, where text is cut differently in each epoch:   source.offsets  source.text  source.rooms
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Int, Int64, Integer, UInt8
 
 from regard.data.collate import Ragged, take
+from regard.data.content import code_sha256, file_sha256, tree_sha256
 from regard.data.fields import AnyField, TextField
 from regard.data.store_writing import DESCRIPTION, FORMAT, Row, description_sha256, write_store
 from regard.errors import ConfigError, DataError
@@ -54,21 +55,13 @@ def content_key(
     """SHA-256 of everything that decides what a store holds."""
     parts = {
         "format": FORMAT,
+        "code": code_sha256(Path(__file__).parent),
         "fields": {name: field.settings() for name, field in fields.items()},
         "labels": list(labels),
         "files": [file_sha256(file) for file in files],
         "settings": settings,
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def file_sha256(file: Path) -> str:
-    """SHA-256 of a file's contents."""
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(file, f"cannot be read ({error.strerror})") from None
+    return tree_sha256(parts)
 
 
 class Store:
@@ -84,10 +77,16 @@ class Store:
         """How many examples were left out, by reason."""
         self.cut: dict[str, int] = description["cut"]
         """How many texts were cut at the end, by reason."""
+        self._rows: str = description["rows"]
         self._arrays = {name: self._map(name) for name in self._files}
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Number and SHA-256 of the examples as they were read, wherever they lie."""
+        return {"examples": len(self), "sha256": self._rows}
 
     @cached_property
     def lengths(self) -> dict[str, Int64[np.ndarray, " examples"]]:

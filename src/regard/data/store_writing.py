@@ -22,7 +22,7 @@ from regard.data.collate import Ragged
 from regard.data.fields import AnyField, TextField
 from regard.errors import DataError, Failure
 
-FORMAT = 1
+FORMAT = 2
 DESCRIPTION = "store.json"
 ROWS_AT_ONCE = 1024
 CHARACTERS_AT_ONCE = 1_000_000
@@ -83,8 +83,9 @@ def _write_files(
 ) -> None:
     writers = {name: _FieldWriter(folder, name, field) for name, field in fields.items()}
     label_files = {name: ArrayFile(folder / f"{name}.labels", np.int64) for name in labels}
-    examples, skipped, cut = 0, Counter[str](), Counter[str]()
+    examples, skipped, cut, digest = 0, Counter[str](), Counter[str](), sha256()
     for chunk in chunks(rows, tuple(fields)):
+        digest.update("".join(f"{json.dumps(dict(row), default=_plain)}\n" for row in chunk).encode())
         encoded = {name: field.encode([row[name] for row in chunk]) for name, field in fields.items()}
         kept = _count_overlong(len(chunk), encoded, fields, skipped, cut)
         for name, writer in writers.items():
@@ -93,7 +94,13 @@ def _write_files(
             file.write(np.array([chunk[i][name] for i in kept], np.int64))
         examples += len(kept)
     files = [*label_files.values(), *(file for writer in writers.values() for file in writer.files)]
-    write_description(folder, key, {"examples": examples, "skipped": skipped, "cut": cut}, files)
+    counts = {"examples": examples, "skipped": skipped, "cut": cut, "rows": digest.hexdigest()}
+    write_description(folder, key, counts, files)
+
+
+def _plain(numbers: Any) -> Any:  # noqa: ANN401
+    """Numbers of numpy as JSON has them."""
+    return numbers.tolist()
 
 
 def write_description(folder: Path, key: str, counts: Mapping[str, Any], files: Sequence["ArrayFile"]) -> None:

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from regard.data.content import code_sha256, source_sha256
 from regard.data.examples import Example
 from regard.data.findings import Findings
 from regard.data.readers import read_examples
@@ -31,6 +32,7 @@ class Preparation:
     """What a person should know: warnings about the data, what a length limit removed."""
     model: Any = None
     """The model's settings, where examples take their form from them, as images do."""
+    _contents: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def base(self) -> Path:
@@ -57,14 +59,34 @@ class Preparation:
             return read_examples(source, self.base, findings)
 
         fields = task.fields(self.data, self.tokenizer, training)
-        settings = {"source": source.tree(), "labels": list(task.lexicon.labels), "task": self.config.tree()}
-        files = source.files(self.base)
-        where = {"cache": self.cache, "files": files, "settings": settings}
-        store = task.open_store(examples, fields, self.model, training, **where)
+        store = task.open_store(
+            examples, fields, self.model, training, cache=self.cache, settings=self._settings(task, source)
+        )
         self._note(split, store, findings)
         if not len(store):
             raise DataError(self._name(source), f"no example is left for {split}; see data.max_length")
         return store
+
+    def _settings(self, task: Task, source: SourceConfig) -> dict[str, Any]:
+        """All that the rows of a store depend on, whole: a list of what matters could lack something."""
+        return {
+            "source": source.tree(),
+            "content": self._content(source),
+            "task": self.config.tree(),
+            "tokenizer": self.tokenizer.tree(),
+            "vocabularies": {name: tokenizer.identity for name, tokenizer in task.lexicon.tokenizers.items()},
+            "labels": list(task.lexicon.labels),
+            "code": code_sha256(Path(__file__).parent),
+        }
+
+    def _content(self, source: SourceConfig) -> str:
+        """What a source holds now, read once; a store with images reads them by itself."""
+        if source.content in ("images", "captions"):
+            return ""
+        name = repr(source.files(self.base) or source.tree())
+        if name not in self._contents:
+            self._contents[name] = source_sha256(source, self.base)
+        return self._contents[name]
 
     def _note(self, split: str, store: Store, findings: Findings) -> None:
         self.notes += [f"data.{split}: {summary}" for summary in findings.summaries()]

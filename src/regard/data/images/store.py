@@ -5,7 +5,9 @@ ordinary store of labels and texts, which notes for each example the number of i
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
+from regard.data.content import examples_sha256, file_sha256
 from regard.data.examples import DescribedPicture, LabelledPicture, Picture
 from regard.data.fields import AnyField
 from regard.data.images.augment import AugmentConfig
@@ -42,14 +45,14 @@ def open_image_store(
 ) -> "ImageStore":
     """The store of the examples, made now or found in the cache.
 
-    `row` gives an example's labels and texts, `patches` is the length at which an image counts in a batch, and
-    `files` are what the examples are read from, beside those of the images themselves.
+    `row` gives an example's labels and texts, and `patches` is the length at which an image counts in a batch. The key
+    covers every example as it is read, with its label (the folder of an image) and its bytes; `files` are further ones.
     """
-    holding = [*files, *(example.picture.file for example in examples())]
-    read = [file for file in dict.fromkeys(holding) if file.is_file()]
-    album = open_album(lambda: (example.picture for example in examples()), canvas, cache, read, settings or {})
+    further = [file_sha256(file) for file in files if file.is_file()]
+    known = {**(settings or {}), "files": further, "examples": examples_sha256(examples())}
+    album = open_album(lambda: (example.picture for example in examples()), canvas, cache, known)
     kept = (*labels, IMAGE)
-    key = content_key(fields, kept, [], {"images": album.key, "settings": settings or {}})
+    key = content_key(fields, kept, [], {**known, "images": album.key})
     folder = cache / key
     if not (folder / DESCRIPTION).exists():
         rows = ({**row(example), IMAGE: number} for number, example in enumerate(examples()))
@@ -61,12 +64,10 @@ def open_album(
     pictures: Callable[[], Iterable[Picture]],
     canvas: Canvas,
     cache: Path,
-    files: Sequence[Path],
     settings: Mapping[str, Any],
 ) -> "Album":
     """The pixels of all pictures, decoded now or found in the cache."""
-    form = {"size": canvas.size, "channels": canvas.channels, "resize": canvas.resize}
-    key = content_key({}, [], files, {"canvas": form, "source": settings.get("source")})
+    key = content_key({}, [], [], {**settings, "canvas": asdict(canvas)})
     folder = cache / key
     if not (folder / DESCRIPTION).exists():
         with written_aside(folder) as aside:
@@ -75,11 +76,13 @@ def open_album(
 
 
 def _write_pixels(folder: Path, pictures: Iterable[Picture], canvas: Canvas, key: str) -> None:
-    file, count, rest = ArrayFile(folder / PIXELS, np.uint8), 0, iter(pictures)
+    file, count, rest, digest = ArrayFile(folder / PIXELS, np.uint8), 0, iter(pictures), sha256()
     while some := [canvas.picture(picture) for picture in islice(rest, AT_ONCE)]:
-        file.write(np.stack(some).ravel())
+        pixels = np.stack(some).ravel()
+        file.write(pixels)
+        digest.update(pixels)
         count += len(some)
-    write_description(folder, key, {"examples": count, "skipped": {}, "cut": {}}, [file])
+    write_description(folder, key, {"examples": count, "skipped": {}, "cut": {}, "rows": digest.hexdigest()}, [file])
 
 
 class Album(Store):
@@ -106,6 +109,12 @@ class ImageStore(Store):
     ) -> None:
         super().__init__(folder, fields, key)
         self.album, self.patches, self.augment = album, patches, augment
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Number and SHA-256 of the examples as they were read, with their pixels."""
+        parts = [super().fingerprint["sha256"], self.album.fingerprint["sha256"]]
+        return {"examples": len(self), "sha256": sha256(repr(parts).encode()).hexdigest()}
 
     @cached_property
     def lengths(self) -> dict[str, Int64[np.ndarray, " examples"]]:
