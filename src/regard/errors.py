@@ -1,7 +1,8 @@
 """Every mistake of a user ends in one of these: one sentence that says where, what was expected, what came."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -30,6 +31,28 @@ class DataError(RegardError):
         super().__init__(f"{file}:{line}: {problem}" if line else f"{file}: {problem}")
         self.file = str(file)
         self.line = line
+
+
+class InputError(RegardError):
+    """Something wrong with one of the texts given to a model: `number` counts from one.
+
+    A model knows only which text of its batch it is; `located` turns it into a DataError with file and line.
+    """
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"input {number}: {problem}")
+        self.number = number
+        self.problem = problem
+
+
+@contextmanager
+def located(origins: Sequence[tuple[object, int]]) -> Iterator[None]:
+    """Says of an input that is refused which file it came from, and which line; `origins` has both for each input."""
+    try:
+        yield
+    except InputError as error:
+        file, line = origins[error.number - 1]
+        raise DataError(file, error.problem, line) from None
 
 
 class RunError(RegardError):

@@ -122,7 +122,7 @@ def test_a_line_that_cannot_be_read_or_translated_is_named(run: api.Run, tmp_pat
         translate_file(run, tmp_path / "bytes.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "long.txt").write_text("The dog sleeps.\n" * 7 + "word " * 500 + "\n")
-    with pytest.raises(DataError, match=r"long.txt:6: counted from this line, input 3: a sentence of"):
+    with pytest.raises(DataError, match=r"long.txt:8: a sentence of"):
         translate_file(run, tmp_path / "long.txt", tmp_path / "long", lines_per_part=5)
 
 

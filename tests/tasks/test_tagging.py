@@ -17,7 +17,7 @@ from regard.data.examples import Place, Tagged
 from regard.data.settings import DataConfig
 from regard.data.store import Store, open_store
 from regard.data.tokenizer import BpeConfig, CharConfig, Tokenizer
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError, DataError, InputError, RegardError
 from regard.look import trace
 from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderConfig
 from regard.nn.loss import IGNORED
@@ -139,7 +139,7 @@ def test_lines_get_a_tag_a_word_and_blank_ones_none(task: Tagging):
 
 def test_what_has_no_tree_is_refused_where_one_is_needed(task: Tagging, tmp_path: Path):
     model = built(task, EncoderConfig(**SMALL, position="tree"))
-    with pytest.raises(DataError, match=r"input:2: this model follows the dependency tree .* give a CoNLL-U file"):
+    with pytest.raises(InputError, match=r"input 2: this model follows the dependency tree .* give a CoNLL-U file"):
         task.classify(model, ["", "the dog"], CPU)
     flat = [Tagged(("dogs",), ("NOUN",), None, HERE)]
     batch = BucketedConfig().build(store_of(task, tmp_path, flat), tokens_per_batch=200).batch(0, 0)
@@ -213,7 +213,7 @@ def test_the_command_line_tags_treebanks_and_refuses_bare_text(run: Path):
     lines = [json.loads(line) for line in tagged.stdout.splitlines()]
     assert len(lines) == 80
     assert all(len(line["text"].split()) == len(line["label"].split()) for line in lines)
-    with pytest.raises(DataError, match="give a CoNLL-U file"):
+    with pytest.raises(DataError, match=r"standard input:1: .* give a CoNLL-U file"):
         CliRunner().invoke(app, ["classify", str(run)], input="the dog sleeps .\n", catch_exceptions=False)
 
 

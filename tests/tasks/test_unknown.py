@@ -82,5 +82,7 @@ def test_dictionaries(tmp_path):
     file.write_text("a\tb\nno tab here\n")
     with pytest.raises(DataError, match=r"words.tsv:2: expected a word, a tab and its translation"):
         read_dictionary(file)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="no such file"):
         read_dictionary(tmp_path / "none.tsv")
+    file.write_text("\ufeffokapi\tWald\u2028giraffe\r\n")
+    assert read_dictionary(file) == {"okapi": "Wald\u2028giraffe"}

@@ -2,16 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.engines import Engine, Int8, chosen, fast_writer, say, say_cut
 from regard.cli.parts import Out, PartFormat, PerPart, refuse_many, translate_parts
-from regard.errors import ConfigError
+from regard.errors import ConfigError, located
+
+if TYPE_CHECKING:
+    from regard.data.text import Input
 
 LINES_AT_ONCE = 256
 
@@ -64,13 +67,31 @@ def translate(
         write = fast_writer(choice, scored=as_json)
     else:
         write = _torch_translator(run, asked, device, ensemble or [], unknown, dictionary)
-    for lines in [[str(file)]] if file and _describes(run) else _batches(file):
-        for line, outputs in zip(lines, write(lines), strict=True):
+    for lines, rows in _worked([[_named(file)]] if file and _describes(run) else _batches(file), write):
+        for line, outputs in zip(lines, rows, strict=True):
             if as_json:
                 print(json.dumps({"source": line, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False))
             else:
                 print("\t".join(_one_line(output.text) for output in outputs))
         sys.stdout.flush()
+
+
+def _worked(
+    batches: "Iterable[list[Input]]", work: Callable[[list[Any]], list[Any]]
+) -> Iterator[tuple[list[Any], list[Any]]]:
+    """The texts of each batch and what a model makes of them; one that it refuses is named by its file and line."""
+    for batch in batches:
+        texts = [line.text for line in batch]
+        with located([line.origin for line in batch]):
+            results = work(texts)
+        yield texts, results
+
+
+def _named(file: Path) -> "Input":
+    """The name of an image's file as an input."""
+    from regard.data.text import Input
+
+    return Input(str(file), str(file), 0)
 
 
 def _describes(run: Path) -> bool:
@@ -138,8 +159,8 @@ def generate(
             _stream(opened, search, file)
             return
         write = lambda lines: opened.generate(lines, search)  # noqa: E731
-    for lines in _batches(file):
-        for line, outputs in zip(lines, write(lines), strict=True):
+    for lines, rows in _worked(_batches(file), write):
+        for line, outputs in zip(lines, rows, strict=True):
             if as_json:
                 print(json.dumps({"prompt": line, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False))
             else:
@@ -162,9 +183,10 @@ def _torch_generator(run: Path, asked: dict[str, Any], device: str) -> tuple[Any
 def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN401
     for lines in _batches(file):
         for line in lines:
-            print(line, end="", flush=True)
-            for piece in opened.stream(line, search):
-                print(piece, end="", flush=True)
+            print(line.text, end="", flush=True)
+            with located([line.origin]):
+                for piece in opened.stream(line.text, search):
+                    print(piece, end="", flush=True)
             print()
 
 
@@ -175,8 +197,8 @@ def classify(
     from regard import api
 
     opened = api.load(run, device)
-    for lines in _to_classify(opened.recipe.task.content, files or []):
-        for line, row in zip(lines, opened.classify(lines), strict=True):
+    for lines, rows in _worked(_to_classify(opened.recipe.task.content, files or []), opened.classify):
+        for line, row in zip(lines, rows, strict=True):
             label = max(row, key=row.__getitem__) if row else ""
             if as_json:
                 text = line if isinstance(line, str) else line.text
@@ -186,53 +208,40 @@ def classify(
         sys.stdout.flush()
 
 
-def _to_classify(content: str, files: list[Path]) -> Iterator[list[Any]]:
+def _to_classify(content: str, files: list[Path]) -> "Iterator[list[Input]]":
     """Lines, sentences with their trees, or images: files that are given, or whose names are the lines."""
     if content == "images" and files:
         for start in range(0, len(files), LINES_AT_ONCE):
-            yield [str(file) for file in files[start : start + LINES_AT_ONCE]]
+            yield [_named(file) for file in files[start : start + LINES_AT_ONCE]]
         return
     for file in files or [None]:
         yield from _treebank(file) if file and content == "tagged" else _batches(file)
 
 
-def _treebank(file: Path) -> Iterator[list[Any]]:
+def _treebank(file: Path) -> "Iterator[list[Input]]":
     """The sentences of a CoNLL-U file with their trees, a few hundred at a time; the lines of any other file."""
     from regard.data.conllu import tagged_sentences
     from regard.data.findings import Findings
     from regard.data.formats import uncompressed_name
+    from regard.data.text import Input
 
     if uncompressed_name(file).suffix != ".conllu":
         yield from _batches(file)
         return
-    sentences = tagged_sentences(file, None, Findings())
+    read = tagged_sentences(file, None, Findings())
+    sentences = (Input(sentence, sentence.place.file, sentence.place.line) for sentence in read)
     while batch := list(islice(sentences, LINES_AT_ONCE)):
         yield batch
 
 
-def _batches(file: Path | None) -> Iterator[list[str]]:
-    """The input a few hundred lines at a time; lines end at \\n only."""
-    from regard.errors import DataError
+def _batches(file: Path | None) -> "Iterator[list[Input]]":
+    """The input a few hundred lines at a time; what is typed, line by line."""
+    from regard.data.text import input_lines
 
-    if file is not None:
-        from regard.data.findings import Findings
-        from regard.data.text import lines
-
-        texts = (text for _, text, _ in lines(file, Findings()))
-        while batch := list(islice(texts, LINES_AT_ONCE)):
-            yield batch
-        return
-    number = 0
-    interactive = sys.stdin.isatty()
-    while batch := list(islice(sys.stdin.buffer, 1 if interactive else LINES_AT_ONCE)):
-        decoded = []
-        for raw in batch:
-            number += 1
-            try:
-                decoded.append(raw.decode().removesuffix("\n").removesuffix("\r"))
-            except UnicodeDecodeError:
-                raise DataError("standard input", "not UTF-8 text", number) from None
-        yield decoded
+    read = input_lines(file)
+    typed = file is None and sys.stdin is not None and sys.stdin.isatty()
+    while batch := list(islice(read, 1 if typed else LINES_AT_ONCE)):
+        yield batch
 
 
 def _one_line(text: str) -> str:

@@ -13,6 +13,7 @@ from regard.data.oddities import inspected
 from regard.data.readers import aligned_pairs, running_text
 from regard.data.records import Record, json_records, parquet_records
 from regard.data.tables import table_cells
+from regard.data.text import unreadable
 
 SPLITS = {
     "train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid",
@@ -60,6 +61,8 @@ def _format(file: Path) -> Format | None:
 
 
 def _examples(files: list[Path], findings: Findings) -> Iterator[Example | Row]:
+    if unreadable(files, findings):
+        return iter(())
     if len(files) == 2:
         return aligned_pairs(files[0], files[1], findings)
     file = files[0]

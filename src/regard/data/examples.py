@@ -1,6 +1,6 @@
 """What a data file holds, one at a time: pairs, labelled texts, plain texts; each remembers where it stood."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +15,11 @@ class Place:
 
     file: str
     line: int
+
+    @property
+    def origin(self) -> tuple[str, int]:
+        """File and line, as `regard.errors.located` takes them."""
+        return self.file, self.line
 
     def __str__(self) -> str:
         """`train.en:17`, as messages say it."""
@@ -36,6 +41,11 @@ class Pair:
     """Where the target stood, if elsewhere than the source."""
 
     @property
+    def classes(self) -> Sequence[str]:
+        """The classes it names."""
+        return ()
+
+    @property
     def key(self) -> str:
         """What a model is given; the same key in two splits is a leak."""
         return self.source
@@ -53,6 +63,11 @@ class Labelled:
     text: str
     label: str
     place: Place
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The classes it names."""
+        return (self.label,)
 
     @property
     def key(self) -> str:
@@ -73,6 +88,11 @@ class Text:
     place: Place
     end: str = ""
     """The line break after it, where it is a line of a running text; empty after a document."""
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The classes it names."""
+        return ()
 
     @property
     def key(self) -> str:
@@ -122,6 +142,11 @@ class LabelledPicture:
     place: Place
 
     @property
+    def classes(self) -> Sequence[str]:
+        """The classes it names."""
+        return (self.label,)
+
+    @property
     def key(self) -> str:
         """What a model is given; the same key in two splits is a leak."""
         return self.picture.key
@@ -139,6 +164,11 @@ class DescribedPicture:
     picture: Picture
     target: str
     place: Place
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The classes it names."""
+        return ()
 
     @property
     def key(self) -> str:
@@ -166,6 +196,11 @@ class Tagged:
     def text(self) -> str:
         """The words, one space apart."""
         return " ".join(self.words)
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The classes it names."""
+        return self.tags
 
     @property
     def key(self) -> str:

@@ -16,6 +16,7 @@ from typing import cast
 
 from regard.data.columns import ColumnError, as_label, as_text, pick
 from regard.data.conllu import rendered_sentences, tagged_sentences
+from regard.data.division import divided
 from regard.data.examples import (
     DescribedPicture,
     Example,
@@ -32,9 +33,9 @@ from regard.data.hub import hub_records
 from regard.data.images.readers import picture_in, read_pictures
 from regard.data.oddities import inspected
 from regard.data.records import json_records, parquet_records
-from regard.data.sources import Content, SourceConfig, parse_part
+from regard.data.sources import Content, DividedSource, SourceConfig, parse_part
 from regard.data.tables import table_cells, table_rows
-from regard.data.text import Line, lines
+from regard.data.text import Line, lines, unreadable
 
 HERE = Path()
 
@@ -73,7 +74,10 @@ def read_examples(source: SourceConfig, base: Path = HERE, findings: Findings | 
 def _part(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:
     """The examples of the asked part. A part by place needs the length, so the file is read twice."""
     whole = partial(_whole, source, base, findings)
-    if source.part is None:
+    if isinstance(source, DividedSource):
+        limited = lambda: islice(whole(), source.limit)  # noqa: E731
+        yield from divided(limited, source.held_out, source.is_running_text)
+    elif source.part is None:
         yield from whole()
     elif source.shuffle:
         chosen = parse_part(source.part).of(1 << 64)
@@ -106,6 +110,8 @@ def _characters(example: Example) -> int:
 def _whole(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:
     """All examples of a source, before any part or limit."""
     files = source.files(base)
+    if unreadable(files, findings):
+        return iter(())
     match source.origin:
         case "files":
             return aligned_pairs(files[0], files[1], findings)

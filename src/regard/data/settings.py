@@ -6,11 +6,8 @@ from pydantic import PositiveInt
 
 from regard.config import Config, FileName
 from regard.data.batches import BatchingConfig
-from regard.data.sources import SourceConfig
+from regard.data.sources import DividedSource, SourceConfig
 from regard.errors import ConfigError
-
-HELD_OUT = "95%-100%"
-REST = "0%-95%"
 
 
 class DataConfig(Config):
@@ -50,5 +47,4 @@ class DataConfig(Config):
         assert self.train is not None
         if self.train.part is not None:
             raise ConfigError("data.valid", "needed, since data.train is itself a part; give the validation part too")
-        by_place = self.train.is_running_text
-        return self.train.but(part=REST if name == "train" else HELD_OUT, shuffle=not by_place)
+        return DividedSource(**dict(self.train), held_out=name == "valid")

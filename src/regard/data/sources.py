@@ -260,3 +260,10 @@ class SourceConfig(Config):
         except ValueError as error:
             if self.format is None:
                 raise refuse(name, str(error)) from None
+
+
+class DividedSource(SourceConfig):
+    """Training data of which one twentieth is held out for validation, since the recipe names no validation data."""
+
+    held_out: bool = False
+    """Whether these are the examples that are held out, or the rest."""

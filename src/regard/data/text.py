@@ -3,14 +3,18 @@
 import errno
 import gzip
 import io
+import stat
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 from regard.data.findings import Findings
 from regard.data.formats import compression_of
+from regard.errors import DataError
 
 LONGEST_LINE = 1 << 26  # bytes; a file without line ends must not fill the memory
 BLOCK = 1 << 16
@@ -19,6 +23,23 @@ READ_ERRORS = (OSError, EOFError, zlib.error)
 
 Line = tuple[int, str, str]
 """Number from one, text, and the line end: a line feed, `\\r\\n`, or nothing at the end of a file."""
+
+STANDARD_INPUT = Path("standard input")
+"""What messages call it."""
+NUL = "holds a NUL character: is it text, and UTF-8?"
+
+
+class Input(NamedTuple):
+    """Something for a model to work on, and where it comes from: a text, mostly; or a sentence of a treebank."""
+
+    text: Any
+    file: str
+    line: int
+
+    @property
+    def origin(self) -> tuple[str, int]:
+        """File and line, as `regard.errors.located` takes them."""
+        return self.file, self.line
 
 
 def open_stream(file: Path) -> io.BufferedReader:
@@ -34,6 +55,26 @@ def open_stream(file: Path) -> io.BufferedReader:
             return io.BufferedReader(pa.input_stream(str(file), compression="zstd"), BLOCK)  # type: ignore[arg-type]
         case None:
             return io.BufferedReader(io.FileIO(file), BLOCK)
+
+
+def unreadable(files: Iterable[Path], findings: Findings) -> bool:
+    """Reports files that can be read only once, or never end: training data is read more than once."""
+    problems = {file: problem for file in files if (problem := _not_regular(file))}
+    for file, problem in problems.items():
+        findings.add_once("unreadable", file, None, problem)
+    return bool(problems)
+
+
+def _not_regular(file: Path) -> str:
+    """Why a file cannot be read twice: it is a pipe or a device; empty where it can, or where there is none."""
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return ""
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return ""
+    what = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
+    return f"expected a file, got {what}, which cannot be read twice; write its content to a file first"
 
 
 def why_unreadable(file: Path, error: Exception) -> str:
@@ -58,17 +99,38 @@ def lines(file: Path, findings: Findings, crlf_is_odd: bool = True) -> Iterator[
     is an error; where `findings` lets reading go on, a line that is not UTF-8 comes with its bytes spelt out, so that
     two files stay aligned.
     """
+    try:
+        stream = open_stream(file)
+    except READ_ERRORS as error:
+        return findings.add_once("unreadable", file, None, why_unreadable(file, error))
+    with stream:
+        yield from _stream_lines(stream, file, findings, crlf_is_odd)
+
+
+def input_lines(file: Path | None) -> Iterator[Input]:
+    """The texts of a file, or of standard input, for a model to work on, by the same rules as training data."""
+    findings, name = Findings(), STANDARD_INPUT if file is None else file
+    if file is None and sys.stdin is None:  # as after `<&-` in a shell
+        raise DataError(name, "is closed; name a file, or give texts a line each")
+    read = _stream_lines(sys.stdin.buffer, name, findings, True) if file is None else lines(file, findings)
+    for number, text, _ in read:
+        if "\0" in text:
+            findings.add("nul", name, number, NUL)
+        yield Input(text, str(name), number)
+
+
+def _stream_lines(stream: IO[bytes], file: Path, findings: Findings, crlf_is_odd: bool) -> Iterator[Line]:
+    """The lines of an open file, which messages call `file`."""
     number = 0
     try:
-        with open_stream(file) as stream:
-            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
-                if len(raw) > LONGEST_LINE:
-                    findings.add_once("unreadable", file, number, f"a line of more than {LONGEST_LINE:,} bytes")
-                    return
-                text, end = _split_end(_decode(file, raw, number, findings))
-                if crlf_is_odd and (end == "\r\n" or "\r" in text):
-                    _report_returns(file, number, text, findings)
-                yield number, text, end
+        for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+            if len(raw) > LONGEST_LINE:
+                findings.add_once("unreadable", file, number, f"a line of more than {LONGEST_LINE:,} bytes")
+                return
+            text, end = _split_end(_decode(file, raw, number, findings))
+            if crlf_is_odd and (end == "\r\n" or "\r" in text):
+                _report_returns(file, number, text, findings)
+            yield number, text, end
     except READ_ERRORS as error:
         findings.add_once("unreadable", file, number + 1 if number else None, why_unreadable(file, error))
 

@@ -15,7 +15,7 @@ from regard.data.vocabulary import Vocabulary
 from regard.engine.converted import Converted
 from regard.engine.searches import Search, random, ranking, words
 from regard.engine.texts import Output, Passage, Summary, beginning, joined, passages, prompt_tokens
-from regard.errors import RegardError
+from regard.errors import InputError
 
 END = SPECIAL_TOKENS[EOS]
 TOKENS_IN_A_BATCH = 1024
@@ -107,9 +107,10 @@ class FastEngine:
         rows = prompt_tokens(prompts, self.target, documents)
         for place, row in enumerate(rows, 1):
             if len(row) + search["max_length"] > self.converted.room:
-                raise RegardError(
-                    f"input {place}: {len(row)} tokens and {search['max_length']} to write, the converted model has "
-                    f"room for {self.converted.room}; write less with --length, or use --engine torch"
+                raise InputError(
+                    place,
+                    f"{len(row)} tokens and {search['max_length']} to write, the converted model has room for "
+                    f"{self.converted.room}; write less with --length, or use --engine torch",
                 )
         asked = {**words(search, self.converted.task), **({} if documents else {"end_token": []})}
         return self._write_on([_spelt(self.target, row) for row in rows], search, scored, asked)

@@ -3,7 +3,7 @@
 One line of JSON asks, one answers:
 
     {"verb": "translate", "texts": ["…"], "search": {…}, "scored": false}  →  {"outputs": [[{"text": "…", …}]]}
-                                                                           →  {"error": "input 1: a sentence of …"}
+                                                                           →  {"error": "a sentence of …", "input": 1}
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import IO, Any
 from regard.engine.converted import Converted
 from regard.engine.searches import Search
 from regard.engine.texts import Output, Summary
-from regard.errors import Failure, RegardError
+from regard.errors import Failure, InputError, RegardError
 
 
 class Remote:
@@ -60,6 +60,8 @@ class Remote:
         if not line:
             raise Failure("the process of CTranslate2 has ended; start again, or use --engine torch")
         answer = json.loads(line)
+        if "input" in answer:
+            raise InputError(answer["input"], answer["error"])
         if "error" in answer:
             raise RegardError(answer["error"])
         return [[_output(tree) for tree in row] for row in answer["outputs"]]
@@ -83,6 +85,8 @@ def _answer(engine: Any, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN4
     write = engine.translate if asked["verb"] == "translate" else engine.generate
     try:
         found = write(asked["texts"], asked["search"], asked["scored"])
+    except InputError as error:
+        return {"error": error.problem, "input": error.number}
     except (RegardError, ValueError, RuntimeError) as error:
         return {"error": str(error)}
     return {"outputs": [[vars(output) for output in row] for row in found]}

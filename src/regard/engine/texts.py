@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from regard.data.special import BOS, EOS, UNK
 from regard.data.vocabulary import Vocabulary
-from regard.errors import RegardError
+from regard.errors import InputError
 
 TOKENS_AT_ONCE = 4096
 TOKENS_ON_GPU, ROWS_ON_GPU = 16384, 512
@@ -72,9 +72,10 @@ def _fitting(
     parts = [Passage([*source.encode(part), EOS], start, part) for part, start in zip(sentences, starts, strict=True)]
     for part in parts:
         if len(part) > longest:
-            raise RegardError(
-                f"input {place}: a sentence of {len(part)} tokens, the model takes at most {longest}; "
-                "shorten it, or train with a larger data.max_length"
+            raise InputError(
+                place,
+                f"a sentence of {len(part)} tokens, the model takes at most {longest}; shorten it, or train with a "
+                "larger data.max_length",
             )
     return parts
 

@@ -57,7 +57,7 @@ def score_in_parts(
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     asked = {"input": _digest(sources), "output": "json", **_asked(run, search, others)}
     parts = Parts.open(folder, asked, len(sources), lines_per_part, SUFFIXES["json"])
-    parts.work(lambda: sources, maker(_writer(run, search, others), "json", "the data"))
+    parts.work(lambda: sources, maker(_writer(run, search, others), "json", lambda i: pairs[i].place.origin))
     rows = (json.loads(row) for number in range(len(parts)) for row in _rows(parts.file(number)))
     written = [row["outputs"][0]["text"] for row in rows]
     return report_written(sources, references, written, source, began)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.data.findings import Findings
-from regard.data.text import lines
+from regard.data.text import input_lines, unreadable
 from regard.engine.texts import Output
-from regard.errors import DataError, RegardError
+from regard.errors import located
 from regard.run.parts import Parts
 from regard.train.durable import sha256_of
 
@@ -35,26 +35,29 @@ def write_file(
     `asked` is all that the result depends on beside the input and the format.
     """
 
+    unreadable([file], Findings())
+
     def read() -> Iterator[str]:
-        return (text for _, text, _ in lines(file, Findings()))
+        return (line.text for line in input_lines(file))
 
     count = sum(1 for _ in read())  # reads all of it, so that a line that is not text is known before the work begins
     wanted = {"input": sha256_of(file), "output": to, **asked}
     parts = Parts.open(folder, wanted, count, lines_per_part, SUFFIXES[to])
-    made = parts.work(read, maker(write, to, str(file)))
+    made = parts.work(read, maker(write, to, lambda index: (file, index + 1)))
     return made, len(parts)
 
 
-def maker(write: Write, to: PartFormat, name: str) -> Callable[[int, list[str]], bytes]:
-    """What makes the contents of a part; `name` is what an error calls the input."""
+def maker(
+    write: Write, to: PartFormat, origin: Callable[[int], tuple[object, int]]
+) -> Callable[[int, list[str]], bytes]:
+    """What makes the contents of a part; `origin` gives file and line of a text by its index."""
 
     def make(first: int, texts: list[str]) -> bytes:
         remaining, outputs = iter(texts), list[list[Output]]()
         while batch := list(islice(remaining, LINES_AT_ONCE)):
-            try:
+            start = first + len(outputs)
+            with located([origin(start + index) for index in range(len(batch))]):
                 outputs += write(batch)
-            except RegardError as error:
-                raise DataError(name, f"counted from this line, {error}", first + len(outputs) + 1) from None
         if to == "parquet":
             return _parquet(first, texts, outputs)
         line = json_line if to == "json" else text_line

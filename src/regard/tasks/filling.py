@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.special import EOS, MASK, SPECIAL_TOKENS
 from regard.data.tokenizer import Tokenizer
 from regard.decode import in_batches
-from regard.errors import RegardError
+from regard.errors import InputError
 from regard.nn.layout import Sequences
 
 SHOWN = SPECIAL_TOKENS[MASK]
@@ -70,7 +70,7 @@ def masked_ids(tokenizer: Tokenizer, text: str, number: int = 1) -> list[int]:
     """The tokens of a text in which `<mask>` is one; where tokens begin with a space, the mask stands for it too."""
     parts = text.replace(tokenizer.mask, SHOWN).split(SHOWN)
     if len(parts) == 1:
-        raise RegardError(f"input {number}: expected a {SHOWN} to fill in, got none")
+        raise InputError(number, f"expected a {SHOWN} to fill in, got none")
     if _spaced(tokenizer):
         parts = [*(part.removesuffix(" ") for part in parts[:-1]), parts[-1]]
     rows = [tokenizer.cut(part) if part else [] for part in parts]

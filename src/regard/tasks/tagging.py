@@ -24,7 +24,7 @@ from regard.data.subwords import Cut, cut_words
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.decode import in_batches
 from regard.engine.texts import TOKENS_AT_ONCE
-from regard.errors import ConfigError, DataError, RegardError, nearest
+from regard.errors import ConfigError, DataError, InputError, RegardError, nearest
 from regard.nn.device import sent
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
@@ -34,6 +34,7 @@ from regard.tasks.consistency import consistent_cross_entropy, twice
 from regard.tasks.tensors import to_sequences, with_heads
 
 MOST_NUMBERS = 1 << 16
+GIVEN = "input"  # the file of sentences that came as plain texts, whose file and line the caller knows
 """Places in a sentence that the store can tell apart."""
 NO_TREE = (
     "this model follows the dependency tree of a sentence, and here is none; give a CoNLL-U file (NAME.conllu) with "
@@ -195,17 +196,21 @@ class _Job:
     def check(self, longest: int | None, follows_tree: bool) -> None:
         """Refuses what the model was not made for."""
         if longest is not None and len(self) > longest:
-            raise RegardError(
-                f"{self.sentence.place}: {len(self)} tokens, the model takes at most {longest}; "
-                "shorten it, or train with a larger data.max_length"
+            raise self._refusal(
+                f"{len(self)} tokens, the model takes at most {longest}; shorten it, or train with a larger "
+                "data.max_length"
             )
         if follows_tree and self.sentence.heads is None:
-            raise DataError(self.sentence.place.file, NO_TREE, self.sentence.place.line)
+            raise self._refusal(NO_TREE)
+
+    def _refusal(self, problem: str) -> RegardError:
+        place = self.sentence.place
+        return InputError(place.line, problem) if place.file == GIVEN else DataError(place.file, problem, place.line)
 
 
 def _sentence(text: str, place: int) -> Tagged:
     """A line of words, one space apart."""
-    return Tagged(tuple(text.split()), (), None, Place("input", place))
+    return Tagged(tuple(text.split()), (), None, Place(GIVEN, place))
 
 
 def _whole(tags: Sequence[tuple[str, float]]) -> tuple[str, float]:

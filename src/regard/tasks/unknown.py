@@ -11,7 +11,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from regard.data.findings import Findings
 from regard.data.special import BOS, PAD, UNK
+from regard.data.text import lines
 from regard.decode.alignment import alignment
 from regard.errors import ConfigError, DataError
 from regard.nn.layout import Sequences
@@ -20,13 +22,7 @@ from regard.nn.layout import Sequences
 def read_dictionary(file: Path) -> dict[str, str]:
     """Words and their translations, a pair a line with a tab between; the first of several translations counts."""
     words: dict[str, str] = {}
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise DataError(file, f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(file, f"byte {error.start} is not UTF-8") from None
-    for number, line in enumerate(lines, 1):
+    for number, line, _ in lines(file, Findings()):
         parts = line.split("\t")
         if line.strip() and (len(parts) != 2 or not all(part.strip() for part in parts)):
             raise DataError(file, f"expected a word, a tab and its translation, got {line!r}", number)

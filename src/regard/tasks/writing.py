@@ -13,7 +13,7 @@ from regard.decode import BeamConfig, GreedyConfig, Hypothesis, SampleConfig, in
 from regard.engine.texts import ROWS_ON_GPU, TOKENS_AT_ONCE, TOKENS_ON_GPU, Passage, joined, passages, prompt_tokens
 from regard.engine.texts import SENTENCE_END as SENTENCE_END
 from regard.engine.texts import Output as Output
-from regard.errors import RegardError
+from regard.errors import InputError
 from regard.nn.layout import Sequences
 from regard.tasks.unknown import UnknownWords
 
@@ -143,9 +143,10 @@ def classify(
     rows = [[*tokenizer.encode(text), EOS] if text.strip() else [] for text in texts]
     for place, row in enumerate(rows, 1):
         if longest is not None and len(row) > longest:
-            raise RegardError(
-                f"input {place}: {len(row)} tokens, the model takes at most {longest}; "
-                "shorten it, or train with a larger data.max_length"
+            raise InputError(
+                place,
+                f"{len(row)} tokens, the model takes at most {longest}; shorten it, or train with a larger "
+                "data.max_length",
             )
 
     def work(batch: list[list[int]]) -> list[dict[str, float]]:

@@ -4,6 +4,7 @@ import time
 
 from regard import metrics
 from regard.data.readers import read_labelled
+from regard.errors import located
 from regard.run.scoring.report import Asked, Report
 
 
@@ -14,7 +15,8 @@ def score_classification(asked: Asked) -> Report:
     examples = list(read_labelled(asked.source, asked.preparation.base))
     for example in examples:
         task.row(example)  # an unknown label is an error with its place
-    found = task.classify(asked.model, [example.text for example in examples], asked.device, asked.longest)
+    with located([example.place.origin for example in examples]):
+        found = task.classify(asked.model, [example.text for example in examples], asked.device, asked.longest)
     given = [max(row, key=row.__getitem__) if row else task.lexicon.labels[0] for row in found]
     return report_labels(given, [example.label for example in examples], began)
 

@@ -8,6 +8,7 @@ from regard.data import street
 from regard.data.readers import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
+from regard.errors import located
 from regard.run.scoring.report import Asked, Report
 
 
@@ -52,4 +53,6 @@ def write_all(asked: Asked) -> tuple[list[str], list[str], list[str]]:
     together: list[Any] = [asked.model, *asked.others]
     stepper = Ensemble(together) if asked.others else asked.model
     writer = asked.task.writer(stepper, asked.device, asked.longest, asked.preparation.base)
-    return sources, references, [outputs[0].text for outputs in writer.translate(sources, asked.search)]
+    with located([pair.place.origin for pair in pairs]):
+        written = [outputs[0].text for outputs in writer.translate(sources, asked.search)]
+    return sources, references, written
