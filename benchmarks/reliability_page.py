@@ -93,6 +93,8 @@ REST = """
   and begins where there is none yet, which it says. So it is the command for job queues and for `torchrun
   --max-restarts=3`.
 - **Stopped:** SIGTERM and Ctrl-C are answered after the current step; a validation that was given up is made up for.
+- **A failure in a validation, or in a step,** costs nothing: a checkpoint is written before each validation, and the
+  steps since the last one are saved before an error ends the run. `--resume` validates first, where that is pending.
 - **Not a number:** the step is not made, and the run stops, naming the batch and its first examples. With
   `--skip-bad` (`train.skip_bad`) such batches are passed over; `skipped` in `metrics.jsonl` counts them, and ten in
   a row still stop.

@@ -1,7 +1,7 @@
 """The fields of an example: texts, what reads each, what stands around it, how long it may be; or plain numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from regard.data.special import BOS, EOS
@@ -37,6 +37,10 @@ class TextField:
         """All that decides which tokens a text becomes, as plain values."""
         plain = {"tokenizer": self.tokenizer.identity, "sampler": self.sampler and self.sampler.settings}
         return {**vars(self), **plain}
+
+    def within(self, limit: int) -> "TextField":
+        """The same field with at most so many tokens."""
+        return replace(self, max_length=limit if self.max_length is None else min(limit, self.max_length))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each text, at whatever length."""
@@ -101,6 +105,10 @@ class NumbersField:
     def settings(self) -> dict[str, Any]:
         """All that decides what is stored, as plain values."""
         return dict(vars(self))
+
+    def within(self, limit: int) -> "NumbersField":
+        """The same field with at most so many numbers."""
+        return replace(self, max_length=limit if self.max_length is None else min(limit, self.max_length))
 
     def encode(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """The numbers as they are."""

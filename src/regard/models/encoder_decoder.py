@@ -51,6 +51,11 @@ class EncoderDecoderConfig(TextStackConfig):
             raise refuse(f"{setting}.head_width", f"expected the encoder's {self.head_width}, got {head_width}")
 
     @property
+    def longest_target(self) -> int | None:
+        """Most tokens of a target that the decoder reads, where its positions have an end."""
+        return self.target_position.longest
+
+    @property
     def target_depth(self) -> int:
         """Blocks of the decoder."""
         return self.decoder_depth or self.depth

@@ -79,8 +79,14 @@ class StackConfig(Config):
 
     @property
     def longest(self) -> int | None:
-        """Most tokens of a sequence, where the positions have an end."""
-        return self.position.longest
+        """Most tokens of a sequence, where positions or attention have such a limit."""
+        limits = (self.position.longest, self.attention.longest)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def longest_target(self) -> int | None:
+        """Most tokens of a sequence that is generated, the last of which is never read."""
+        return self.longest
 
     @property
     def has_final_norm(self) -> bool:

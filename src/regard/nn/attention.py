@@ -196,6 +196,11 @@ class AttentionBase(Config):
         """Refuses position kinds that a kind of attention cannot work with."""
 
     @property
+    def longest(self) -> int | None:
+        """Most tokens of a sequence, where a kind has such a limit."""
+        return None
+
+    @property
     def added_tokens(self) -> int:
         """Learned tokens that it wants in front of every sequence."""
         return 0

@@ -156,6 +156,11 @@ class LinformerConfig(LongConfig):
         own = {"length": self.length, "projected": self.projected, "share": self.share, "projection": shared}
         return Linformer(width, heads, **own, **self.settings(), dropout=dropout, position=position)
 
+    @property
+    @override
+    def longest(self) -> int | None:
+        return self.length
+
     @override
     def build_shared(self, heads: int) -> nn.Module | None:
         return LengthProjection(self.length, self.projected) if self.share == "layerwise" else None
@@ -264,6 +269,11 @@ class AlternatingConfig(LongConfig):
             if kind.added_tokens or kind.shared_params(1):
                 raise refuse(f"kinds.{place}", f"{kind.kind} here adds or shares what all layers would need")
         return self
+
+    @property
+    @override
+    def longest(self) -> int | None:
+        return min((kind.longest for kind in self.kinds if kind.longest is not None), default=None)
 
     @property
     @override

@@ -15,7 +15,7 @@ from regard.decode.quick import Quick, exchanged, quickest
 from regard.errors import ConfigError, RunError
 from regard.run.recipe import Recipe
 from regard.run.room import BYTES_TO_USE, demand_memory
-from regard.tasks import Lexicon, Summarisation, Task
+from regard.tasks import Lexicon, Task
 from regard.tasks.base import Verb
 from regard.tasks.writing import AnySearch, Output, Writer
 from regard.train import checkpoint
@@ -71,10 +71,7 @@ class Run:
     @cached_property
     def longest(self) -> int | None:
         """Most tokens of an input that the model was made for; None where the task cuts longer ones itself."""
-        if isinstance(self.task, Summarisation):
-            return None
-        limits = [limit for limit in (self.recipe.model.longest, self.recipe.data.max_length) if limit is not None]
-        return min(limits)
+        return self.recipe.longest_input
 
     def but(self, **task: Any) -> "Run":  # noqa: ANN401
         """The same run with some settings of its task changed, such as what becomes of unknown words."""

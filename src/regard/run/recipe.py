@@ -44,6 +44,13 @@ class Recipe(Config):
         """How the trained model writes unless asked otherwise."""
         return self.task.usual_search if self.search is None else self.search
 
+    @property
+    def longest_input(self) -> int | None:
+        """Most tokens of an input that the model is made for; None where the task cuts longer ones itself."""
+        if self.task.cuts_inputs:
+            return None
+        return min(limit for limit in (self.model.longest, self.data.max_length) if limit is not None)
+
     def check(self) -> None:
         """Refuses parts that do not go together."""
         refuse_depth(self.model)

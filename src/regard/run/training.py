@@ -1,5 +1,6 @@
 """From a recipe to a trained run folder, or on from where one stopped."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,14 +11,14 @@ import torch
 from torch import nn
 
 from regard.config import dump_toml
-from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import measure, measuring_batches
 from regard.run.card import write_card
+from regard.run.fresh_folder import fresh_folder
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
+from regard.run.preflight import WRITTEN, check_at_once, check_disk, check_test_data, score_generated, try_validation
 from regard.run.recipe import Recipe
 from regard.run.room import BYTES_TO_TRAIN, demand_memory
-from regard.run.scoring import Asked, score
 from regard.tasks import Lexicon, Task
 from regard.tasks.prepare import Preparation
 from regard.train import checkpoint
@@ -26,7 +27,6 @@ from regard.train.distributed import Team, join_team
 from regard.train.durable import replacing, reported
 from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
 from regard.train.heartbeat import Heartbeat
-from regard.train.lock import RunLock
 from regard.train.log import MetricsLog
 from regard.train.loop import Trainer
 from regard.train.memory import memory_reported
@@ -35,23 +35,30 @@ from regard.train.parallel import Parallel, choose_parallel, refuse_lone, room_o
 from regard.train.precision import Precision, PrecisionSetting, choose_precision
 from regard.train.signals import Stopped, StopRequest
 from regard.train.trackers import open_trackers
-from regard.train.watching import Log, Watcher
+from regard.train.watching import Watcher
 
 METRICS_FILE = "metrics.jsonl"
-WRITTEN = ("bleu", "chrf", "exact_match", "pronoun", "uas", "las", "rouge_1", "rouge_2", "rouge_l")
-"""Scores that need a text to be written."""
+NEW_VOCABULARY = ".vocabulary.new"
+"""Where the vocabularies of a run lie until it begins."""
 TOLD: set[str] = set()
 """Reasons for a number format that this process has told already."""
 
 
 def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False) -> str:
-    """Trains into a folder; with `resume`, goes on from its newest whole checkpoint. Says why it ended."""
+    """Trains into a folder; with `resume`, goes on from its newest whole checkpoint. Says why it ended.
+
+    Whatever can refuse does so before the first step, and then leaves no new folder behind.
+    """
     recipe.check()
     team = join_team(recipe.train.device, alone=recipe.train.parallel == "fsdp")
     refuse_lone(recipe.train.parallel, team.size)
-    _expert_parallel(recipe, team)  # refused before a folder is made
+    _expert_parallel(recipe, team)
     watcher = watcher if team.leads else _Silent()
-    with memory_reported(), RunLock(out, rank=team.rank):
+    if team.leads:
+        check_at_once(recipe)
+    stop, trainers = StopRequest(), list[Trainer]()
+    begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
+    with memory_reported(), fresh_folder(out, team.rank, begun):
         _refuse_mixing(recipe, out, resume)
         team.wait()  # before one of us makes this folder a run's
         preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
@@ -61,23 +68,37 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
         task = _task(recipe, preparation, out, team, start)
         before = saved.state.get("precision") if saved else None
         precision = _precision(recipe.train.precision, before, team)
-        trainer_of = _assembled(recipe, task, preparation, out, team, watcher, start, precision)
-        resumed = (saved.step if saved else 0) if resume else None
-        with _log(recipe, out, resumed) if team.leads else _Silent() as log, StopRequest() as stop:
-            trainer = trainer_of(log, lambda: stop.requested)
-            for sentence in dict.fromkeys([*problems, *preparation.notes]):
-                watcher.say(sentence)
-            if saved is not None:
-                _restore(trainer, saved, out)
-                watcher.say(f"resumed at step {saved.step:,}")
-            elif resume:
-                watcher.say(f"{out}: no checkpoint yet, so the run begins at its beginning")
-            with Heartbeat(team.rank, team.size):
-                ended = trainer.fit()
+        trainer = _trainer(recipe, task, preparation, out, team, watcher, start, precision, lambda: stop.requested)
+        trainers.append(trainer)
+        for sentence in dict.fromkeys([*problems, *preparation.notes]):
+            watcher.say(sentence)
+        if saved is not None:
+            _restore(trainer, saved, out)
+            watcher.say(f"resumed at step {saved.step:,}")
+        elif resume:
+            watcher.say(f"{out}: no checkpoint yet, so the run begins at its beginning")
         if team.leads:
-            curves(out / METRICS_FILE, out / "curves.png")
-            write_card(out, recipe, task, trainer)
+            _write_beginning(recipe, out)
+        team.wait()
+        resumed = (saved.step if saved else 0) if resume else None
+        with _log(recipe, out, resumed) if team.leads else _Silent() as log, stop, Heartbeat(team.rank, team.size):
+            trainer.log = log
+            ended = trainer.fit()
+        if team.leads:
+            _write_summaries(recipe, task, trainer, out, watcher)
         return ended
+
+
+def _write_summaries(recipe: Recipe, task: Task, trainer: Trainer, out: Path, watcher: Watcher) -> None:
+    """The picture and the model card; a run is finished without them, whatever keeps them from being written."""
+    for name, write in (
+        ("curves.png", lambda: curves(out / METRICS_FILE, out / "curves.png")),
+        ("README.md", lambda: write_card(out, recipe, task, trainer)),
+    ):
+        try:
+            write()
+        except Exception as error:
+            watcher.say(f"{out / name} could not be written ({error}); the trained model is whole")
 
 
 def _restore(trainer: Trainer, saved: checkpoint.Checkpoint, out: Path) -> None:
@@ -115,26 +136,33 @@ def _refuse_mixing(recipe: Recipe, out: Path, resume: bool) -> None:
 
 def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team, start: Run | None) -> Task:
     """The task with its vocabularies: learnt by the first process or taken over from the start, read by all."""
-    if team.leads and not (out / RECIPE_FILE).is_file():
+    own = out if (out / RECIPE_FILE).is_file() else out / NEW_VOCABULARY
+    if team.leads and own != out:
         known = None
         if recipe.start is not None and start is not None:
             recipe.start.require_tokenizer(recipe.tokenizer, start.recipe.tokenizer)
             known = recipe.start.tokenizers(start.task.lexicon.tokenizers, recipe.task.texts)
         lexicon = preparation.learn(known)
-        _refuse_unknown_best(recipe, recipe.task.task(lexicon))  # before this folder is a run's
-        _write_beginning(recipe, lexicon, out)
+        needed = sum(len(tokenizer.core.to_str()) for tokenizer in lexicon.tokenizers.values())
+        shutil.rmtree(own, ignore_errors=True)
+        with reported("the vocabulary", out, needed):
+            own.mkdir()
+            lexicon.save(own)
     team.wait()
-    task = recipe.task.task(Lexicon.load(recipe.task.texts, out))
-    _refuse_unknown_best(recipe, task)  # a run that goes on may ask for another one
+    task = recipe.task.task(Lexicon.load(recipe.task.texts, own))
+    _refuse_unknown_best(recipe, task)
     return task
 
 
-def _write_beginning(recipe: Recipe, lexicon: Lexicon, out: Path) -> None:
+def _write_beginning(recipe: Recipe, out: Path) -> None:
     """Vocabularies, then the recipe: where a recipe stands, nothing else is missing."""
     text = dump_toml(recipe.tree()).encode()
-    needed = len(text) + sum(len(tokenizer.core.to_str()) for tokenizer in lexicon.tokenizers.values())
-    with reported("the recipe and the vocabulary", out, needed), replacing(out / RECIPE_FILE) as stream:
-        lexicon.save(out)
+    if (out / RECIPE_FILE).is_file():
+        return
+    with reported("the recipe and the vocabulary", out, len(text)), replacing(out / RECIPE_FILE) as stream:
+        for file in (out / NEW_VOCABULARY).iterdir():
+            file.replace(out / file.name)
+        (out / NEW_VOCABULARY).rmdir()
         stream.write(text)
 
 
@@ -158,7 +186,7 @@ def _refuse_unknown_best(recipe: Recipe, task: Task) -> None:
         raise ConfigError("train.best", f"the validation has no metric '{best}'; {nearest(best, known)}")
 
 
-def _assembled(
+def _trainer(
     recipe: Recipe,
     task: Task,
     preparation: Preparation,
@@ -167,14 +195,16 @@ def _assembled(
     watcher: Watcher,
     start: Run | None,
     precision: Precision,
-) -> Callable[[Log, Callable[[], str | None]], Trainer]:
-    """Everything a trainer needs but its log and its stop."""
+    stop: Callable[[], str | None],
+) -> Trainer:
+    """What trains the model, once everything that it will need is known to work; it has no log yet."""
     divided_among = _expert_parallel(recipe, team)
     config = recipe.train.but(parallel=_parallel(recipe, task, team, divided_among), expert_parallel=divided_among)
     batching = recipe.task.batching(recipe.data)
     if team.leads:
-        preparation.open(task, "train", training=True)
         preparation.open(task, "valid")
+        check_test_data(recipe, task, preparation)
+        preparation.open(task, "train", training=True)
     team.wait()
     store = preparation.open(task, "train", training=True)
     batches = batching.build(store, tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
@@ -186,6 +216,11 @@ def _assembled(
         said = [recipe.start.load(model, start.model)] if start is not None else []
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
+    if team.leads:
+        alone = config.parallel != "fsdp" and divided_among == 1
+        try_validation(recipe, task, model.to(team.device) if alone else model, valid, preparation, precision.autocast)
+        if (sentence := check_disk(out, config, task.num_params(recipe.model))) is not None:
+            watcher.say(sentence)
     divided = DividedExperts(model, team, divided_among)
     if config.parallel != "fsdp":  # which moves each part there by itself, once it is cut up
         model = model.to(team.device)
@@ -196,18 +231,15 @@ def _assembled(
         f"{_reason(precision)}"
     )
 
-    def assemble(log: Log, stop: Callable[[], str | None]) -> Trainer:
-        def judge(candidate: nn.Module) -> dict[str, float]:
-            found = measure(task, candidate, valid, team.device, lambda _: _heed(stop))
-            return found | _written_scores(recipe, task, candidate, preparation, team.device)
+    def validate(candidate: nn.Module) -> dict[str, float]:
+        metrics = measure(task, candidate, valid, team.device, lambda _: _heed(stop))
+        return metrics | _generated_scores(recipe, task, candidate, preparation, team.device)
 
-        return Trainer(
-            config, task, model, batches, judge, out,
-            seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=log, stop=stop,
-            rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
-        )  # fmt: skip
-
-    return assemble
+    return Trainer(
+        config, task, model, batches, validate, out,
+        seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=_Silent(), stop=stop,
+        rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
+    )  # fmt: skip
 
 
 def _reason(precision: Precision) -> str:
@@ -254,18 +286,17 @@ def _heed(stop: Callable[[], str | None]) -> None:
         raise Stopped
 
 
-def _written_scores(
+def _generated_scores(
     recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
 ) -> dict[str, float]:
-    """Scores of what the model writes greedily, where one of them chooses the best checkpoint."""
+    """Scores of what the model generates, where one of them chooses the best checkpoint."""
     if recipe.train.best not in WRITTEN:
         return {}
     learning = model.training
     model.eval()
-    source, per_batch = recipe.data.split("valid"), recipe.train.tokens_per_batch
-    report = score(Asked(task, model, source, preparation, device, GreedyConfig(), per_batch))
+    scores = score_generated(recipe, task, model, preparation, device)
     model.train(learning)
-    return report.metrics
+    return scores
 
 
 class _Silent(Watcher):

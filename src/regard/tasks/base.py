@@ -85,6 +85,8 @@ class TaskBase(Config):
     """The text fields of an example."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The label fields of an example."""
+    cuts_inputs: ClassVar[bool] = False
+    """Whether it reads the beginning of an input that is too long, in training and after."""
     gives_trees: ClassVar[bool] = False
     """Whether its examples come with dependency trees."""
     usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = BeamConfig()
@@ -130,6 +132,8 @@ class Task(ABC):
     """Metric by which the best checkpoint is chosen unless the recipe says otherwise."""
     verb: ClassVar[Verb | None] = None
     """What its models do for people: the command that uses them."""
+    predicted: ClassVar[tuple[str, ...]] = ()
+    """Texts that are predicted token by token: the model reads all of their tokens but the last."""
 
     def __init__(self, lexicon: Lexicon, config: TaskBase) -> None:
         self.lexicon, self.config = lexicon, config
@@ -152,6 +156,16 @@ class Task(ABC):
     @abstractmethod
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> Mapping[str, AnyField]:
         """How each text of an example becomes tokens."""
+
+    def position_limits(self, model: Any) -> dict[str, int]:  # noqa: ANN401
+        """Most tokens of each text, begin and end token counted, that fit into the positions of a model."""
+        written = None if model.longest_target is None else model.longest_target + 1
+        limits = {name: written if name in self.predicted else model.longest for name in self.config.texts}
+        limits |= dict.fromkeys(self.beside, model.longest)
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Fields that are as long as the text they belong to."""
 
     @abstractmethod
     def row(self, example: Example) -> Row:

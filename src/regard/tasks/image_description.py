@@ -50,6 +50,7 @@ class ImageDescription(ImageTask, WritingTask):
     """−Σ log P(y_i | y_<i, image): each token from those before it and the whole image."""
 
     verb = "translate"
+    predicted = ("target",)
 
     def __init__(self, lexicon: Lexicon, config: ImageDescriptionConfig) -> None:
         super().__init__(lexicon, config)

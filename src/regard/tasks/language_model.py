@@ -47,6 +47,7 @@ class LanguageModel(WritingTask):
     """−Σ log P(x_i | x_<i)."""
 
     verb = "generate"
+    predicted = ("text",)
 
     def __init__(self, lexicon: Lexicon, config: LanguageModelConfig) -> None:
         super().__init__(lexicon, config)

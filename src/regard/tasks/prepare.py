@@ -6,8 +6,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from regard.data.batches import StreamConfig
 from regard.data.content import code_sha256, source_sha256
 from regard.data.examples import Example
+from regard.data.fields import AnyField
 from regard.data.findings import Findings
 from regard.data.readers import read_examples
 from regard.data.settings import DataConfig
@@ -58,13 +60,13 @@ class Preparation:
         def examples() -> Iterable[Example]:
             return read_examples(source, self.base, findings)
 
-        fields = task.fields(self.data, self.tokenizer, training)
+        fields = self._fields(task, training)
         store = task.open_store(
             examples, fields, self.model, training, cache=self.cache, settings=self._settings(task, source)
         )
         self._note(split, store, findings)
         if not len(store):
-            raise DataError(self._name(source), f"no example is left for {split}; see data.max_length")
+            raise DataError(self._name(source), f"no example is left for {split}; see data.max_length{self._positions}")
         return store
 
     def _settings(self, task: Task, source: SourceConfig) -> dict[str, Any]:
@@ -87,6 +89,19 @@ class Preparation:
         if name not in self._contents:
             self._contents[name] = source_sha256(source, self.base)
         return self._contents[name]
+
+    def _fields(self, task: Task, training: bool) -> Mapping[str, AnyField]:
+        """The fields of the task's examples, none longer than the positions of the model; a stream is cut anyway."""
+        fields = task.fields(self.data, self.tokenizer, training)
+        if self.model is None or isinstance(self.config.batching(self.data), StreamConfig):
+            return fields
+        limits = task.position_limits(self.model)
+        return {name: field.within(limits[name]) if name in limits else field for name, field in fields.items()}
+
+    @property
+    def _positions(self) -> str:
+        longest = None if self.model is None else self.model.longest
+        return "" if longest is None else f", and model.position.length: the model has {longest} positions"
 
     def _note(self, split: str, store: Store, findings: Findings) -> None:
         self.notes += [f"data.{split}: {summary}" for summary in findings.summaries()]

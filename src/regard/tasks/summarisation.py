@@ -45,6 +45,7 @@ class SummarisationConfig(TaskBase):
     predict_input: bool = False
     """A decoder learns to predict its input too, not the output alone, as Liu 2018 does; scores count the output."""
 
+    cuts_inputs: ClassVar[bool] = True
     content: ClassVar[Content] = "pairs"
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
 
@@ -73,6 +74,7 @@ class Summarisation(WritingTask):
     """−Σ log P(y_i | y_<i, m_1 … m_L): each token of the output from those before it and the first L of the input."""
 
     verb = "translate"
+    predicted = ("target",)
 
     def __init__(self, lexicon: Lexicon, config: SummarisationConfig) -> None:
         super().__init__(lexicon, config)
@@ -85,6 +87,13 @@ class Summarisation(WritingTask):
         fields = self._pairs.fields(data, tokenizer, training)
         source = TextField(self.source, fields["source"].sampler, max_length=self.input_tokens, overlong="cut")
         return {**fields, "source": source}
+
+    def position_limits(self, model: Any) -> dict[str, int]:  # noqa: ANN401
+        """In a decoder, input, separator and output share the positions, and the input has its own limit."""
+        limits = super().position_limits(model)
+        if not limits or model.shape != "decoder":
+            return limits
+        return {"source": self.input_tokens, "target": model.longest - self.input_tokens + 2}
 
     def row(self, example: Example) -> Row:
         """A pair as the store takes it."""

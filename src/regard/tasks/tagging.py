@@ -81,6 +81,7 @@ class Tagging(Task):
 
     best_metric = "accuracy"
     verb = "classify"
+    beside = ("heads", "tags")
 
     def __init__(self, lexicon: Lexicon, config: TaggingConfig) -> None:
         super().__init__(lexicon, config)

@@ -64,6 +64,7 @@ class Translation(WritingTask):
     """−Σ log P(y_i | y_<i, x): each target token from those before it and the whole source."""
 
     verb = "translate"
+    predicted = ("target",)
 
     def __init__(self, lexicon: Lexicon, config: TranslationConfig) -> None:
         super().__init__(lexicon, config)

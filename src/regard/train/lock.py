@@ -47,6 +47,9 @@ class RunLock:
         descriptor = _opened(self.file)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_at(descriptor, self.file):  # its last holder removed the folder that it had made
+                os.close(descriptor)
+                return self._taken()
         except BlockingIOError:
             holder = _holder(os.pread(descriptor, RECORD_LIMIT, 0))
             os.close(descriptor)
@@ -86,6 +89,14 @@ def _let_go_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _is_at(descriptor: int, file: Path) -> bool:
+    """Whether a name still means the file that was opened under it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _opened(file: Path) -> int:

@@ -75,6 +75,12 @@ def open_trackers(
     return opened
 
 
+def require_trackers(names: Sequence[TrackerName]) -> None:
+    """RegardError for a tracker whose library is not installed."""
+    for name in names:
+        _library("trackio" if name == "trackio" else "torch.utils.tensorboard")
+
+
 def _library(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)

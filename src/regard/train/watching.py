@@ -20,8 +20,9 @@ class Watcher(Protocol):
 class Log(Protocol):
     """Where the numbers of a run are written."""
 
-    validation: Mapping[str, Any] | None
-    """The line of the validation at the step that the run resumed from, if it was written before."""
+    @property
+    def validation(self) -> Mapping[str, Any] | None:
+        """The line of the validation at the step that the run resumed from, if it was written before."""
 
     def write(self, **line: Any) -> None:  # noqa: ANN401
         """Appends a line."""

@@ -105,6 +105,11 @@ class Seq2SeqConfig(Config):
         """Most tokens of a sequence, where there is such a limit."""
         return None
 
+    @property
+    def longest_target(self) -> int | None:
+        """Most tokens of a target, where there is such a limit."""
+        return self.longest
+
     def outer_params(self, source_vocab: int, target_vocab: int | None) -> int:
         """Learned numbers of embeddings and output layer."""
         target_vocab = self.embedding.target_vocab(source_vocab, target_vocab)

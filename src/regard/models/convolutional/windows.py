@@ -48,6 +48,8 @@ class WindowsConfig(Config):
 
     longest: ClassVar[int | None] = None
     """Most tokens of a sequence: any number."""
+    longest_target: ClassVar[int | None] = None
+    """Most tokens of a target: any number."""
 
     width: PositiveInt = 256
     """Numbers that describe one token inside the model."""

@@ -30,6 +30,8 @@ class RecurrentConfig(Config):
 
     longest: ClassVar[int | None] = None
     """Most tokens of a sequence: any number."""
+    longest_target: ClassVar[int | None] = None
+    """Most tokens of a target: any number."""
 
     @model_validator(mode="after")
     def _plain_inputs(self) -> "RecurrentConfig":

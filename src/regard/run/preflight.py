@@ -1,0 +1,113 @@
+"""What is checked before the first step: whatever else would fail in a validation, in a test or while generating."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.data.batches import Batches
+from regard.data.readers import read_examples
+from regard.data.sources import SourceConfig
+from regard.decode import GreedyConfig
+from regard.errors import ConfigError, DataError, RunError
+from regard.run.recipe import Recipe
+from regard.run.scoring import Asked, score
+from regard.tasks import Task
+from regard.tasks.prepare import Preparation
+from regard.tasks.writing import AnySearch
+from regard.train.settings import TrainConfig
+from regard.train.trackers import require_trackers
+
+WRITTEN = ("bleu", "chrf", "exact_match", "pronoun", "uas", "las", "rouge_1", "rouge_2", "rouge_l")
+"""Scores that need a text to be written."""
+TRIED_TOKENS = 2
+FLOATS_PER_PARAMETER = 3
+"""In a checkpoint: the weight and what the optimiser keeps of its gradient and of the square of it."""
+
+
+def check_at_once(recipe: Recipe) -> None:
+    """What takes no time, before any is spent on vocabularies: the first example of each split can be read."""
+    require_trackers(recipe.train.track)
+    for split in ("train", "valid", "test"):
+        source = getattr(recipe.data, split)
+        if source is not None and next(iter(read_examples(source, Path(recipe.data.folder or ""))), None) is None:
+            raise DataError(_name(source), f"expected examples for data.{split}, got none")
+
+
+def _name(source: SourceConfig) -> str:
+    return str(source.file or source.source or source.images or source.hub or f"street/{source.street}")
+
+
+def check_test_data(recipe: Recipe, task: Task, preparation: Preparation) -> None:
+    """The test data is read to its end once, labels and all: only what can be tested is worth training for."""
+    if recipe.data.test is None:
+        return
+    for example in read_examples(recipe.data.test, preparation.base):
+        task.row(example)
+
+
+def try_validation(
+    recipe: Recipe,
+    task: Task,
+    model: nn.Module,
+    valid: Batches,
+    preparation: Preparation,
+    autocast: Callable[[], AbstractContextManager[Any]],
+) -> None:
+    """A validation and a test in small: one example through the model, a few generated tokens and their scores."""
+    learning, device = model.training, next(model.parameters()).device
+    model.eval()
+    with torch.no_grad(), autocast():
+        rows = len(valid.batch(0, 0).examples)
+        inputs = task.inputs(valid.batch(0, 0, 0, rows), model.config, device)
+        metrics = task.summarise(task.measure(model, inputs))
+        if task.verb == "generate":
+            train = recipe.data.train
+            writer = task.writer(model, device, recipe.longest_input, preparation.base)
+            writer.generate([""], _short(recipe.usual_search), documents=train is None or not train.is_running_text)
+        elif task.verb == "translate":
+            _try_translation(recipe, task, model, preparation, device)
+    model.train(learning)
+    best = recipe.train.best or task.best_metric
+    if best not in metrics and best not in WRITTEN:
+        raise ConfigError("train.best", f"the validation has no metric '{best}'; known: {', '.join(sorted(metrics))}")
+
+
+def _try_translation(
+    recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
+) -> None:
+    """A few tokens for the beginning of the first validation example, by the search that will be used."""
+    source = recipe.data.split("valid")
+    example: Any = next(iter(read_examples(source, preparation.base)))
+    given = example.picture if source.content == "captions" else " ".join(example.source.split()[:2])
+    writer: Any = task.writer(model, device, recipe.longest_input, preparation.base)
+    writer.translate([given], _short(recipe.usual_search))
+
+
+def score_generated(
+    recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
+) -> dict[str, float]:
+    """Scores of what the model generates greedily for the validation data."""
+    source, per_batch, longest = recipe.data.split("valid"), recipe.train.tokens_per_batch, recipe.longest_input
+    return score(Asked(task, model, source, preparation, device, GreedyConfig(), per_batch, longest)).metrics
+
+
+def _short(search: AnySearch) -> AnySearch:
+    return search.but(max_length=min(search.max_length, search.min_length + TRIED_TOKENS))
+
+
+def check_disk(folder: Path, config: TrainConfig, parameters: int) -> str | None:
+    """RunError where not even one checkpoint fits on the disk; a sentence where all that are kept would not."""
+    there = shutil.disk_usage(folder)
+    each = 4 * parameters * (FLOATS_PER_PARAMETER + (config.moving_average is not None))
+    kept = max(config.keep, config.average, 2) + 2  # the best, and the one that is being written
+    if not there.total or there.free >= each * kept:
+        return None
+    sizes = f"a checkpoint takes about {each / 2**20:,.0f} MiB and {there.free / 2**20:,.0f} MiB are free"
+    if there.free < each:
+        raise RunError(f"{folder}: {sizes}; make room, or choose an --out on another disk")
+    return f"{folder}: {sizes}, less than the {kept} that are kept at a time; make room, or lower train.keep"
