@@ -1,14 +1,27 @@
-"""A model measured on a store: losses and whatever else a task counts."""
+"""A model measured on a store: losses and whatever else a task counts, alike in training and in a test."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from regard.data.batches import Batches, BatchingConfig, BucketedConfig, StreamConfig
+from regard.data.batches import Batch, Batches, BatchingConfig, BucketedConfig, StreamConfig
 from regard.data.store import Store
-from regard.tasks.base import Task
+from regard.metrics.registry import require_registered
+from regard.tasks.base import Inputs, Task
+
+
+@dataclass(frozen=True)
+class MeasuredBatch:
+    """A batch and what a model made of it."""
+
+    batch: Batch
+    inputs: Inputs
+    sums: Mapping[str, float]
+    predicted: Tensor | None
+    """The likeliest label at each target; None where tokens are predicted."""
 
 
 def measuring_batches(store: Store, batching: BatchingConfig, tokens_per_batch: int) -> Batches:
@@ -27,16 +40,20 @@ def measure(
     model: nn.Module,
     batches: Batches,
     device: torch.device,
-    watch: Callable[[Mapping[str, float]], None] | None = None,
+    watch: Callable[[MeasuredBatch], None] | None = None,
 ) -> dict[str, float]:
-    """The task's metrics over all batches; `watch` is told the sums of each."""
+    """The task's metrics over all batches, in evaluation mode; `watch` is called with each."""
     was_training = model.training
     model.eval()
     sums: Counter[str] = Counter()
     for step in range(batches.num_batches(0)):
-        found = task.measure(model, task.inputs(batches.batch(0, step), model.config, device))
-        sums.update(found)
+        batch = batches.batch(0, step)
+        inputs = task.inputs(batch, model.config, device)
+        counts, predicted = task.measure_labels(model, inputs)
+        sums.update(counts)
         if watch:
-            watch(found)
+            watch(MeasuredBatch(batch, inputs, counts, predicted))
     model.train(was_training)
-    return task.summarise(sums)
+    metrics = task.summarise(sums)
+    require_registered(metrics)
+    return metrics

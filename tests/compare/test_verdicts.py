@@ -1,13 +1,16 @@
 """Significance on outputs made up for the test."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.compare.outcome import Outcome
-from regard.compare.significance import Verdict, judge, sign_flips, tally
-from regard.metrics import bleu
+from regard.compare.significance import Verdict, incomparable, judge, tally
+from regard.metrics import bleu, sign_flips
 
 REFERENCES = [f"the {colour} {animal} crossed the street on day {day}" for day in range(12) for colour in ("red", "old")
               for animal in ("dog", "cow", "hen")]  # fmt: skip
@@ -75,7 +78,8 @@ def test_losses_of_batches():
     base = random.normal(2.0, 0.3, 40)
 
     def outcome(losses: np.ndarray) -> Outcome:
-        return Outcome(metrics={"loss": float(losses.mean())}, evidence={"losses": losses.tolist()})
+        targets = [f"batch {number}" for number in range(len(losses))]
+        return Outcome(metrics={"loss": float(losses.mean())}, evidence={"losses": losses.tolist(), "targets": targets})
 
     lower = judge([outcome(base)], [outcome(base - 0.05 + random.normal(0, 0.02, 40))], "loss")
     assert lower is not None
@@ -84,6 +88,62 @@ def test_losses_of_batches():
     same = judge([outcome(base)], [outcome(base + random.normal(0, 0.02, 40) * np.tile([1, -1], 20))], "loss")
     assert same is not None
     assert judge([outcome(base)], [outcome(base[:30])], "loss") is None
+    strange = outcome(base - 0.05)
+    strange.evidence["targets"] = strange.evidence["targets"][::-1]
+    assert judge([outcome(base)], [strange], "loss") is None, "batches of other targets are no pairs"
+
+
+@pytest.mark.parametrize(
+    ("change", "metric", "reason"),
+    [
+        ({"fingerprint": "other"}, "accuracy", "tested on other examples"),
+        ({"split": "valid"}, "accuracy", "tested on valid data in place of test data"),
+        ({"targets": "3 labels"}, "accuracy", "is a mean over other targets (3 labels)"),
+        ({"signatures": {"bleu": "version:1"}}, "bleu", "scored otherwise (version:1)"),
+    ],
+)
+def test_scores_without_a_common_unit_get_no_star(change: dict, metric: str, reason: str):
+    def with_unit(outcome: Outcome, **unit: object) -> Outcome:
+        return replace(outcome, **{"split": "test", "fingerprint": "one", "targets": "2 labels", **unit})
+
+    worse, better = (classified(60), classified(95)) if metric == "accuracy" else (translated(30), translated(2))
+    first, other, strange = with_unit(worse), with_unit(better), with_unit(better, **change)
+    assert incomparable(first, other, metric) is None
+    assert judge([first], [other], metric).significant  # type: ignore[union-attr]
+    assert reason in (incomparable(first, strange, metric) or "")
+    assert judge([first], [strange], metric) is None
+
+
+def test_bleu_needs_no_common_vocabulary():
+    first, other = (replace(translated(wrong), targets=f"{wrong} tokens") for wrong in (30, 2))
+    assert judge([first], [other], "bleu").significant  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_score_that_is_no_number_gets_no_p(value: float):
+    broken = replace(classified(95), metrics={"accuracy": value})
+    assert judge([classified(60)], [broken], "accuracy") is None
+    losses = Outcome(metrics={"loss": value}, evidence={"losses": [value] * 9, "targets": ["x"] * 9})
+    assert judge([losses], [losses], "loss") is None
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
+@pytest.mark.parametrize("seeds", [1, 8])
+def test_too_few_examples_get_no_star_however_many_seeds_copy_them(method, seeds: int):
+    right, wrong = ["a red dog crossed the street"], ["a bird flew over it"]
+
+    def outcome(written: list[str]) -> Outcome:
+        return Outcome(metrics={"bleu": bleu(written, right).value}, evidence={"written": written, "references": right})
+
+    alone = judge([outcome(wrong)] * seeds, [outcome(right)] * seeds, "bleu", method)
+    assert alone is not None
+    assert (alone.p_value, alone.significant) == (1.0, False)
+    few = judge([classified(0, of=5)] * seeds, [classified(5, of=5)] * seeds, "accuracy")
+    assert few is not None
+    assert few.p_value == 2 / 2**5
+    same = judge([classified(5, of=5)], [classified(5, of=5)], "accuracy")
+    assert same is not None
+    assert not same.significant
 
 
 @given(st.lists(st.floats(1, 2), min_size=8, max_size=40))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.metrics import accuracy_test, bleu, bootstrap_interval, paired_test
+from regard.metrics import accuracy_test, bleu, bootstrap_interval, paired_test, sign_flips, significance, smallest_p
 
 random = np.random.default_rng(0)
 WORDS = ["the", "a", "cat", "dog", "runs", "sleeps", "here", "now"]
@@ -101,3 +102,58 @@ def test_wrong_inputs_are_refused():
         accuracy_test([True, False], [True])
     with pytest.raises(DataError, match="level: expected a share between 0 and 1, got 95"):
         bootstrap_interval([1.0], level=95.0)
+
+
+@pytest.mark.parametrize("at_once", [1 << 20, 1000])
+@pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+def test_p_values_are_sacrebleus_to_the_bit_however_much_is_held_at_once(metric, method, at_once, monkeypatch):
+    from sacrebleu.significance import PairedTest
+
+    monkeypatch.setattr(significance, "ELEMENTS_AT_ONCE", at_once)
+    systems, scorer = [("one", BAD), ("other", spoilt(0.42, 3))], significance.METRICS[metric]()
+    signatures, rows = PairedTest(systems, {metric: scorer}, [REFERENCES], significance.METHODS[method][0], 100)()
+    [name] = signatures
+    found = paired_test(*(lines for _, lines in systems), REFERENCES, metric=metric, method=method, samples=100)
+    assert (found.system, found.p_value) == (rows[name][1].score, rows[name][1].p_value)
+    assert found.signature == str(signatures[name])
+
+
+def peak(work) -> float:
+    """The most megabytes that were held at once."""
+    tracemalloc.start()
+    work()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most / 1e6
+
+
+def test_memory_does_not_grow_with_examples_times_samples():
+    values = np.random.default_rng(1).normal(0.01, 1, 100_000)
+    assert peak(lambda: sign_flips(values, flips=200)) < 40, "all flips at once would take 320 MB"
+    stats = np.ones((100_000, 10))
+    scorer, random = significance.METRICS["bleu"](), np.random.default_rng(1)
+    for sample in (significance._bootstrap_differences, significance._randomised_differences):
+        assert peak(lambda sample=sample: sample(scorer, stats, stats, random, 64)) < 60, "at once: 300 MB and more"
+
+
+def test_sign_flips_are_the_same_in_chunks(monkeypatch):
+    values = np.random.default_rng(2).normal(0.1, 1, 333)
+    random = np.random.default_rng(1)
+    signs = random.choice([-1.0, 1.0], (10_000, len(values)))
+    expected = (1 + (np.abs(signs @ values) >= abs(values.sum())).sum()) / 10_001
+    assert sign_flips(values) == pytest.approx(expected)
+    monkeypatch.setattr(significance, "ELEMENTS_AT_ONCE", 500)
+    assert sign_flips(values) == pytest.approx(expected)
+
+
+def test_nothing_is_tested_that_is_no_number():
+    with pytest.raises(DataError, match="expected finite values, got NaN or infinity"):
+        sign_flips(np.array([0.1, np.nan]))
+    with pytest.raises(DataError, match="expected at least one, got none"):
+        sign_flips(np.array([]))
+
+
+@pytest.mark.parametrize(("differing", "p"), [(0, 1.0), (1, 1.0), (2, 0.5), (5, 0.0625), (6, 0.03125)])
+def test_the_smallest_p_of_few_examples(differing, p):
+    assert smallest_p(differing) == p

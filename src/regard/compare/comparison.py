@@ -1,7 +1,8 @@
 """A whole comparison: budgets made equal, runs worked through, the table and its picture written."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,16 @@ import torch
 from regard import __version__
 from regard.compare import plot, table
 from regard.compare.budget import Planner, equalised
+from regard.compare.common_unit import choose_metric, refuse_other_data, refuse_other_tasks
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue, Watch, turn
-from regard.compare.significance import judge, tally
-from regard.compare.sweep import Sweep, Variant
+from regard.compare.significance import incomparable, judge, tally
+from regard.compare.sweep import Sweep, SweepConfig, Variant
 from regard.compare.table import Row
 from regard.compare.tuning import tuned
 from regard.engine.machine import cores
-from regard.errors import ConfigError, counted
+from regard.errors import counted
+from regard.metrics.registry import METRICS
 from regard.train.durable import replacing, reported
 from regard.train.progress import make_watcher
 from regard.train.strict_json import to_json
@@ -74,25 +77,28 @@ def _row_tree(row: Row) -> dict[str, Any]:
     return {
         "name": row.name, "mean": row.mean, "deviation": row.deviation, "scores": list(row.scores),
         "against_first": verdict, "learning_rate": row.learning_rate, "parameters": row.params, "flops": row.flops,
-        "minutes": row.minutes, "notes": list(row.notes), "runs": runs,
+        "minutes": row.minutes, "comparable": not row.incomparable, "notes": list(row.notes), "runs": runs,
     }  # fmt: skip
 
 
 def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Comparison:
     """Trains and tests every variant with every seed into a folder, and writes the table there."""
-    config = sweep.config
-    variants, amount = equalised(sweep.variants, config.budget, Planner(out / "plan"))
+    config, planner = sweep.config, Planner(out / "plan")
+    recipes = {variant.name: variant.recipe for variant in sweep.variants}
+    refuse_other_tasks(recipes)
+    other_valid = refuse_other_data(recipes)
+    metric = choose_metric(recipes, config.metric, planner)
+    variants, amount = equalised(sweep.variants, config.budget, planner)
     queue = Queue(out, watch, config.keep_weights)
     if config.tune:
         variants = tuned(variants, config, queue)
     jobs = [job for variant in variants for job in _jobs(variant, config.seeds)]
     done = queue.work(sorted(jobs, key=lambda job: job.recipe.seed))  # a whole table of one seed before the next begins
-    outcomes = {variant.name: _outcomes(variant, config.seeds, done) for variant in variants}
-    _refuse_unknown(sweep.metric, [outcome for row in outcomes.values() for outcome in row])
+    outcomes = {variant.name: _outcomes(variant, config.seeds, done, metric) for variant in variants}
     splits = {outcome.split for row in outcomes.values() for outcome in row if outcome.problem is None}
     comparison = Comparison(
-        sweep.metric, _budget_sentence(config.budget.by, amount), config.seeds, "/".join(sorted(splits)) or "no",
-        _rows(variants, outcomes, sweep, amount),
+        metric, _budget_sentence(config.budget.by, amount), config.seeds, "/".join(sorted(splits)) or "no",
+        _rows(variants, outcomes, metric, sweep.config, amount, other_valid),
     )  # fmt: skip
     with turn(out / "locks" / "table"):
         comparison.write(out)
@@ -109,23 +115,38 @@ def _jobs(variant: Variant, seeds: Sequence[int]) -> list[Job]:
     return [Job(_key(variant, seed), variant.recipe.but(seed=seed)) for seed in seeds]
 
 
-def _outcomes(variant: Variant, seeds: Sequence[int], done: dict[str, Outcome]) -> list[Outcome]:
-    return [done.get(_key(variant, seed)) or Outcome(problem=variant.problem) for seed in seeds]
+def _outcomes(variant: Variant, seeds: Sequence[int], done: dict[str, Outcome], metric: str) -> list[Outcome]:
+    outcomes = [done.get(_key(variant, seed)) or Outcome(problem=variant.problem) for seed in seeds]
+    return [_with_score(outcome, metric) for outcome in outcomes]
 
 
-def _refuse_unknown(metric: str, outcomes: Sequence[Outcome]) -> None:
-    for outcome in outcomes:
-        if outcome.problem is None and metric not in outcome.metrics:
-            raise ConfigError("metric", f"the tests give no '{metric}'; known: {', '.join(sorted(outcome.metrics))}")
+def _with_score(outcome: Outcome, metric: str) -> Outcome:
+    """The outcome; a failed one where its test did not give the table's score, or gave no number."""
+    if outcome.problem is not None or math.isfinite(outcome.metrics.get(metric, math.nan)):
+        return outcome
+    got = f"is {outcome.metrics[metric]}" if metric in outcome.metrics else "is not given by its test"
+    return replace(outcome, problem=f"its {METRICS[metric].label} {got}")
 
 
-def _rows(variants: Sequence[Variant], outcomes: dict[str, list[Outcome]], sweep: Sweep, amount: float) -> list[Row]:
+def _rows(
+    variants: Sequence[Variant],
+    outcomes: dict[str, list[Outcome]],
+    metric: str,
+    config: SweepConfig,
+    amount: float,
+    other_valid: Sequence[str],
+) -> list[Row]:
     first, rows = outcomes[variants[0].name], []
+    tested = [outcome for row in outcomes.values() for outcome in row if outcome.problem is None]
     for number, variant in enumerate(variants):
         own = outcomes[variant.name]
-        verdict = judge(first, own, sweep.metric, sweep.config.method) if number else None
-        row = Row.of(variant.name, own, sweep.metric, verdict, variant.recipe.train.schedule.lr)
-        rows.append(_with_overspending(row, sweep.config.budget.by, amount))
+        reasons = [incomparable(tested[0], run, metric) for run in own if run.problem is None]
+        reason = next(filter(None, reasons), None)
+        verdict = judge(first, own, metric, config.method) if number else None
+        row = Row.of(variant.name, own, metric, verdict, variant.recipe.train.schedule.lr, reason)
+        note = ["its checkpoint was chosen on other validation data"] if variant.name in other_valid else []
+        row = replace(row, notes=[*row.notes, *note])
+        rows.append(_with_overspending(row, config.budget.by, amount))
     return rows
 
 
@@ -137,7 +158,7 @@ def _with_overspending(row: Row, by: str, amount: float) -> Row:
         return row
     over = max(used[by](run) / amount - 1 for run in through)
     note = [f"spent {over:.1%} more {by} than the budget"] if over > TOLERANCE else []
-    return Row(**{**vars(row), "notes": [*row.notes, *note]})
+    return replace(row, notes=[*row.notes, *note])
 
 
 def _budget_sentence(by: str, amount: float) -> str:

@@ -16,7 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, PositiveFloat
 
-from regard.compare.budget import limited
+from regard.compare.budget import Planner, limited
+from regard.compare.common_unit import refuse_other_split, refuse_other_targets, refuse_other_tasks
 from regard.compare.laws import PowerLaw, fit, front
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue, Watch
@@ -146,6 +147,10 @@ def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Lad
 def climb(ladder: Ladder, out: Path, watch: Watch = make_watcher) -> Scaling:
     """Trains every rung into a folder, fits the laws, forecasts a further run, and makes it."""
     config, queue = ladder.config, Queue(out, watch)
+    recipes = {**ladder.recipes, "forecast": ladder.forecast}
+    refuse_other_tasks(recipes)
+    refuse_other_split(recipes, "valid")  # through whose losses the laws go
+    refuse_other_targets(recipes, Planner(out / "plan"), "loss")
     jobs = {(name, tokens): _jobs(name, recipe, tokens, config.seeds)
             for name, recipe in ladder.recipes.items() for tokens in config.tokens}  # fmt: skip
     done = queue.work([job for rung in jobs.values() for job in rung])

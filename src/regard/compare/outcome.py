@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RunError
+from regard.metrics.registry import METRICS
 from regard.run.opened import Run
 from regard.run.scoring import score_run
 from regard.train.durable import replacing, reported
@@ -23,6 +24,10 @@ class Outcome:
     metrics: dict[str, float] = field(default_factory=dict)
     """Scores on the test data, or on the validation data where there is no other."""
     split: str = ""
+    fingerprint: str = ""
+    """SHA-256 of the examples that were tested."""
+    targets: str = ""
+    """What a mean over targets is a mean over: which labels, or which vocabulary's tokens."""
     signatures: dict[str, str] = field(default_factory=dict)
     valid: dict[str, float] = field(default_factory=dict)
     """Scores on the validation data when training ended."""
@@ -32,7 +37,8 @@ class Outcome:
     flops: float = 0.0
     seconds: float = 0.0
     evidence: dict[str, list[Any]] = field(default_factory=dict)
-    """What a paired test needs: `written` and `references`, whether each answer is `right`, or `losses` of batches."""
+    """What a paired test needs: `written` and `references`, whether each answer is `right`, or `losses` and `targets`
+    of batches."""
 
     def save(self, folder: Path) -> None:
         """Keeps it in the run's folder."""
@@ -57,8 +63,7 @@ def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
     spent = [line for line in lines if line.get("split") == "train"][-1]
     judged = [line for line in lines if line.get("split") == "valid"][-1]
     run = Run.open(folder)
-    known = {**dict.fromkeys(spent, 0), "gradient_norm": 0, "averaged": 0}
-    valid = {name: value for name, value in judged.items() if name == "loss" or name not in known}
+    valid = {name: value for name, value in judged.items() if name in METRICS}
     scores = _tested(run) if tested else {}
     return Outcome(
         valid=valid, params=run.task.num_params(run.recipe.model), steps=spent["step"], tokens=spent["tokens"],
@@ -72,6 +77,8 @@ def _tested(run: Run) -> dict[str, Any]:
     return {
         "split": split,
         "metrics": report.metrics,
+        "fingerprint": report.fingerprint,
+        "targets": report.targets,
         "signatures": report.signatures,
         "evidence": report.evidence,
     }

@@ -7,7 +7,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.compare.table import Row, heads
+from regard.compare.table import Row
+from regard.metrics.registry import METRICS
 from regard.train.durable import replacing, reported
 
 EQUAL = 1.05  # budgets that differ by less than this factor lie on one another
@@ -16,10 +17,10 @@ SIDE_STEP = 1.02
 
 def draw(rows: Sequence[Row], metric: str) -> Figure:
     """Two panels: the table as points, the first row's score as a line; and score against FLOPs."""
-    shown = [row for row in rows if row.scores]
+    shown = [row for row in rows if row.scores and not row.incomparable]
     figure = Figure(figsize=(12, max(3.6, 1.2 + 0.34 * len(shown))), layout="constrained")
     by_name, by_flops = figure.subplots(1, 2)
-    label = heads(metric)[1].removesuffix(" (%)")
+    label = METRICS[metric].label
     _by_name(by_name, shown, label)
     _by_flops(by_flops, shown, label)
     return figure

@@ -1,17 +1,18 @@
 """Is a variant better than the first one, or was it luck? Paired tests over what all seeds' models did."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from regard.compare.outcome import Outcome
-from regard.metrics.significance import Method, accuracy_test, paired_test
-from regard.train.loop import HIGHER_IS_BETTER
+from regard.metrics.registry import METRICS, PairedTest
+from regard.metrics.significance import SIGN_FLIPS, Method, accuracy_test, paired_test, sign_flips, smallest_p
 
 LEVEL = 0.05
-SIGN_FLIPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -30,23 +31,47 @@ class Verdict:
         return self.p_value < LEVEL and self.agree
 
 
+Pairs = Sequence[tuple[Outcome, Outcome]]
+"""The outcomes of the first variant and of another, seed by seed."""
+
+
 def judge(
     first: Sequence[Outcome], other: Sequence[Outcome], metric: str, method: Method = "bootstrap"
 ) -> Verdict | None:
-    """Seed beside seed, all test outputs together; None where there is nothing to pair.
+    """Seed beside seed, all test outputs together; None where there is nothing to pair, or no common unit.
 
     The outputs of all seeds are tested as one long test set. A sentence stands in it once for each seed, and these
-    copies are alike, so the test alone would believe too much; that every seed must agree makes up for it.
+    copies are alike, so the test alone would believe too much; that every seed must agree makes up for it. Nor can p
+    be smaller than the number of different examples allows, however many copies of them there are.
     """
     pairs = [(one, two) for one, two in zip(first, other, strict=True) if one.problem is None and two.problem is None]
-    tested = _tested([one for one, _ in pairs], [two for _, two in pairs], metric, method) if pairs else None
-    if tested is None:
+    test = METRICS[metric].test
+    if not pairs or test is None or any(incomparable(one, two, metric) for one, two in pairs):
         return None
-    p_value, signature = tested
     gains = [two.metrics[metric] - one.metrics[metric] for one, two in pairs]
+    if not all(map(math.isfinite, gains)):
+        return None
+    evidence = EVIDENCE[test](metric)
+    if not all(_paired(one, two, evidence) for one, two in pairs):
+        return None
+    p_value, signature = TESTS[test](pairs, metric, method)
+    p_value = max(p_value, smallest_p(_differing(pairs, evidence)))
     agree = all(gain > 0 for gain in gains) or all(gain < 0 for gain in gains)
-    better = (sum(gains) > 0) == (metric in HIGHER_IS_BETTER)
+    better = (sum(gains) > 0) == METRICS[metric].higher_is_better
     return Verdict(p_value, agree, better, signature)
+
+
+def incomparable(one: Outcome, other: Outcome, metric: str) -> str | None:
+    """Why two values of a score have no common unit; None where they have one."""
+    if one.split != other.split:
+        return f"tested on {other.split} data in place of {one.split} data"
+    if one.fingerprint != other.fingerprint:
+        return "tested on other examples"
+    if METRICS[metric].comparable == "same_targets" and one.targets != other.targets:
+        return f"its {METRICS[metric].label} is a mean over other targets ({other.targets})"
+    if one.signatures.get(metric) != other.signatures.get(metric) and METRICS[metric].needs_text:
+        return f"scored otherwise ({other.signatures.get(metric)})"
+    return None
 
 
 MANY = 5
@@ -67,45 +92,77 @@ def tally(verdicts: Sequence[Verdict | None], first: str) -> str:
     )
 
 
-def _tested(
-    first: Sequence[Outcome], other: Sequence[Outcome], metric: str, method: Method
-) -> tuple[float, str] | None:
-    """The p of the test that fits the evidence, and how it was computed."""
-    kinds = [set(outcome.evidence) for outcome in (*first, *other)]
-    if metric in set.intersection(*kinds):
-        return _flipped(first, other, metric, "examples")
-    if {"written"} <= set.intersection(*kinds):
-        if metric not in ("bleu", "chrf", "ter") or _all(first, "references") != _all(other, "references"):
-            return None
-        found = paired_test(
-            _all(first, "written"), _all(other, "written"), _all(first, "references"), metric=metric, method=method
-        )
-        return found.p_value, found.signature
-    if {"right"} <= set.intersection(*kinds):
-        before, after = _all(first, "right"), _all(other, "right")
-        if metric != "accuracy" or len(before) != len(after):
-            return None
-        found = accuracy_test(before, after)
-        return found.p_value, found.signature
-    return _flipped(first, other, "losses", "batches") if metric == "loss" else None
+@dataclass(frozen=True)
+class Evidence:
+    """What of an outcome a test pairs: the values, and what must be the same on both sides for them to be pairs."""
+
+    values: str
+    same: str | None = None
 
 
-def _flipped(first: Sequence[Outcome], other: Sequence[Outcome], name: str, what: str) -> tuple[float, str] | None:
+EVIDENCE: dict[PairedTest, Callable[[str], Evidence]] = {
+    "resampling": lambda _: Evidence("written", "references"),
+    "sign_test": lambda _: Evidence("right"),
+    "sign_flips_of_examples": lambda metric: Evidence(metric),
+    "sign_flips_of_batches": lambda _: Evidence("losses", "targets"),
+}
+
+
+def _paired(one: Outcome, other: Outcome, evidence: Evidence) -> bool:
+    """Whether both have the values that a test pairs, as many, and of the same examples in the same order."""
+    values = [outcome.evidence.get(evidence.values, []) for outcome in (one, other)]
+    if not values[0] or len(values[0]) != len(values[1]):
+        return False
+    if evidence.same is None:
+        return True
+    same = [outcome.evidence.get(evidence.same) for outcome in (one, other)]
+    return same[0] is not None and same[0] == same[1]
+
+
+def _differing(pairs: Pairs, evidence: Evidence) -> int:
+    """Examples whose values differ in at least one seed."""
+    rows = [[x != y for x, y in zip(*(out.evidence[evidence.values] for out in pair), strict=True)] for pair in pairs]
+    return sum(map(any, zip(*rows, strict=False)))
+
+
+def _resampled(pairs: Pairs, metric: Any, method: Method) -> tuple[float, str]:  # noqa: ANN401
+    before, after = _columns(pairs, "written")
+    references, _ = _columns(pairs, "references")
+    tested = paired_test(before, after, references, metric=metric, method=method)
+    return tested.p_value, tested.signature
+
+
+def _sign_tested(pairs: Pairs, _metric: str, _method: Method) -> tuple[float, str]:
+    tested = accuracy_test(*_columns(pairs, "right"))
+    return tested.p_value, tested.signature
+
+
+def _flipped_examples(pairs: Pairs, metric: str, _method: Method) -> tuple[float, str]:
+    return _flipped(pairs, metric, "examples")
+
+
+def _flipped_batches(pairs: Pairs, _metric: str, _method: Method) -> tuple[float, str]:
+    return _flipped(pairs, "losses", "batches")
+
+
+def _flipped(pairs: Pairs, name: str, what: str) -> tuple[float, str]:
     """A paired test over numbers, one for each example or batch."""
-    before, after = _all(first, name), _all(other, name)
-    if len(before) != len(after) or not before:
-        return None
-    return sign_flips(np.asarray(after) - np.asarray(before)), f"test:sign-flips|{what}:{len(before)}|n:{SIGN_FLIPS}"
+    before, after = _columns(pairs, name)
+    p_value = sign_flips(np.asarray(after) - np.asarray(before))
+    return p_value, f"test:sign-flips|{what}:{len(before)}|n:{SIGN_FLIPS}"
 
 
-def _all(outcomes: Sequence[Outcome], name: str) -> list:
-    return list(chain.from_iterable(outcome.evidence.get(name, []) for outcome in outcomes))
+TESTS: dict[PairedTest, Callable[[Pairs, str, Method], tuple[float, str]]] = {
+    "resampling": _resampled,
+    "sign_test": _sign_tested,
+    "sign_flips_of_examples": _flipped_examples,
+    "sign_flips_of_batches": _flipped_batches,
+}
 
 
-def sign_flips(differences: np.ndarray, flips: int = SIGN_FLIPS, seed: int = 1) -> float:
-    """Approximate randomisation: how often random signs make the differences' mean as far from zero as it is."""
-    random = np.random.default_rng(seed)
-    signs = random.choice([-1.0, 1.0], (flips, len(differences)))
-    rounding = 1e-9 * np.abs(differences).sum()
-    as_far = np.abs(signs @ differences) >= abs(differences.sum()) - rounding
-    return float((1 + as_far.sum()) / (1 + flips))
+def _columns(pairs: Pairs, name: str) -> tuple[list[Any], list[Any]]:
+    """A kind of evidence of all seeds end to end, of the first variant and of the other."""
+    before, after = (
+        chain.from_iterable(outcome.evidence[name] for outcome in side) for side in zip(*pairs, strict=True)
+    )
+    return list(before), list(after)

@@ -24,16 +24,6 @@ from regard.run.recipe import Recipe, read_recipe
 
 BudgetKind = Literal["flops", "params", "tokens", "steps", "minutes"]
 BUDGET_KINDS = ("flops", "params", "tokens", "steps", "minutes")
-USUAL_METRICS = {
-    "translation": "bleu",
-    "summarisation": "rouge_l",
-    "classification": "accuracy",
-    "tagging": "accuracy",
-    "image_classification": "accuracy",
-    "image_description": "bleu",
-    "language_model": "loss",
-    "masked_language_model": "loss",
-}
 
 
 class EqualConfig(Config):
@@ -96,7 +86,8 @@ class SweepConfig(Config):
     tune_factors: tuple[PositiveFloat, ...] = (1 / 3, 1.0, 3.0)
     """The learning rates that are tried, as multiples of the recipe's own."""
     metric: str | None = None
-    """The score of the table; when left out, bleu for translation, accuracy for classification, else loss."""
+    """The score of the table; when left out, bleu for translation, rouge_l for summaries, accuracy for labels, and loss
+    for language models, or bits_per_byte where their vocabularies differ."""
     method: Method = "bootstrap"
     """How differences in what was written are tested: paired bootstrap, or approximate randomisation."""
     keep_weights: bool = True
@@ -130,8 +121,8 @@ class Sweep:
 
     @property
     def metric(self) -> str:
-        """The score of the table."""
-        return self.config.metric or USUAL_METRICS[self.variants[0].recipe.task.kind]
+        """The score of the table, unless vocabularies differ and it is a mean over tokens."""
+        return self.config.metric or self.variants[0].recipe.task.scores[0]
 
 
 def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: Any) -> Sweep:  # noqa: ANN401

@@ -8,11 +8,8 @@ from rich.table import Table
 
 from regard.compare.outcome import Outcome
 from regard.compare.significance import LEVEL, Verdict
+from regard.metrics.registry import METRICS
 
-SHARES = {"accuracy", "exact_match", "pronoun", "macro_f1"}
-"""Scores between 0 and 1, shown in per cent."""
-FINE = {"loss", "bits_per_byte"}
-"""Scores that need a third decimal."""
 MOST_DIGITS = 6
 """Decimals beyond which nobody looks for a difference."""
 
@@ -30,10 +27,18 @@ class Row:
     flops: float = 0.0
     minutes: float = 0.0
     notes: Sequence[str] = field(default_factory=list)
+    incomparable: bool = False
+    """Whether its scores have no common unit with those of the other rows; they then stand in brackets."""
 
     @classmethod
     def of(
-        cls, name: str, outcomes: Sequence[Outcome], metric: str, verdict: Verdict | None, learning_rate: float
+        cls,
+        name: str,
+        outcomes: Sequence[Outcome],
+        metric: str,
+        verdict: Verdict | None,
+        learning_rate: float,
+        why_incomparable: str | None = None,
     ) -> "Row":
         """The row of a variant's outcomes."""
         through = [outcome for outcome in outcomes if outcome.problem is None]
@@ -42,7 +47,9 @@ class Row:
         costs = [(run.params, run.flops, run.seconds / 60) for run in through] or [(0, 0.0, 0.0)]
         params, flops, minutes = (mean(column) for column in zip(*costs, strict=True))
         scores = [run.metrics[metric] for run in through]
-        return cls(name, outcomes, scores, verdict, learning_rate, round(params), flops, minutes, notes)
+        notes += [f"not comparable: {why_incomparable}"] if why_incomparable else []
+        apart = why_incomparable is not None
+        return cls(name, outcomes, scores, verdict, learning_rate, round(params), flops, minutes, notes, apart)
 
     @property
     def mean(self) -> float | None:
@@ -64,17 +71,18 @@ class Row:
         if self.mean is None:
             return "–"
         spread = "" if self.deviation is None else f" ± {shown(self.deviation, metric, digits)}"
-        return f"{shown(self.mean, metric, digits)}{spread}{'*' if self.starred else ''}"
+        text = f"{shown(self.mean, metric, digits)}{spread}{'*' if self.starred else ''}"
+        return f"({text})" if self.incomparable else text
 
 
 def shown(value: float, metric: str, digits: int) -> str:
     """A score as the table prints it."""
-    return f"{value * (100 if metric in SHARES else 1):.{digits}f}"
+    return f"{value * (100 if METRICS[metric].percent else 1):.{digits}f}"
 
 
 def digits_of(rows: Sequence[Row], metric: str) -> int:
     """Decimals of a table: as many as are usual, or as a star needs for its difference to be seen."""
-    usual = 3 if metric in FINE else 1
+    usual = METRICS[metric].digits
     starred = [row.mean for row in rows if row.starred and row.mean is not None]
     first = rows[0].mean if rows else None
     if first is None:
@@ -89,8 +97,7 @@ def digits_of(rows: Sequence[Row], metric: str) -> int:
 
 def heads(metric: str) -> list[str]:
     """The names of the columns."""
-    score = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}.get(metric, metric.replace("_", " "))
-    return ["system", score + (" (%)" if metric in SHARES else ""), "p", "parameters", "training FLOPs", "minutes"]
+    return ["system", METRICS[metric].heading, "p", "parameters", "training FLOPs", "minutes"]
 
 
 def cells(row: Row, metric: str, digits: int) -> list[str]:

@@ -1,5 +1,6 @@
 """Accuracy, macro-F1, the confusion matrix and exact match; shares are between 0 and 1."""
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -54,7 +55,18 @@ def confusion_matrix(
     return ConfusionMatrix(known, counts)
 
 
+def f1_scores(predicted: Sequence[Label], expected: Sequence[Label]) -> dict[Label, float]:
+    """The F1 of each label that occurs among either; counted label by label, as a matrix of all pairs may be large."""
+    check_counts(predicted, [expected])
+    right = Counter(got for got, wanted in zip(predicted, expected, strict=True) if got == wanted)
+    either = Counter(predicted) + Counter(expected)
+    return {label: 2 * right[label] / either[label] for label in sorted(either, key=str)}
+
+
 def macro_f1(predicted: Sequence[Hashable], expected: Sequence[Hashable]) -> float:
-    """Mean F1 of the labels that occur among either, each label counting the same however rare."""
-    scores = confusion_matrix(predicted, expected).f1()
+    """Mean F1 of the labels that occur among either, each label counting the same however rare.
+
+    A label that occurs in neither has no F1 and is left out; one that is only guessed, or only missed, has 0.
+    """
+    scores = f1_scores(predicted, expected)
     return sum(scores.values()) / len(scores)

@@ -14,10 +14,14 @@ def perplexity(total_nll: float, tokens: int) -> float:
         return math.inf
 
 
-def bits_per_byte(total_nll: float, size: int) -> float:
-    """Bits per byte of text: comparable between tokenisers, as perplexity is not."""
+def bits_per_byte(total_nll: float, size: int, extra_bits: float = 0.0) -> float:
+    """Bits per byte of text: comparable between tokenisers, as perplexity is not.
+
+    `extra_bits` is what restores the text from its tokens, as `metrics.spelling` counts it; without it the score is
+    comparable only between tokenisers that lose nothing.
+    """
     _check("bytes", size)
-    return total_nll / math.log(2) / size
+    return (total_nll / math.log(2) + extra_bits) / size
 
 
 def _check(name: str, count: int) -> None:

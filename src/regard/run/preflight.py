@@ -14,6 +14,7 @@ from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, DataError, RunError
+from regard.metrics.registry import needs_text
 from regard.run.recipe import Recipe
 from regard.run.scoring import Asked, score
 from regard.tasks import Task
@@ -22,8 +23,6 @@ from regard.tasks.writing import AnySearch
 from regard.train.settings import TrainConfig
 from regard.train.trackers import require_trackers
 
-WRITTEN = ("bleu", "chrf", "exact_match", "pronoun", "uas", "las", "rouge_1", "rouge_2", "rouge_l")
-"""Scores that need a text to be written."""
 TRIED_TOKENS = 2
 FLOATS_PER_PARAMETER = 3
 """In a checkpoint: the weight and what the optimiser keeps of its gradient and of the square of it."""
@@ -73,7 +72,7 @@ def try_validation(
             _try_translation(recipe, task, model, preparation, device)
     model.train(learning)
     best = recipe.train.best or task.best_metric
-    if best not in metrics and best not in WRITTEN:
+    if best not in metrics and not needs_text(best):
         raise ConfigError("train.best", f"the validation has no metric '{best}'; known: {', '.join(sorted(metrics))}")
 
 

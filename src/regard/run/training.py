@@ -13,10 +13,11 @@ from torch import nn
 from regard.config import dump_toml
 from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import measure, measuring_batches
+from regard.metrics.registry import needs_text
 from regard.run.card import write_card
 from regard.run.fresh_folder import fresh_folder
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
-from regard.run.preflight import WRITTEN, check_at_once, check_disk, check_test_data, score_generated, try_validation
+from regard.run.preflight import check_at_once, check_disk, check_test_data, score_generated, try_validation
 from regard.run.recipe import Recipe
 from regard.run.room import BYTES_TO_TRAIN, demand_memory
 from regard.tasks import Lexicon, Task
@@ -179,10 +180,14 @@ def _precision(setting: PrecisionSetting, before: PrecisionSetting | None, team:
 
 def _refuse_unknown_best(recipe: Recipe, task: Task) -> None:
     """Before the first step: at the first validation, what was trained until then would be lost."""
-    best, known = recipe.train.best, set(task.summarise(Counter()))
-    if best in WRITTEN and task.verb != "translate":
+    best = recipe.train.best
+    if best is None:
+        return
+    if needs_text(best) and task.verb != "translate":
         raise ConfigError("train.best", f"'{best}' needs a task that writes, got {recipe.task.kind}")
-    if best is not None and best not in known.union(WRITTEN if task.verb == "translate" else ()):
+    generated = filter(needs_text, recipe.task.scores_on(recipe.data.split("valid")))
+    known = {*task.summarise(Counter()), *generated}
+    if best not in known:
         raise ConfigError("train.best", f"the validation has no metric '{best}'; {nearest(best, known)}")
 
 
@@ -290,7 +295,7 @@ def _generated_scores(
     recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
 ) -> dict[str, float]:
     """Scores of what the model generates, where one of them chooses the best checkpoint."""
-    if recipe.train.best not in WRITTEN:
+    if not needs_text(recipe.train.best):
         return {}
     learning = model.training
     model.eval()

@@ -1,6 +1,7 @@
 """What every task answers: how its examples become tensors, what the loss is, how well a model does."""
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from regard.data.batches import Batch, BatchingConfig, BucketedConfig
 from regard.data.examples import Example
 from regard.data.fields import AnyField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
+from regard.data.sources import Content, SourceConfig
 from regard.data.store import Store, open_store
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
@@ -91,6 +92,10 @@ class TaskBase(Config):
     """Whether its examples come with dependency trees."""
     usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = BeamConfig()
     """How its models write unless the recipe says otherwise."""
+    scores: ClassVar[tuple[str, ...]]
+    """What its tests report, by names of `metrics.registry`; the first is what models are compared by."""
+    predicts_tokens: ClassVar[bool] = False
+    """Whether what its models predict are tokens of the vocabulary of the last of `texts`, and not labels."""
 
     smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: the share of each answer's probability that is spread over all answers."""
@@ -114,6 +119,14 @@ class TaskBase(Config):
                 source.require(self.content, f"data.{split}")
         if needs_tree(model) and not self.gives_trees:
             raise ConfigError("model.position", "only tagging reads sentences with their trees; choose another kind")
+
+    def is_answered(self, example: Example) -> bool:
+        """Whether models answer such an example once they are trained; one that they do not is not scored either."""
+        return True
+
+    def scores_on(self, source: SourceConfig) -> tuple[str, ...]:
+        """What a test on this data reports; some scores need data of a certain kind."""
+        return self.scores
 
     @property
     def has_classes(self) -> bool:
@@ -202,9 +215,13 @@ class Task(ABC):
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Sums over a batch from which `summarise` makes metrics; `nll` and `count` among them."""
 
+    def measure_labels(self, model: nn.Module, inputs: Inputs) -> tuple[dict[str, float], Tensor | None]:
+        """The sums of `measure`, and the likeliest label at each target where labels are predicted."""
+        return self.measure(model, inputs), None
+
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Metrics of a whole split from the sums of its batches."""
-        return {"loss": sums["nll"] / max(1, sums["count"])}
+        return {"loss": sums["nll"] / sums["count"] if sums["count"] else math.nan}  # of nothing, no loss is best
 
     def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
         """What writes with a model, or with an ensemble of them."""

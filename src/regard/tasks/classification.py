@@ -1,5 +1,6 @@
 """Classification: one label for a whole text."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -32,10 +33,15 @@ class ClassificationConfig(TaskBase):
     content: ClassVar[Content] = "labelled"
     texts: ClassVar[tuple[str, ...]] = ("text",)
     labels: ClassVar[tuple[str, ...]] = ("label",)
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     adversarial: float = Field(0.0, ge=0)
     """Adversarial training: read each text again with its words' vectors moved, by this share of their length, to where
     its loss grows fastest; 0.2 is a good start. Helps where data is scarce, and more than doubles a step's cost."""
+
+    def is_answered(self, example: Example) -> bool:
+        """A blank text has no label: `classify` gives none."""
+        return not isinstance(example, Labelled) or bool(example.text.strip())
 
     def task(self, lexicon: Lexicon) -> "Classification":
         """The task, once vocabulary and labels are known."""
@@ -124,14 +130,18 @@ class Classification(Task):
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy, and how many are right."""
+        return self.measure_labels(model, inputs)[0]
+
+    def measure_labels(self, model: nn.Module, inputs: Inputs) -> tuple[dict[str, float], Tensor | None]:
+        """Cross-entropy and how many are right, and the likeliest labels."""
         logits = model(*inputs.arguments)
-        nll = cross_entropy(logits, inputs.targets)
-        right = (logits.argmax(-1) == inputs.targets).sum()
-        return {"nll": float(nll), "right": float(right), "count": inputs.count}
+        nll, predicted = cross_entropy(logits, inputs.targets), logits.argmax(-1)
+        right = (predicted == inputs.targets).sum()
+        return {"nll": float(nll), "right": float(right), "count": inputs.count}, predicted
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Mean loss and the share that is right."""
-        return {**super().summarise(sums), "accuracy": sums["right"] / max(1, sums["count"])}
+        return {**super().summarise(sums), "accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
 
     def classify(
         self, model: nn.Module, texts: Sequence[str], device: torch.device, longest: int | None = None

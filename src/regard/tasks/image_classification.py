@@ -28,6 +28,7 @@ class ImageClassificationConfig(ImageTaskBase):
     content: ClassVar[Content] = "images"
     texts: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[tuple[str, ...]] = ("label",)
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     def task(self, lexicon: Lexicon) -> "ImageClassification":
         """The task, once the labels are known."""

@@ -35,6 +35,8 @@ class ImageDescriptionConfig(ImageTaskBase):
     """Label smoothing: the share of each token's probability that is spread over all tokens."""
     content: ClassVar[Content] = "captions"
     texts: ClassVar[tuple[str, ...]] = ("target",)
+    scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "exact_match")
+    predicts_tokens: ClassVar[bool] = True
 
     def task(self, lexicon: Lexicon) -> "ImageDescription":
         """The task, once the vocabulary is known."""

@@ -27,6 +27,8 @@ class LanguageModelConfig(TaskBase):
     kind: Literal["language_model"] = "language_model"
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
+    scores: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
+    predicts_tokens: ClassVar[bool] = True
     usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = SampleConfig(temperature=0.8, top_k=200)
 
     def task(self, lexicon: Lexicon) -> "LanguageModel":

@@ -3,6 +3,7 @@
 An encoder that has learnt this is where others begin: `model.from` starts a classifier with its weights.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,8 @@ class MaskedLanguageModelConfig(TaskBase):
     kind: Literal["masked_language_model"] = "masked_language_model"
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
+    scores: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy", "pseudo_perplexity")
+    predicts_tokens: ClassVar[bool] = True
 
     masking: MaskingConfig = MaskingConfig()
     """What is hidden, and how."""
@@ -140,7 +143,7 @@ class MaskedLanguageModel(Task):
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Mean loss of the hidden tokens and the share that is guessed right."""
-        return {**super().summarise(sums), "accuracy": sums["right"] / max(1, sums["count"])}
+        return {**super().summarise(sums), "accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
 
     def fill(
         self, model: nn.Module, texts: Sequence[str], device: torch.device, top: int = 5, ends: bool = False

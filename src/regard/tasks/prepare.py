@@ -58,21 +58,26 @@ class Preparation:
         findings = Findings()
 
         def examples() -> Iterable[Example]:
-            return read_examples(source, self.base, findings)
+            read = read_examples(source, self.base, findings)
+            return read if training else filter(self.config.is_answered, read)
 
         fields = self._fields(task, training)
         store = task.open_store(
-            examples, fields, self.model, training, cache=self.cache, settings=self._settings(task, source)
+            examples, fields, self.model, training, cache=self.cache, settings=self._settings(task, source, training)
         )
         self._note(split, store, findings)
         if not len(store):
-            raise DataError(self._name(source), f"no example is left for {split}; see data.max_length{self._positions}")
+            raise DataError(
+                self._name(source),
+                f"no example is left for {split}: all are blank or too long; see data.max_length{self._positions}",
+            )
         return store
 
-    def _settings(self, task: Task, source: SourceConfig) -> dict[str, Any]:
+    def _settings(self, task: Task, source: SourceConfig, training: bool) -> dict[str, Any]:
         """All that the rows of a store depend on, whole: a list of what matters could lack something."""
         return {
             "source": source.tree(),
+            "unanswered": training,
             "content": self._content(source),
             "task": self.config.tree(),
             "tokenizer": self.tokenizer.tree(),

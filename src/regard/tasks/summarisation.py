@@ -48,6 +48,8 @@ class SummarisationConfig(TaskBase):
     cuts_inputs: ClassVar[bool] = True
     content: ClassVar[Content] = "pairs"
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
+    scores: ClassVar[tuple[str, ...]] = ("rouge_l", "rouge_1", "rouge_2", "loss", "perplexity", "cut")
+    predicts_tokens: ClassVar[bool] = True
 
     def task(self, lexicon: Lexicon) -> "Summarisation":
         """The task, once the vocabulary is known."""

@@ -49,6 +49,7 @@ class TaggingConfig(TaskBase):
     content: ClassVar[Content] = "tagged"
     texts: ClassVar[tuple[str, ...]] = ("text",)
     gives_trees: ClassVar[bool] = True
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     def task(self, lexicon: Lexicon) -> "Tagging":
         """The task, once vocabulary and tags are known."""
@@ -149,13 +150,18 @@ class Tagging(Task):
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy, and how many words are tagged right."""
+        return self.measure_labels(model, inputs)[0]
+
+    def measure_labels(self, model: nn.Module, inputs: Inputs) -> tuple[dict[str, float], Tensor | None]:
+        """Cross-entropy and how many words are tagged right, and the likeliest tags."""
         logits = model(*inputs.arguments)
-        right = (logits.argmax(-1) == inputs.targets).sum()
-        return {"nll": float(cross_entropy(logits, inputs.targets)), "right": float(right), "count": inputs.count}
+        nll, predicted = cross_entropy(logits, inputs.targets), logits.argmax(-1)
+        right = (predicted == inputs.targets).sum()
+        return {"nll": float(nll), "right": float(right), "count": inputs.count}, predicted
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Mean loss and the share of words that is right."""
-        return {**super().summarise(sums), "accuracy": sums["right"] / max(1, sums["count"])}
+        return {**super().summarise(sums), "accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
 
     def classify(
         self, model: nn.Module, texts: Sequence[str | Tagged], device: torch.device, longest: int | None = None

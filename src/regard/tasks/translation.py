@@ -14,7 +14,7 @@ from regard.data.batches import Batch
 from regard.data.examples import Example, Pair
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
+from regard.data.sources import Content, SourceConfig
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.decode import Ensemble
@@ -43,10 +43,18 @@ class TranslationConfig(TaskBase):
 
     content: ClassVar[Content] = "pairs"
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
+    scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "ter", "exact_match")
+    predicts_tokens: ClassVar[bool] = True
 
     def task(self, lexicon: Lexicon) -> "Translation":
         """The task, once vocabularies are known."""
         return Translation(lexicon, self)
+
+    def scores_on(self, source: SourceConfig) -> tuple[str, ...]:
+        """Pronouns are scored on the embedded corpus, attachment where trees are generated."""
+        pronoun = ("pronoun",) if source.street is not None else ()
+        trees = ("uas", "las") if source.is_treebank and source.target == "brackets" else ()
+        return (*self.scores, *pronoun, *trees)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""

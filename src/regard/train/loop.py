@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
 from regard.errors import RunError
+from regard.metrics.registry import metric, require_registered
 from regard.nn.kernels import of_one_shape
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
@@ -37,10 +38,6 @@ from regard.train.precision import Beat, Precision, Pulse, clip_gradients
 from regard.train.settings import TrainConfig
 from regard.train.signals import Stopped
 from regard.train.watching import Log, Watcher
-
-HIGHER_IS_BETTER = {
-    "accuracy", "bleu", "chrf", "exact_match", "las", "macro_f1", "pronoun", "rouge_1", "rouge_2", "rouge_l", "uas",
-}  # fmt: skip
 
 
 class _Losses(nn.Module):
@@ -96,6 +93,7 @@ class Trainer:
         self.moving = config.moving_average.build(model) if config.moving_average else None
         self.losses = losses if self.sharded else team.wrap(losses, self.divided.parameters)
         self.metric = config.best or task.best_metric
+        self.is_better = metric(self.metric, "train.best").better
         self.spent = Spent()
         self.feed = Feed(batches, self._inputs, team)
         self.since_best = 0
@@ -298,7 +296,7 @@ class Trainer:
             value = metrics[self.metric]
         value = self.team.agree(value)
         self.since_best += 1
-        if not math.isnan(value) and (self.best is None or self._better(value, self.best)):
+        if not math.isnan(value) and (self.best is None or self.is_better(value, self.best)):
             self.best, self.best_step, self.since_best = value, self.spent.steps, 0
             if self.team.leads:
                 point(self.folder / "checkpoints", BEST, self.spent.steps)
@@ -322,10 +320,12 @@ class Trainer:
     def _measured(self, model: nn.Module) -> dict[str, float]:
         try:
             with self.precision.autocast():
-                return self.judge(model)
+                metrics = self.judge(model)
         except Stopped:
             self.model.train()
             return {}
+        require_registered(metrics)
+        return metrics
 
     @contextmanager
     def _holding(self, weights: Mapping[str, Tensor]) -> Iterator[nn.Module]:
@@ -344,9 +344,6 @@ class Trainer:
 
     def _weights(self) -> dict[str, nn.Parameter]:
         return dict(self.model.named_parameters())
-
-    def _better(self, value: float, than: float) -> bool:
-        return value > than if self.metric in HIGHER_IS_BETTER else value < than
 
     def _out_of_patience(self) -> str:
         patience = self.config.patience
@@ -418,7 +415,7 @@ class Trainer:
         """The mean of the last checkpoints' weights, used if the validation data likes it better."""
         mean, value = self._judged_average() if self.team.leads else ({}, math.nan)
         value = self.team.agree(value)
-        if not math.isnan(value) and (self.best is None or self._better(value, self.best)):
+        if not math.isnan(value) and (self.best is None or self.is_better(value, self.best)):
             self.best, self.best_step = value, self.spent.steps
             self.save({"average": mean}, serve="average")
             if self.team.leads:

@@ -6,15 +6,15 @@ from torch import nn
 
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError
+from regard.metrics.registry import require_registered
 from regard.run.opened import Run
-from regard.run.scoring.images import score_image_classification, score_image_description
-from regard.run.scoring.labels import score_classification
+from regard.run.scoring.images import score_image_description
+from regard.run.scoring.labels import score_labels
 from regard.run.scoring.loss import score_language_model
 from regard.run.scoring.masked import score_masked
 from regard.run.scoring.report import Asked as Asked
 from regard.run.scoring.report import Report as Report
 from regard.run.scoring.summaries import score_summarisation
-from regard.run.scoring.tagging import score_tagging
 from regard.run.scoring.writing import score_translation
 from regard.tasks import (
     Classification,
@@ -34,10 +34,10 @@ SCORERS: dict[type[Task], Callable[[Asked], Report]] = {
     Translation: score_translation,
     LanguageModel: score_language_model,
     MaskedLanguageModel: score_masked,
-    Classification: score_classification,
-    ImageClassification: score_image_classification,
+    Classification: score_labels,
+    ImageClassification: score_labels,
     ImageDescription: score_image_description,
-    Tagging: score_tagging,
+    Tagging: score_labels,
     Summarisation: score_summarisation,
 }
 
@@ -58,4 +58,6 @@ def score_run(run: Run, source: SourceConfig, search: AnySearch | None = None, o
 
 def score(asked: Asked) -> Report:
     """The scores of a model that need not be in a run folder yet."""
-    return SCORERS[type(asked.task)](asked)
+    report = SCORERS[type(asked.task)](asked)
+    require_registered(report.metrics)
+    return report

@@ -1,33 +1,13 @@
-"""Scores of models that read images: labels beside labels, sentences beside sentences."""
+"""Scores of models that describe images: sentences beside sentences."""
 
 import time
 from typing import Any
-
-import numpy as np
-import torch
 
 from regard import metrics
 from regard.data.examples import DescribedPicture
 from regard.data.readers import read_examples
 from regard.decode import Ensemble
-from regard.run.scoring.labels import report_labels
-from regard.run.scoring.loss import open_source
-from regard.run.scoring.report import Asked, Report
-
-
-@torch.no_grad()
-def score_image_classification(asked: Asked) -> Report:
-    """Accuracy, macro-F1 and the confusion matrix."""
-    began = time.perf_counter()
-    store, batches = open_source(asked)
-    answers = np.zeros(len(store), np.int64)
-    for step in range(batches.num_batches(0)):
-        batch = batches.batch(0, step)
-        inputs = asked.task.inputs(batch, asked.model.config, asked.device)
-        answers[batch.examples] = asked.model(*inputs.arguments).argmax(-1).cpu().numpy()
-    names = asked.task.lexicon.labels
-    given, expected = ([names[int(number)] for number in numbers] for numbers in (answers, store.labels["label"]))
-    return report_labels(given, expected, began)
+from regard.run.scoring.report import Asked, Report, content_of, fingerprint
 
 
 def score_image_description(asked: Asked) -> Report:
@@ -52,4 +32,5 @@ def score_image_description(asked: Asked) -> Report:
         {name: score.signature for name, score in scores.items()},
         {"written": written},
         {"written": written, "references": references},
+        fingerprint(map(content_of, examples)),
     )

@@ -1,30 +1,77 @@
-"""Scores of a model that gives each text its label."""
+"""Scores of a model that gives labels: one to each text or image, or one to each word."""
 
 import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard import metrics
-from regard.data.readers import read_labelled
-from regard.errors import located
-from regard.run.scoring.report import Asked, Report
+from regard.data.examples import Example
+from regard.data.fields import TextField
+from regard.data.readers import read_examples
+from regard.data.store import Store
+from regard.evaluate import MeasuredBatch, measure
+from regard.nn.loss import IGNORED
+from regard.run.scoring.loss import open_source
+from regard.run.scoring.report import Asked, Report, content_of, fingerprint, targets_of
+
+MOST_LABELS = 200
+"""Labels up to which the confusion matrix, which has a cell for each two, is given."""
 
 
-def score_classification(asked: Asked) -> Report:
-    """Accuracy, macro-F1 and the confusion matrix; a blank text counts as the first label."""
+def score_labels(asked: Asked) -> Report:
+    """Loss, accuracy, macro-F1 and the confusion matrix; the evidence is whether each label is right.
+
+    Measured as in training: blank texts, which no model answers, are left out, and texts that are too long are cut or
+    left out as the recipe says. How many were left out is in the details.
+    """
     began = time.perf_counter()
-    task = asked.task
-    examples = list(read_labelled(asked.source, asked.preparation.base))
-    for example in examples:
-        task.row(example)  # an unknown label is an error with its place
-    with located([example.place.origin for example in examples]):
-        found = task.classify(asked.model, [example.text for example in examples], asked.device, asked.longest)
-    given = [max(row, key=row.__getitem__) if row else task.lexicon.labels[0] for row in found]
-    return report_labels(given, [example.label for example in examples], began)
+    store, batches = open_source(asked)
+    given: dict[int, NDArray[np.int64]] = {}
+    expected: dict[int, NDArray[np.int64]] = {}
+
+    def note(part: MeasuredBatch) -> None:
+        assert part.predicted is not None
+        predicted, targets = (each.reshape(len(part.batch.examples), -1).cpu().numpy()
+                              for each in (part.predicted, part.inputs.targets))  # fmt: skip
+        for row, example in enumerate(part.batch.examples.tolist()):
+            counts = targets[row] != IGNORED
+            given[example], expected[example] = predicted[row][counts], targets[row][counts]
+
+    values = measure(asked.task, asked.model, batches, asked.device, note)
+    names = asked.task.lexicon.labels
+    answers, right = ([names[label] for example in range(len(store)) for label in side[example].tolist()]
+                      for side in (given, expected))  # fmt: skip
+    scores = metrics.f1_scores(answers, right)
+    values["macro_f1"] = sum(scores.values()) / len(scores)
+    tested, left_out = _tested(asked, store)
+    details: dict[str, Any] = {"left_out": left_out} if left_out else {}
+    if len(scores) <= MOST_LABELS:
+        matrix = metrics.confusion_matrix(answers, right)
+        details |= {"labels": list(matrix.labels), "confusion": matrix.counts.tolist()}
+    return Report(
+        values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{len(scores)}"}, details,
+        {"right": [one == other for one, other in zip(answers, right, strict=True)]},
+        fingerprint(map(content_of, tested)), targets_of(asked.task),
+    )  # fmt: skip
 
 
-def report_labels(given: list[str], expected: list[str], began: float) -> Report:
-    """The report of labels given beside those expected."""
-    matrix = metrics.confusion_matrix(given, expected)
-    values = {"accuracy": metrics.accuracy(given, expected), "macro_f1": metrics.macro_f1(given, expected)}
-    details = {"labels": list(matrix.labels), "confusion": [list(map(int, row)) for row in matrix.counts]}
-    right = [one == other for one, other in zip(given, expected, strict=True)]
-    return Report(values, len(given), time.perf_counter() - began, details=details, evidence={"right": right})
+def _tested(asked: Asked, store: Store) -> tuple[list[Example], dict[str, int]]:
+    """The examples that were scored, and how many were not, by reason."""
+    examples = list(read_examples(asked.source, asked.preparation.base))
+    answered = [example for example in examples if asked.task.config.is_answered(example)]
+    left_out = Counter({"blank": len(examples) - len(answered), **store.skipped})
+    if store.skipped:
+        answered = [example for example in answered if not _is_overlong(asked, store, example)]
+    return answered, {reason: count for reason, count in left_out.items() if count}
+
+
+def _is_overlong(asked: Asked, store: Store, example: Example) -> bool:
+    row = asked.task.row(example)
+    fields = [(field, row[name]) for name, field in store.fields.items() if name in row]
+    return any(
+        field.is_overlong(field.encode([value])[0]) and (not isinstance(field, TextField) or field.overlong == "skip")
+        for field, value in fields
+    )

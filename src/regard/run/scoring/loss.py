@@ -1,34 +1,79 @@
 """Scores of a model by how well it predicts a text."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
+
+from tokenizers.models import WordLevel
 
 from regard import metrics
 from regard.data.batches import Batches, StreamBatches
 from regard.data.fields import TextField
 from regard.data.readers import read_texts
+from regard.data.special import UNK
 from regard.data.store import Store
-from regard.evaluate import measure, measuring_batches
-from regard.run.scoring.report import Asked, Report
+from regard.data.tokenizer import Tokenizer
+from regard.errors import DataError
+from regard.evaluate import MeasuredBatch, measure, measuring_batches
+from regard.metrics.spelling import Restoration
+from regard.run.scoring.report import Asked, Report, fingerprint, targets_of
 
 
 def score_language_model(asked: Asked) -> Report:
-    """Loss, perplexity, and bits per byte of the text; the evidence is the loss of each batch."""
+    """Loss, perplexity, and bits per byte of the text; the evidence is the loss of each batch.
+
+    Bits per byte charge for all of the text, also for what its tokens do not tell (`metrics.spelling`).
+    """
     began = time.perf_counter()
     store, batches = open_source(asked)
-    values, losses = measure_batches(asked, batches)
-    tokens = sum(int(lengths.sum()) for lengths in store.lengths.values())
-    size = sum(len((text.text + text.end).encode()) for text in read_texts(asked.source, asked.preparation.base))
-    values["bits_per_byte"] = metrics.bits_per_byte(values["loss"] * (tokens - begin_tokens(store, batches)), size)
-    return Report(values, tokens, time.perf_counter() - began, evidence={"losses": losses})
+    values, evidence = measure_batches(asked, batches)
+    field, tokens = _text_field(store), sum(int(lengths.sum()) for lengths in store.lengths.values())
+    restoration = Restoration()
+    tested = fingerprint((text,) for text in _restored(asked, field.tokenizer, restoration))
+    unit = f"unit:token|unknown:{restoration.unknown / tokens:.2%}"
+    signatures = {"loss": unit, "perplexity": unit}
+    if size := restoration.size:
+        nll = values["loss"] * (tokens - begin_tokens(store, batches))
+        unknown, altered = restoration.unknown_bits, restoration.altered_bits
+        values["bits_per_byte"] = metrics.bits_per_byte(nll, size, unknown + altered)
+        charges = f"unknown:{unknown / size:.3f}|altered:{altered / size:.3f}"
+        signatures["bits_per_byte"] = f"bytes:{size}|{charges}"
+    targets = f"{targets_of(asked.task)}{' and ends of documents' if field.end else ''}"
+    seconds = time.perf_counter() - began
+    return Report(values, tokens, seconds, signatures, evidence=evidence, fingerprint=tested, targets=targets)
+
+
+def _restored(asked: Asked, tokenizer: Tokenizer, restoration: Restoration) -> Iterator[str]:
+    """The texts of a source one by one; what it takes to restore each from its tokens is added up."""
+    for example in read_texts(asked.source, asked.preparation.base):
+        text = example.text + example.end
+        restore(text, tokenizer, restoration)
+        yield text
+
+
+def restore(text: str, tokenizer: Tokenizer, restoration: Restoration) -> None:
+    """Adds what it takes to restore a text from its tokens."""
+    if tokenizer.numbering is not None or not isinstance(tokenizer.core.model, WordLevel):
+        restoration.add(text, tokenizer.normalise(text))
+        return
+    pieces = tokenizer.pieces(text)
+    words = [text[piece.start : piece.end] if piece.id == UNK else tokenizer.names[piece.id] for piece in pieces]
+    for piece, word in zip(pieces, words, strict=True):
+        if piece.id == UNK:
+            restoration.add_unknown(word)
+    restoration.add(text, tokenizer.join(words))
+
+
+def _text_field(store: Store) -> TextField:
+    text = store.fields["text"]
+    assert isinstance(text, TextField)
+    return text
 
 
 def begin_tokens(store: Store, batches: Batches) -> int:
     """Tokens that stand before each text and are given, not predicted; in a stream, which runs on, none are."""
-    text = store.fields["text"]
-    assert isinstance(text, TextField)
-    return 0 if isinstance(batches, StreamBatches) else len(store) * text.begin
+    return 0 if isinstance(batches, StreamBatches) else len(store) * _text_field(store).begin
 
 
 def open_source(asked: Asked) -> tuple[Store, Batches]:
@@ -38,12 +83,19 @@ def open_source(asked: Asked) -> tuple[Store, Batches]:
     return store, measuring_batches(store, preparation.config.batching(preparation.data), asked.tokens_per_batch)
 
 
-def measure_batches(asked: Asked, batches: Batches) -> tuple[dict[str, float], list[float]]:
-    """The task's metrics over all batches, perplexity among them, and the loss of each batch."""
+def measure_batches(asked: Asked, batches: Batches) -> tuple[dict[str, float], dict[str, list]]:
+    """The task's metrics over all batches, perplexity among them, and the evidence: loss and targets of each batch."""
     losses: list[float] = []
+    targets: list[str] = []
+    counted = 0.0
 
-    def note(sums: Mapping[str, float]) -> None:
-        losses.append(sums["nll"] / max(1, sums["count"]))
+    def note(part: MeasuredBatch) -> None:
+        nonlocal counted
+        counted += part.sums["count"]
+        losses.append(part.sums["nll"] / max(1, part.sums["count"]))
+        targets.append(sha256(part.inputs.targets.cpu().numpy().tobytes()).hexdigest()[:16])
 
     values = measure(asked.task, asked.model, batches, asked.device, note)
-    return values | {"perplexity": metrics.perplexity(values["loss"], 1)}, losses
+    if not counted:
+        raise DataError("data", "there is no token to predict: no text has more than one")
+    return values | {"perplexity": metrics.perplexity(values["loss"], 1)}, {"losses": losses, "targets": targets}

@@ -8,7 +8,7 @@ from regard import metrics
 from regard.data.batches import Batches
 from regard.data.masking import FIRST
 from regard.run.scoring.loss import measure_batches, open_source
-from regard.run.scoring.report import Asked, Report
+from regard.run.scoring.report import Asked, Report, fingerprint_of, targets_of
 from regard.tasks.filling import surprises
 
 ALONE = 256
@@ -24,13 +24,16 @@ def score_masked(asked: Asked) -> Report:
     """
     began = time.perf_counter()
     store, batches = open_source(asked)
-    values, losses = measure_batches(asked, batches)
+    values, evidence = measure_batches(asked, batches)
     chosen = spread(batches, ALONE)
     alone = surprises(asked.model, chosen, asked.device)
     values["pseudo_perplexity"] = metrics.perplexity(sum(alone), len(alone))
     signatures = {"pseudo_perplexity": f"tokens:{len(alone)}|hidden:alone"}
     tokens = sum(int(lengths.sum()) for lengths in store.lengths.values())
-    return Report(values, tokens, time.perf_counter() - began, signatures, evidence={"losses": losses})
+    return Report(
+        values, tokens, time.perf_counter() - began, signatures, evidence=evidence,
+        fingerprint=fingerprint_of(asked.source, asked.preparation.base), targets=targets_of(asked.task),
+    )  # fmt: skip
 
 
 def spread(batches: Batches, count: int) -> list[tuple[list[int], int]]:

@@ -1,13 +1,18 @@
 """What a test is asked to do, and what it found."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged, Text
+from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
+from regard.errors import counted
 from regard.tasks.base import Task
 from regard.tasks.prepare import Preparation
 from regard.tasks.writing import AnySearch
@@ -44,8 +49,13 @@ class Report:
     details: dict[str, Any] = field(default_factory=dict)
     """What is no single number: the confusion matrix, what was written."""
     evidence: dict[str, list[Any]] = field(default_factory=dict)
-    """What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses`, or
+    """What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses` of
+    batches and `targets`, which stand for what each batch predicts, or
     under a score's own name its value for each example."""
+    fingerprint: str = ""
+    """SHA-256 of the examples that were tested: scores of other examples are not comparable."""
+    targets: str = ""
+    """What a mean over targets is a mean over, as `targets_of` says it."""
 
     def tree(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -56,3 +66,47 @@ class Report:
             "seconds": round(self.seconds, 3),
             **self.details,
         }
+
+
+def fingerprint_of(source: SourceConfig, base: Path) -> str:
+    """SHA-256 of all examples of a source, in order: what the model is given and what it should answer."""
+    return fingerprint(content_of(example) for example in read_examples(source, base))
+
+
+def fingerprint(examples: Iterable[tuple[str, ...]]) -> str:
+    """SHA-256 of texts, each example's apart from the next."""
+    digest = sha256()
+    for texts in examples:
+        for text in texts:
+            data = text.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "big") + data)
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def content_of(example: Example) -> tuple[str, ...]:
+    """What an example says, without where it stood."""
+    match example:
+        case Pair():
+            return example.source, example.target
+        case Labelled():
+            return example.text, example.label
+        case Text():
+            return (example.text + example.end,)
+        case Tagged():
+            return (*example.words, "", *example.tags, *map(str, example.heads or ()))
+        case LabelledPicture():
+            return example.picture.key, example.label
+        case DescribedPicture():
+            return example.picture.key, example.target
+
+
+def targets_of(task: Task) -> str:
+    """What a model of this task predicts; means over targets are comparable where it is the same."""
+    config, lexicon = task.config, task.lexicon
+    if not config.predicts_tokens:
+        return f"{counted(len(lexicon.labels), 'label')} ({fingerprint((name,) for name in lexicon.labels)[:8]})"
+    tokenizer = lexicon.tokenizers[config.texts[-1]]
+    masking = getattr(config, "masking", None)
+    hidden = "" if masking is None else f", hidden as {fingerprint([(repr(masking),)])[:8]}"
+    return f"{counted(tokenizer.vocab_size, 'token')} ({tokenizer.identity[:8]}{hidden})"

@@ -4,7 +4,7 @@ import time
 
 from regard import metrics
 from regard.run.scoring.loss import measure_batches, open_source
-from regard.run.scoring.report import Asked, Report
+from regard.run.scoring.report import Asked, Report, fingerprint, targets_of
 from regard.run.scoring.writing import write_all
 
 NAMES = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
@@ -18,13 +18,13 @@ def score_summarisation(asked: Asked) -> Report:
     """
     began = time.perf_counter()
     store, batches = open_source(asked)
-    values, losses = ({}, []) if asked.others else measure_batches(asked, batches)
-    _, references, written = write_all(asked)
+    values, evidence = ({}, {}) if asked.others else measure_batches(asked, batches)
+    sources, references, written = write_all(asked)
     scores = metrics.rouge(written, references)
     values |= {NAMES[kind]: score.value for kind, score in scores.items()}
     values["cut"] = sum(store.cut.values()) / len(references)
     each = [metrics.rouge([one], [other]) for one, other in zip(written, references, strict=True)]
-    evidence = {"written": written, "references": references, "losses": losses}
+    evidence |= {"written": written, "references": references}
     evidence |= {name: [found[kind].value for found in each] for kind, name in NAMES.items()}
     return Report(
         values,
@@ -33,4 +33,6 @@ def score_summarisation(asked: Asked) -> Report:
         {NAMES[kind]: score.signature for kind, score in scores.items()},
         {"written": written},
         evidence,
+        fingerprint(zip(sources, references, strict=True)),
+        targets_of(asked.task),
     )

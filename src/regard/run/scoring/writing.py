@@ -9,7 +9,7 @@ from regard.data.readers import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
 from regard.errors import located
-from regard.run.scoring.report import Asked, Report
+from regard.run.scoring.report import Asked, Report, fingerprint
 
 
 def score_translation(asked: Asked) -> Report:
@@ -32,7 +32,7 @@ def report_written(
     values["exact_match"] = metrics.exact_match(written, references)
     if source.street is not None:
         right, total = street.pronoun_accuracy(sources, written)
-        values["pronoun"] = right / max(1, total)
+        values |= {"pronoun": right / total} if total else {}  # of no pronoun at all, no share is right
     if source.is_treebank and source.target == "brackets":
         attached = metrics.attachment(written, references)
         values |= {"uas": attached.uas, "las": attached.las}
@@ -43,6 +43,7 @@ def report_written(
         {name: score.signature for name, score in scores.items()},
         {"written": written},
         {"written": written, "references": references},
+        fingerprint(zip(sources, references, strict=True)),
     )
 
 
