@@ -83,7 +83,7 @@ def test_losses_per_token_of_different_vocabularies_are_refused(metric: str, tmp
 def test_other_test_or_validation_data_is_refused(tmp_path: Path):
     one = texts(tmp_path)
     said = refused(tmp_path, one, {**one, "data": {**one["data"], "valid": {"file": "other.txt"}}})
-    assert said.startswith("data.valid: 'one' (text.txt, 95%-100%) and 'other' (other.txt) have different examples")
+    assert said.startswith("data.valid: 'one' (text.txt, held out) and 'other' (other.txt) have different examples")
     tested = {**one, "data": {**one["data"], "test": {"file": "other.txt"}}}
     said = refused(tmp_path, one, tested)
     assert said.startswith("data.test: 'one' is tested on valid data and 'other' on test data; give both")

@@ -137,4 +137,5 @@ def _readable_fingerprint(source: SourceConfig, base: Path) -> str | None:
 def _named(source: SourceConfig) -> str:
     """How messages call a source."""
     files = " and ".join(file.name for file in source.files())
-    return f"{files or source.hub or f'street/{source.street}'}{f', {source.part}' if source.part else ''}"
+    part = "held out" if getattr(source, "held_out", False) else source.part
+    return f"{files or source.hub or f'street/{source.street}'}{f', {part}' if part else ''}"
