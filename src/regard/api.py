@@ -25,7 +25,7 @@ from regard.export.reading import read_folder
 from regard.export.subject import HeldOut, Subject
 from regard.export.writing import Target, export_model
 from regard.run import Recipe, Run, read_recipe
-from regard.run.imported import write_imported
+from regard.run.imported import refuse_occupied, write_imported
 from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
 from regard.tasks import Summarisation
@@ -186,9 +186,17 @@ def export(
     return export_model(subject, HeldOut.of(read), to, Path(out), int8=int8)
 
 
-def import_run(folder: str | Path, out: str | Path) -> Run:
-    """Makes a run of a Hugging Face folder (Marian, Pegasus, T5, GPT-2, GPT-NeoX, Llama, BERT layouts)."""
-    write_imported(read_folder(Path(folder)), Path(out), str(folder))
+def import_run(folder: str | Path, out: str | Path, *, say: Callable[[str], None] = lambda sentence: None) -> Run:
+    """Makes a run of a Hugging Face folder (Marian, Pegasus, T5, GPT-2, GPT-NeoX, Llama, BERT, ViT layouts).
+
+    Where transformers is installed, logits of random inputs are compared first; `say` is given what came of it, and
+    what else a person should know.
+    """
+    refuse_occupied(Path(out))
+    model = read_folder(Path(folder))
+    write_imported(model, Path(out), str(folder), say)
+    for note in model.notes:
+        say(f"note: {note}")
     return load(out, "cpu")
 
 

@@ -132,8 +132,12 @@ def test_an_encoder_without_its_output_layer_comes_in_to_be_fine_tuned(tmp_path:
     imported = read_folder(tmp_path)
     assert imported.task == "classification"
     assert imported.config.head.pooling == "first"
-    assert not any(name.startswith("head") for name in imported.weights)
-    assert "output layer is new" in imported.notes[-1]
+    # the pooling of the first token comes in; the layer over labels is new
+    assert {name for name in imported.weights if name.startswith("head")} == {"head.hidden.weight", "head.hidden.bias"}
+    assert "output layer is new" in imported.notes[0]
+    said: list[str] = []
+    api.import_run(tmp_path, tmp_path / "run", say=said.append)
+    assert said[0].startswith("largest difference of a hidden state from transformers on random inputs: ")
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -172,10 +176,10 @@ def broken(folder: Path, kind: str) -> None:
         ("cut", "model.safetensors: not a whole safetensors file"),
         ("foreign", "config.json: architectures: expected one of MarianMTModel"),
         ("deeper", "its weights have no 'transformer.h.2.ln_1.weight', which a GPT-2 of its settings needs"),
-        ("wider", "'stack.blocks.0.feedforward.up.weight': expected (64, 32)"),
-        ("setting", "scale_attn_by_inverse_layer_idx: expected False in config.json, got True"),
+        ("wider", "'transformer.h.0.mlp.c_fc.weight': expected (64, 32), got (128, 32)"),
+        ("setting", "config.json: scale_attn_by_inverse_layer_idx: expected False, got True"),
         ("bend", "activation_function: expected one of relu"),
-        ("missing", "config.json: a GPT-2 needs the setting 'n_embd', which is missing"),
+        ("missing", "its settings speak of 2 layers of width 768"),
         ("wordpiece", "tokenizer.json: not a tokenizer that regard can use"),
         ("larger", "its tokenizer has 301 tokens, its model's embedding 300 rows"),
         ("no tokenizer", "AutoTokenizer.from_pretrained(…).save_pretrained(…)"),

@@ -11,7 +11,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     to: Annotated[str, typer.Option("--to", help="huggingface, ctranslate2 or onnx.")],
     out: Annotated[Path | None, typer.Option(help="The folder to write; RUN-TARGET when left out.")] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="Whole numbers of eight bits (ctranslate2).")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="int8 weights (ctranslate2).")] = False,
     data: Annotated[str, typer.Option(help="What to check it on: valid, test, or other data.")] = "valid",
     examples: Annotated[int, typer.Option(help="Most held-out examples of the check.", min=1)] = 256,
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
@@ -41,7 +41,10 @@ def import_(
     """Make a run of a Hugging Face folder. To fine-tune it, look into it, serve it."""
     from regard import api
 
-    run = api.import_run(folder, out)
+    lines: list[str] = []
+    run = api.import_run(folder, out, say=lines.append)
     weights = sum(weight.numel() for weight in run.model.parameters())
     print(f"{out}: {run.recipe.task.kind}, {run.recipe.model.kind}, {weights:,} parameters")
+    for line in lines:
+        print(f"  {line}")
     print(f"  fine-tune it with: regard train RECIPE model.from={out}")

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.special import BOS, EOS, PAD
-from regard.errors import ConfigError, RegardError
-from regard.export.images import ImageForm
-from regard.export.layouts import Layout, Sizes, choose, fold, wave_table
+from regard.errors import RegardError
+from regard.export.image_processor import write_image_processor
+from regard.export.layouts import Layout, Sizes, choose, fold, renamed, wave_table
 from regard.export.layouts_pair import PAIRS
 from regard.export.layouts_reading import BERT_TAGGER, READERS
 from regard.export.layouts_single import DECODERS
@@ -25,8 +25,6 @@ from regard.export.tokenizer_files import write_tokenizers
 
 LAYOUTS = (*PAIRS, *DECODERS, *READERS)
 """Those that also come in."""
-BICUBIC = 3
-"""Pillow's number of the filter that images are resized with."""
 HINT = "train with settings that fit, or export to onnx, which needs no layout"
 
 
@@ -42,29 +40,11 @@ def write_huggingface(subject: Subject, folder: Path) -> Layout:
     if subject.images is None:
         write_tokenizers(subject, folder)
     else:
-        write_image_processor(subject.images, folder)
+        write_image_processor(subject.images, folder, HINT)
     if form := subject.input_form():
         settings = {"task": subject.kind, "longest": subject.length, **form}
         (folder / "regard.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     return layout
-
-
-def write_image_processor(images: ImageForm, folder: Path) -> None:
-    """preprocessor_config.json, by which `AutoImageProcessor` makes the numbers that the model was taught with."""
-    if images.resize == "crop":
-        raise ConfigError("task.resize", f"the image processor of a ViT stretches images, got 'crop'; {HINT}")
-    each = {"image_mean": images.mean, "image_std": images.deviation}
-    settings = {
-        "image_processor_type": "ViTImageProcessor",
-        "do_resize": True,
-        "size": {"height": images.size, "width": images.size},
-        "resample": BICUBIC,
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        **{name: list(part) * (images.channels // len(part)) for name, part in each.items()},
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def as_huggingface(layout: Layout, subject: Subject, sizes: Sizes) -> nn.Module:
@@ -83,14 +63,18 @@ def as_huggingface(layout: Layout, subject: Subject, sizes: Sizes) -> nn.Module:
         )
     theirs._keys_to_ignore_on_save = None  # tables of positions are saved, too: ours may be others
     tables = {name: _table(layout, config, weights, name, sizes.length) for name in layout.tables}
-    fill(theirs, layout.mapping(config), weights, tables)
+    fill(theirs, layout, layout.mapping(config), weights, tables)
     return theirs.eval()
 
 
 @torch.no_grad()
-def fill(theirs: nn.Module, places: Places, weights: Mapping[str, Tensor], tables: Mapping[str, Tensor]) -> None:
+def fill(
+    theirs: nn.Module, layout: Layout, places: Places, weights: Mapping[str, Tensor], tables: Mapping[str, Tensor]
+) -> None:
     """Copies weights to their places; a bias that we do not have is zero, a gain that we do not have is one."""
-    tensors = {name: tensor for name, tensor in theirs.state_dict(keep_vars=True).items()}
+    # versions of the library differ in names that files have in one form
+    tensors = {renamed(name, layout): tensor for name, tensor in theirs.state_dict(keep_vars=True).items()}
+    assert not (missing := {place.name for place in places.values()} - tensors.keys()), f"no tensor {sorted(missing)}"
     for name, place in places.items():
         view = place.view(tensors[place.name])
         if name in weights:

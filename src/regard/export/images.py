@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.examples import Picture
-from regard.data.images.decoding import Canvas, Resize
+from regard.data.images.decoding import Canvas, Resample, Resize
 from regard.data.images.folders import read_image
 
 
@@ -25,11 +25,13 @@ class ImageForm:
     """Taken off each colour, which is between 0 and 1."""
     deviation: tuple[float, ...]
     """What each colour is divided by after that."""
+    resample: Resample = "bicubic"
+    """How pixels of another size are computed."""
 
     @classmethod
     def of(cls, task: Any, model: Any) -> "ImageForm":  # noqa: ANN401
         """As a task's and a model's settings say."""
-        return cls(model.image, model.channels, task.resize, tuple(task.mean), tuple(task.deviation))
+        return cls(model.image, model.channels, task.resize, tuple(task.mean), tuple(task.deviation), task.resample)
 
     def tree(self) -> dict[str, Any]:
         """For regard.json."""
@@ -37,7 +39,7 @@ class ImageForm:
 
     def numbers(self, image: Picture | str) -> NDArray[np.float32]:
         """An image of a data set, or a file, as numbers: channel by channel, around zero."""
-        canvas = Canvas(self.size, self.channels, self.resize)
+        canvas = Canvas(self.size, self.channels, self.resize, self.resample)
         if isinstance(image, Picture):
             pixels = canvas.picture(image)
         else:

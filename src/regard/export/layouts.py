@@ -5,7 +5,8 @@ to read a `config.json` back (`read`). What a layout has no setting for, but wei
 the weights first: waves become a table of positions, √width is multiplied into the embedding.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.export.mappings import Mapping
+from regard.export.keys import Keys
+from regard.export.mappings import Mapping as Places
 from regard.export.needs import Needs, misfits, refusal
 from regard.nn.position import LearnedConfig
 from regard.nn.position.absolute import waves
@@ -45,6 +47,22 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Ignored:
+    """Tensors of files that the model is not made of."""
+
+    pattern: str
+    """A regular expression of their names."""
+    reason: str
+    """What they are."""
+    check: Callable[[Tensor, Mapping[str, Any]], bool] | None = None
+    """Whether a tensor is what it must be for that, where it is cheap to say."""
+
+
+UNTIED = "output layer of its own"
+"""Key of the settings that an import adds: whether the output layer has another matrix than the embedding."""
+
+
+@dataclass(frozen=True)
 class Layout:
     """One architecture of Hugging Face."""
 
@@ -58,9 +76,11 @@ class Layout:
     """The shape of models that it can hold."""
     needs: Callable[[Any], Needs]
     settings: Callable[[Any, Sizes], dict[str, Any]]
-    mapping: Callable[[Any], Mapping]
+    mapping: Callable[[Any], Places]
     read: Callable[[dict[str, Any]], dict[str, Any]]
     """Our model's settings from its config.json."""
+    keys: Keys
+    """What becomes of each key of its config.json."""
     tables: dict[str, str] = field(default_factory=dict)
     """Its tables of positions that are constants by default → where ours stand when they are learned."""
     learns_positions: bool = False
@@ -69,8 +89,25 @@ class Layout:
     """Whether it has a setting for embeddings times √width."""
     renames: tuple[tuple[str, str], ...] = ()
     """Names in files → names in the mapping, as regular expressions."""
-    tied: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Tensors that files may hold under another name."""
+    ties: Callable[[Mapping[str, Any]], dict[str, str]] = lambda settings: {}
+    """By its settings: tensors that are another under a second name → that other."""
+    output: tuple[str, ...] = ()
+    """The tied tensors of the output layer, which may also have values of their own."""
+    idle: tuple[str, ...] = ()
+    """Tensors that nothing is computed with where the output layer has values of its own."""
+    ignored: tuple[Ignored, ...] = ()
+    """Tensors of files that do not matter."""
+    prefix: str = ""
+    """What names begin with within the whole model, and not where only its stack was saved."""
+    heads: tuple[str, ...] = ()
+    """What names of the output layer begin with."""
+
+
+def renamed(name: str, layout: Layout) -> str:
+    """The name that the layout's mapping has for a tensor."""
+    for pattern, replacement in layout.renames:
+        name = re.sub(pattern, replacement, name)
+    return name
 
 
 def choose(layouts: Sequence[Layout], config: Any, hint: str) -> Layout:  # noqa: ANN401
@@ -113,10 +150,3 @@ def activation(theirs: str, setting: str = "hidden_act") -> str:
     if theirs not in FROM_ACTIVATION:
         raise ConfigError(setting, f"expected one of {', '.join(FROM_ACTIVATION)}, got '{theirs}'")
     return FROM_ACTIVATION[theirs]
-
-
-def expect_settings(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Refuses a config.json whose settings ask for something that we do not compute."""
-    for name, value in expected.items():
-        if given.get(name, value) != value:
-            raise ConfigError(name, f"expected {value!r} in config.json, got {given[name]!r}")

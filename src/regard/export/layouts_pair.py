@@ -4,8 +4,8 @@ from typing import Any
 
 from regard.data.special import BOS, EOS, PAD
 from regard.errors import ConfigError
-from regard.export import mappings
-from regard.export.layouts import TO_ACTIVATION, Layout, Sizes, activation, expect_settings
+from regard.export import library, mappings
+from regard.export.layouts import TO_ACTIVATION, UNTIED, Ignored, Layout, Sizes, activation
 from regard.export.needs import WHOLE, Needs, even_heads, one_attention
 
 SPECIAL = {
@@ -19,7 +19,10 @@ TABLES = {
     "model.encoder.embed_positions.weight": "encoder.positions.0.table.weight",
     "model.decoder.embed_positions.weight": "decoder.positions.0.table.weight",
 }
-SHARED = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+SHARED = dict.fromkeys(
+    ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"), "model.shared.weight"
+)
+HEADS = ("final_logits_bias", "lm_head.")
 
 
 def _bart_needs(config: Any) -> Needs:  # noqa: ANN401
@@ -67,7 +70,6 @@ def _bart_read(given: dict[str, Any]) -> dict[str, Any]:
     ):
         if given[one] != given[other]:
             raise ConfigError(other, f"expected that of the encoder, {given[one]}, got {given[other]}")
-    expect_settings(given, {"tie_word_embeddings": True})
     return {
         "kind": "encoder-decoder",
         "width": given["d_model"],
@@ -80,14 +82,15 @@ def _bart_read(given: dict[str, Any]) -> dict[str, Any]:
             "hidden": given["encoder_ffn_dim"],
             "activation": activation(given["activation_function"], "activation_function"),
         },
-        "embedding": {"share": "all", "scale": given.get("scale_embedding", False)},
+        "norm": {"kind": "layer", "epsilon": 1e-5},
+        "embedding": {"share": "all", "scale": given["scale_embedding"]},
         "head": {"kind": "vocabulary", "bias": True},
     }
 
 
 def _marian_read(given: dict[str, Any]) -> dict[str, Any]:
     tree = _bart_read(given)
-    share = "all" if given.get("share_encoder_decoder_embeddings", True) else "output"
+    share = "all" if given["share_encoder_decoder_embeddings"] else "output"
     return {**tree, "norm_place": "after", "embedding": {**tree["embedding"], "share": share}}
 
 
@@ -112,9 +115,16 @@ MARIAN = Layout(
         config.depth, config.target_depth, one_vocabulary=config.embedding.shares_inputs
     ),
     read=_marian_read,
+    keys=library.MARIAN,
     tables=TABLES,
     scales=True,
-    tied={"model.shared.weight": SHARED},
+    ties=lambda settings: (
+        SHARED
+        if settings["share_encoder_decoder_embeddings"]
+        else {"lm_head.weight": "model.decoder.embed_tokens.weight"}
+    ),
+    prefix="model.",
+    heads=HEADS,
 )
 
 PEGASUS = Layout(
@@ -132,9 +142,12 @@ PEGASUS = Layout(
     settings=_bart_settings,
     mapping=lambda config: mappings.pegasus(config.depth, config.target_depth),
     read=lambda given: {**_bart_read(given), "norm_place": "before"},
+    keys=library.PEGASUS,
     tables=TABLES,
     scales=True,
-    tied={"model.shared.weight": SHARED},
+    ties=lambda settings: SHARED,
+    prefix="model.",
+    heads=HEADS,
 )
 
 
@@ -184,31 +197,50 @@ def _t5_settings(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
     }
 
 
+def _t5_activation(given: dict[str, Any]) -> tuple[bool, str]:
+    """Whether the feed-forward layer is gated, and its activation."""
+    gate, _, name = given["feed_forward_proj"].rpartition("-")
+    if gate not in ("", "gated"):
+        raise ConfigError("feed_forward_proj", f"expected an activation or gated-…, got '{given['feed_forward_proj']}'")
+    name = given.get("dense_act_fn", "gelu_new" if gate and name == "gelu" else name)
+    gated = given.get("is_gated_act", bool(gate))
+    if not isinstance(gated, bool):
+        raise ConfigError("is_gated_act", f"expected true or false, got {gated!r}")
+    return gated, activation(name, "dense_act_fn" if "dense_act_fn" in given else "feed_forward_proj")
+
+
+def _t5_scales(given: dict[str, Any]) -> bool:
+    """Whether vectors are divided by √width before the output layer: the library's reading of an older key."""
+    scale = given.get("scale_decoder_outputs", given.get("tie_word_embeddings") is not False)
+    if not isinstance(scale, bool):
+        raise ConfigError("scale_decoder_outputs", f"expected true or false, got {scale!r}")
+    return scale
+
+
 def _t5_read(given: dict[str, Any]) -> dict[str, Any]:
-    expect_settings(given, {"tie_word_embeddings": True, "scale_decoder_outputs": True})
-    gate, _, bend = given.get("feed_forward_proj", "relu").rpartition("-")
-    bend = "gelu-tanh" if gate and bend == "gelu" else activation(bend, "feed_forward_proj")
+    gated, kind = _t5_activation(given)
+    layers = given["num_layers"]
     return {
         "kind": "encoder-decoder",
         "width": given["d_model"],
-        "depth": given["num_layers"],
-        "decoder_depth": given.get("num_decoder_layers") or given["num_layers"],
+        "depth": layers,
+        "decoder_depth": layers if given["num_decoder_layers"] is None else given["num_decoder_layers"],
         "heads": given["num_heads"],
         "attention": {"kind": "full", "bias": False, "scaled": False, "head_width": given["d_kv"]},
         "position": {
             "kind": "t5",
-            "buckets": given.get("relative_attention_num_buckets", 32),
-            "farthest": given.get("relative_attention_max_distance", 128),
+            "buckets": given["relative_attention_num_buckets"],
+            "farthest": given["relative_attention_max_distance"],
         },
-        "norm": {"kind": "rms", "epsilon": given.get("layer_norm_epsilon", 1e-6)},
+        "norm": {"kind": "rms", "epsilon": given["layer_norm_epsilon"]},
         "feedforward": {
-            "kind": "gated" if gate else "plain",
+            "kind": "gated" if gated else "plain",
             "hidden": given["d_ff"],
-            "activation": bend,
+            "activation": kind,
             "bias": False,
         },
-        "embedding": {"share": "all", "scale": False},
-        "head": {"kind": "vocabulary", "scale": True},
+        "embedding": {"share": "inputs" if given[UNTIED] else "all", "scale": False},
+        "head": {"kind": "vocabulary", "scale": _t5_scales(given)},
     }
 
 
@@ -221,10 +253,23 @@ T5 = Layout(
     needs=_t5_needs,
     settings=_t5_settings,
     mapping=lambda config: mappings.t5(
-        config.depth, config.target_depth, gated=config.feedforward.kind == "gated", tied=True
+        config.depth,
+        config.target_depth,
+        gated=config.feedforward.kind == "gated",
+        tied=config.embedding.shares_output,
     ),
     read=_t5_read,
-    tied={"shared.weight": ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")},
+    keys=library.T5,
+    ties=lambda settings: dict.fromkeys(
+        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"), "shared.weight"
+    ),
+    output=("lm_head.weight",),
+    ignored=(
+        Ignored(
+            r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
+            "a table of distances to the source, which nothing is computed with",
+        ),
+    ),
 )
 
 PAIRS = (MARIAN, PEGASUS, T5)

@@ -1,14 +1,28 @@
 """Hugging Face layouts of models that read and do not write: BERT with its three heads, ViT."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from regard.data.special import BOS, EOS, PAD
-from regard.export import mappings
-from regard.export.layouts import TO_ACTIVATION, Layout, Sizes, activation, expect_settings
+from regard.errors import ConfigError
+from regard.export import library, mappings
+from regard.export.layouts import TO_ACTIVATION, UNTIED, Ignored, Layout, Sizes, activation
 from regard.export.layouts_single import ADDED, LAYER_NORM
 from regard.export.needs import WHOLE, Needs, even_heads
 
 WITHOUT_HEAD: Needs = {path: wanted for path, wanted in WHOLE.items() if path != "head.transform"}
+
+
+BERT_IGNORED = (
+    Ignored(
+        r"(^|\.)embeddings\.position_ids$",
+        "the numbers of the positions",
+        lambda tensor, settings: bool((tensor.flatten() == torch.arange(tensor.numel())).all()),
+    ),
+)
+POOLER = r"(^|\.)pooler\.dense\.(weight|bias)$"
 
 
 def _bert_needs(config: Any) -> Needs:  # noqa: ANN401
@@ -51,24 +65,32 @@ def _bert_settings(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
 
 
 def _bert_read(given: dict[str, Any]) -> dict[str, Any]:
-    expect_settings(given, {"position_embedding_type": "absolute", "is_decoder": False})
-    epsilon = given.get("layer_norm_eps", 1e-12)
-    bend = activation(given.get("hidden_act", "gelu"))
+    epsilon, tied = given["layer_norm_eps"], given["tie_word_embeddings"] and not given[UNTIED]
+    kind = activation(given["hidden_act"])
     return {
         "kind": "encoder",
         "width": given["hidden_size"],
         "depth": given["num_hidden_layers"],
         "heads": given["num_attention_heads"],
-        "position": {"kind": "learned", "length": given.get("max_position_embeddings", 512)},
+        "position": {"kind": "learned", "length": given["max_position_embeddings"]},
         "norm": {"kind": "layer", "epsilon": epsilon},
         "norm_place": "after",
-        "feedforward": {"kind": "plain", "hidden": given["intermediate_size"], "activation": bend},
-        "embedding": {"share": "all", "scale": False, "norm": True, "segments": given.get("type_vocab_size", 2)},
-        "head": {"kind": "vocabulary", "bias": True, "transform": bend, "transform_epsilon": epsilon},
+        "feedforward": {"kind": "plain", "hidden": given["intermediate_size"], "activation": kind},
+        "embedding": {
+            "share": "all" if tied else "none",
+            "scale": False,
+            "norm": True,
+            "segments": given["type_vocab_size"],
+        },
+        "head": {"kind": "vocabulary", "bias": True, "transform": kind, "transform_epsilon": epsilon},
         "initialise": {"kind": "normal", "shrink": False},
     }
 
 
+BERT_TIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 BERT = Layout(
     name="BERT",
     architecture="BertForMaskedLM",
@@ -77,17 +99,30 @@ BERT = Layout(
     shape="encoder",
     needs=lambda config: {
         **_bert_needs(config),
-        "embedding.share": ("all", "output"),
         "head.kind": ("vocabulary",),
         "head.transform": (config.feedforward.activation if config.feedforward.kind == "plain" else "gelu",),
         "head.transform_epsilon": (getattr(config.norm, "epsilon", 1e-12),),
         "head.scale": (False,),
     },
-    settings=_bert_settings,
-    mapping=lambda config: mappings.bert(config.depth),
+    settings=lambda config, sizes: {
+        **_bert_settings(config, sizes),
+        "tie_word_embeddings": config.embedding.shares_output,
+    },
+    mapping=lambda config: mappings.bert(config.depth, tied=config.embedding.shares_output),
     read=_bert_read,
+    keys=library.BERT,
     learns_positions=True,
     renames=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")),
+    ties=lambda settings: BERT_TIES if settings["tie_word_embeddings"] else {},
+    output=tuple(BERT_TIES),
+    idle=("cls.predictions.bias",),
+    ignored=(
+        *BERT_IGNORED,
+        Ignored(POOLER, "the pooling of the first token, which hidden words are not guessed with"),
+        Ignored(r"^cls\.seq_relationship\.(weight|bias)$", "the guess of the next sentence, of pre-training only"),
+    ),
+    prefix="bert.",
+    heads=("cls.",),
 )
 
 BERT_CLASSIFIER = Layout(
@@ -108,10 +143,13 @@ BERT_CLASSIFIER = Layout(
         **_bert_read(given),
         "head": {"kind": "pooled", "pooling": "first", "hidden": given["hidden_size"]},
     },
+    keys=library.BERT_CLASSIFIER,
     learns_positions=True,
     renames=BERT.renames,
+    ignored=BERT_IGNORED,
+    prefix="bert.",
+    heads=("classifier.",),
 )
-
 
 BERT_TAGGER = Layout(
     name="BERT",
@@ -123,6 +161,7 @@ BERT_TAGGER = Layout(
     settings=_bert_settings,
     mapping=lambda config: mappings.bert_tagger(config.depth),
     read=lambda given: {**_bert_read(given), "head": {"kind": "token"}},
+    keys=library.BERT_CLASSIFIER,
     learns_positions=True,
     renames=BERT.renames,
 )
@@ -143,9 +182,18 @@ def _vit_settings(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
     }
 
 
+def _side(given: Mapping[str, Any], name: str) -> int:
+    """The side of a square."""
+    value = given[name]
+    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+        value = value[0]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(name, f"expected the side of a square in pixels, got {given[name]!r}")
+    return value
+
+
 def _vit_read(given: dict[str, Any]) -> dict[str, Any]:
-    expect_settings(given, {"qkv_bias": True})
-    image, patch = given.get("image_size", 224), given.get("patch_size", 16)
+    image, patch = (_side(given, name) for name in ("image_size", "patch_size"))
     return {
         "kind": "vision",
         "width": given["hidden_size"],
@@ -153,13 +201,13 @@ def _vit_read(given: dict[str, Any]) -> dict[str, Any]:
         "heads": given["num_attention_heads"],
         "image": image,
         "patch": patch,
-        "channels": given.get("num_channels", 3),
+        "channels": given["num_channels"],
         "position": {"kind": "learned", "length": (image // patch) ** 2 + 1},
-        "norm": {"kind": "layer", "epsilon": given.get("layer_norm_eps", 1e-12)},
+        "norm": {"kind": "layer", "epsilon": given["layer_norm_eps"]},
         "feedforward": {
             "kind": "plain",
             "hidden": given["intermediate_size"],
-            "activation": activation(given.get("hidden_act", "gelu")),
+            "activation": activation(given["hidden_act"]),
         },
         "initialise": {"kind": "normal", "shrink": False},
     }
@@ -189,6 +237,13 @@ VIT = Layout(
     settings=_vit_settings,
     mapping=lambda config: mappings.vit(config.depth),
     read=_vit_read,
+    keys=library.VIT,
+    ignored=(
+        Ignored(POOLER, "a pooling of the first token, which images are not classified with"),
+        Ignored(r"(^|\.)embeddings\.mask_token$", "the token of hidden patches, of pre-training only"),
+    ),
+    prefix="vit.",
+    heads=("classifier.",),
     renames=(
         (r"^vit\.encoder\.layer\.", "vit.layers."),
         (r"\.attention\.attention\.(query|key|value)\.", r".attention.\1."),

@@ -1,10 +1,15 @@
-"""Hugging Face layouts of models with one stack: GPT-2, GPT-NeoX, Llama, BERT, ViT."""
+"""Hugging Face layouts of decoders: GPT-2, GPT-NeoX, Llama."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from regard.data.special import BOS, EOS, PAD
-from regard.export import mappings
-from regard.export.layouts import TO_ACTIVATION, Layout, Sizes, activation, expect_settings
+from regard.errors import ConfigError
+from regard.export import library, mappings
+from regard.export.layouts import TO_ACTIVATION, UNTIED, Ignored, Layout, Sizes, activation
 from regard.export.needs import WHOLE, Needs, even_heads
 
 SPECIAL = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
@@ -20,7 +25,47 @@ DECODER: Needs = {
     "head.bias": (False,),
     "head.scale": (False,),
 }
+ROPE_THETA, ROTARY_SHARE = 1e4, 0.25
+"""The library's base period where a file has none, and the part of a GPT-NeoX's head that is rotated."""
 ADDED: Needs = {"position.combine": ("add",), "position.layers": ("first",)}
+
+
+CAUSAL_MASK = "the mask of later tokens"
+
+
+def _embedding(given: Mapping[str, Any]) -> dict[str, Any]:
+    tied = given["tie_word_embeddings"] and not given[UNTIED]
+    return {"share": "all" if tied else "none", "scale": False}
+
+
+def _is_causal(mask: Tensor, settings: Mapping[str, Any]) -> bool:
+    """Whether each token attends to itself and all before it."""
+    square = mask.reshape(mask.shape[-2:]).bool()
+    return bool((square == torch.ones_like(square).tril()).all())
+
+
+def rope(given: Mapping[str, Any], theta: float, share: float) -> tuple[float, float]:
+    """Base period and rotated part of each head; refused where positions are scaled."""
+    tree = given.get("rope_scaling") or given["rope_parameters"] or {}
+    if not isinstance(tree, dict):
+        raise ConfigError("rope_parameters", f"expected a table, got {tree!r}")
+    kind = tree.get("rope_type", tree.get("type", "default"))
+    if kind != "default":
+        raise ConfigError("rope_parameters.rope_type", f"expected 'default', got {kind!r}")
+    if unknown := [key for key in tree if key not in ("rope_type", "type", "rope_theta", "partial_rotary_factor")]:
+        raise ConfigError(f"rope_parameters.{unknown[0]}", f"no setting of a rotation of the kind '{kind}'")
+    numbers = {"rope_theta": theta, "partial_rotary_factor": share}
+    numbers = {key: tree.get(key, usual) for key, usual in numbers.items()}
+    for key, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise ConfigError(f"rope_parameters.{key}", f"expected a number above 0, got {value!r}")
+    return numbers["rope_theta"], numbers["partial_rotary_factor"]
+
+
+def _rotates(frequencies: Tensor, theta: float) -> bool:
+    """Whether these are the frequencies of a base period, as far as 16 bits tell."""
+    expected = theta ** -torch.linspace(0, 1, len(frequencies) + 1)[:-1]
+    return bool(torch.allclose(frequencies.float(), expected, rtol=0.02, atol=1e-7))
 
 
 def _gpt2_settings(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
@@ -39,20 +84,19 @@ def _gpt2_settings(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
 
 
 def _gpt2_read(given: dict[str, Any]) -> dict[str, Any]:
-    expect_settings(given, {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False})
     return {
         "kind": "decoder",
         "width": given["n_embd"],
         "depth": given["n_layer"],
         "heads": given["n_head"],
-        "position": {"kind": "learned", "length": given.get("n_positions", 1024)},
-        "norm": {"kind": "layer", "epsilon": given.get("layer_norm_epsilon", 1e-5)},
+        "position": {"kind": "learned", "length": given["n_positions"]},
+        "norm": {"kind": "layer", "epsilon": given["layer_norm_epsilon"]},
         "feedforward": {
             "kind": "plain",
-            "hidden": given.get("n_inner") or 4 * given["n_embd"],
-            "activation": activation(given.get("activation_function", "gelu_new"), "activation_function"),
+            "hidden": 4 * given["n_embd"] if given["n_inner"] is None else given["n_inner"],
+            "activation": activation(given["activation_function"], "activation_function"),
         },
-        "embedding": {"share": "all" if given.get("tie_word_embeddings", True) else "none", "scale": False},
+        "embedding": _embedding(given),
         "initialise": {"kind": "normal"},
     }
 
@@ -74,8 +118,16 @@ GPT2 = Layout(
     settings=_gpt2_settings,
     mapping=lambda config: mappings.gpt2(config.depth, tied=config.embedding.shares_output),
     read=_gpt2_read,
+    keys=library.GPT2,
     learns_positions=True,
-    renames=((r"^(wte|wpe|h|ln_f)\.", r"transformer.\1."),),
+    ties=lambda settings: {"lm_head.weight": "transformer.wte.weight"} if settings["tie_word_embeddings"] else {},
+    output=("lm_head.weight",),
+    ignored=(
+        Ignored(r"(^|\.)h\.\d+\.attn\.bias$", CAUSAL_MASK, _is_causal),
+        Ignored(r"(^|\.)h\.\d+\.attn\.masked_bias$", CAUSAL_MASK),
+    ),
+    prefix="transformer.",
+    heads=("lm_head.",),
 )
 
 
@@ -100,26 +152,25 @@ def _neox_settings(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
     }
 
 
+def _neox_rope(given: Mapping[str, Any]) -> tuple[float, float]:
+    return rope(given, given.get("rotary_emb_base", ROPE_THETA), given.get("rotary_pct", ROTARY_SHARE))
+
+
 def _neox_read(given: dict[str, Any]) -> dict[str, Any]:
-    expect_settings(given, {"use_parallel_residual": False, "attention_bias": True})
-    rope = _rope(given)
+    theta, share = _neox_rope(given)
     return {
         "kind": "decoder",
         "width": given["hidden_size"],
         "depth": given["num_hidden_layers"],
         "heads": given["num_attention_heads"],
-        "position": {
-            "kind": "rotary",
-            "theta": rope.get("rope_theta", given.get("rotary_emb_base", 1e4)),
-            "share": rope.get("partial_rotary_factor", given.get("rotary_pct", 0.25)),
-        },
-        "norm": {"kind": "layer", "epsilon": given.get("layer_norm_eps", 1e-5)},
+        "position": {"kind": "rotary", "theta": theta, "share": share},
+        "norm": {"kind": "layer", "epsilon": given["layer_norm_eps"]},
         "feedforward": {
             "kind": "plain",
             "hidden": given["intermediate_size"],
-            "activation": activation(given.get("hidden_act", "gelu")),
+            "activation": activation(given["hidden_act"]),
         },
-        "embedding": {"share": "all" if given.get("tie_word_embeddings", False) else "none", "scale": False},
+        "embedding": _embedding(given),
         "initialise": {"kind": "normal"},
     }
 
@@ -141,6 +192,21 @@ GPT_NEOX = Layout(
     settings=_neox_settings,
     mapping=lambda config: mappings.gpt_neox(config.depth, config.heads, tied=config.embedding.shares_output),
     read=_neox_read,
+    keys=library.GPT_NEOX,
+    renames=((r"^embed_out\.", "lm_head."),),
+    ties=lambda settings: {"lm_head.weight": "gpt_neox.embed_in.weight"} if settings["tie_word_embeddings"] else {},
+    output=("lm_head.weight",),
+    ignored=(
+        Ignored(r"(^|\.)layers\.\d+\.attention\.bias$", CAUSAL_MASK, _is_causal),
+        Ignored(r"(^|\.)layers\.\d+\.attention\.masked_bias$", CAUSAL_MASK),
+        Ignored(
+            r"(^|\.)rotary_emb\.inv_freq$",
+            "the rotation that its settings describe",
+            lambda tensor, settings: _rotates(tensor, _neox_rope(settings)[0]),
+        ),
+    ),
+    prefix="gpt_neox.",
+    heads=("lm_head.",),
 )
 
 
@@ -164,6 +230,13 @@ def _llama_settings(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN40
     }
 
 
+def _llama_theta(given: Mapping[str, Any]) -> float:
+    theta, share = rope(given, given.get("rope_theta", ROPE_THETA), 1.0)
+    if share != 1.0:  # the library rotates whole heads of a Llama, whatever this says
+        raise ConfigError("rope_parameters.partial_rotary_factor", f"expected 1.0 of a Llama, got {share}")
+    return theta
+
+
 def _llama_read(given: dict[str, Any]) -> dict[str, Any]:
     heads = given["num_attention_heads"]
     return {
@@ -173,28 +246,21 @@ def _llama_read(given: dict[str, Any]) -> dict[str, Any]:
         "heads": heads,
         "attention": {
             "kind": "full",
-            "kv_heads": given.get("num_key_value_heads") or heads,
-            "head_width": given.get("head_dim") or given["hidden_size"] // heads,
-            "bias": given.get("attention_bias", False),
+            "kv_heads": heads if given["num_key_value_heads"] is None else given["num_key_value_heads"],
+            "head_width": given["hidden_size"] // heads if given["head_dim"] is None else given["head_dim"],
+            "bias": given["attention_bias"],
         },
-        "position": {"kind": "rotary", "theta": _rope(given).get("rope_theta", given.get("rope_theta", 1e4))},
-        "norm": {"kind": "rms", "epsilon": given.get("rms_norm_eps", 1e-6)},
+        "position": {"kind": "rotary", "theta": _llama_theta(given)},
+        "norm": {"kind": "rms", "epsilon": given["rms_norm_eps"]},
         "feedforward": {
             "kind": "gated",
             "hidden": given["intermediate_size"],
-            "activation": activation(given.get("hidden_act", "silu")),
-            "bias": given.get("mlp_bias", False),
+            "activation": activation(given["hidden_act"]),
+            "bias": given["mlp_bias"],
         },
-        "embedding": {"share": "all" if given.get("tie_word_embeddings", False) else "none", "scale": False},
+        "embedding": _embedding(given),
         "initialise": {"kind": "normal"},
     }
-
-
-def _rope(given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the rotation; refused where it is stretched."""
-    rope = given.get("rope_parameters") or given.get("rope_scaling") or {}
-    expect_settings({"rope_type": rope.get("rope_type", rope.get("type", "default"))}, {"rope_type": "default"})
-    return rope
 
 
 LLAMA = Layout(
@@ -219,6 +285,18 @@ LLAMA = Layout(
         mlp_bias=config.feedforward.bias,
     ),
     read=_llama_read,
+    keys=library.LLAMA,
+    ties=lambda settings: {"lm_head.weight": "model.embed_tokens.weight"} if settings["tie_word_embeddings"] else {},
+    output=("lm_head.weight",),
+    ignored=(
+        Ignored(
+            r"(^|\.)rotary_emb\.inv_freq$",
+            "the rotation that its settings describe",
+            lambda tensor, settings: _rotates(tensor, _llama_theta(settings)),
+        ),
+    ),
+    prefix="model.",
+    heads=("lm_head.",),
 )
 
 DECODERS = (GPT2, GPT_NEOX, LLAMA)

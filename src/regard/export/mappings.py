@@ -104,7 +104,7 @@ def gpt_neox(depth: int, heads: int, *, tied: bool = True) -> Mapping:
         "embedding.table.weight": Place("gpt_neox.embed_in.weight"),
         **layers(depth, "stack.blocks", "gpt_neox.layers", block),
         **norm("stack.final_norm", "gpt_neox.final_layer_norm"),
-        **({} if tied else linear("head.linear", "embed_out", bias=False)),
+        **({} if tied else linear("head.linear", "lm_head", bias=False)),
     }
 
 
@@ -126,13 +126,17 @@ def bert_encoder(depth: int) -> Mapping:
     }
 
 
-def bert(depth: int) -> Mapping:
+def bert(depth: int, *, tied: bool = True) -> Mapping:
     """`BertForMaskedLM`, `BigBirdForMaskedLM`."""
+    own = {
+        "head.linear.weight": Place("cls.predictions.decoder.weight"),
+        "head.bias": Place("cls.predictions.decoder.bias"),
+    }
     return {
         **part("", "bert", bert_encoder(depth)),
         **linear("head.transform", "cls.predictions.transform.dense"),
         **norm("head.transform_norm", "cls.predictions.transform.LayerNorm"),
-        "head.bias": Place("cls.predictions.bias"),
+        **({"head.bias": Place("cls.predictions.bias")} if tied else own),
     }
 
 

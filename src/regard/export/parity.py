@@ -199,7 +199,7 @@ def check(
     trained = Trained(subject, engine.compared)
     ours, theirs = _scored(trained, rows), _scored(engine, rows)
     # numpy's maximum keeps what is no number, where Python's may lose it
-    largest = float(np.max([_apart(one, other) for one, other in zip(ours, theirs, strict=True)]))
+    largest = float(np.max([apart(one, other) for one, other in zip(ours, theirs, strict=True)]))
     if not subject.writes:
         pairs = zip(ours, theirs, strict=True)
         alike = [bool((one.argmax(-1) == other.argmax(-1)).all()) for one, other in pairs]
@@ -219,7 +219,7 @@ def check(
     return Parity(target, layout, precision, len(rows), engine.compared, largest, share, bleu, loss)
 
 
-def _apart(one: Scores, other: Scores) -> float:
+def apart(one: Scores, other: Scores) -> float:
     """The largest difference; how unlikely a token is that neither writes does not matter."""
     never = (one < NEVER / 2) & (other < NEVER / 2)
     return float(np.where(never, 0.0, np.abs(one - other)).max(initial=0.0))

@@ -1,32 +1,36 @@
-"""A Hugging Face folder read in: settings, vocabulary and weights become those of a model of ours.
+"""A Hugging Face folder read in: settings, vocabulary and weights become those of a model of ours."""
 
-Safetensors only. Weights that are pickled are refused: a pickle may run any program while it is read.
-"""
-
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from regard.config import Config
 from regard.data.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.export.conversion import read_table
+from regard.export.generation import read_generation
 from regard.export.huggingface import LAYOUTS
-from regard.export.layouts import Layout, wave_table
+from regard.export.image_processor import read_image_processor
+from regard.export.layouts import UNTIED, Layout, wave_table
 from regard.export.mappings import Place
+from regard.export.tensors import fits, read_tensors, refuse_unused, untied
 from regard.export.vocabulary import our_rows, read_vocabularies, renumbered, writes_tokens
 from regard.models import ModelConfig
 
-PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin", "model.pt", "pytorch_model.pt")
-BARE = {"BertModel": "BertForMaskedLM", "GPT2Model": "GPT2LMHeadModel", "LlamaModel": "LlamaForCausalLM"}
-TASKS = {"encoder-decoder": "translation", "decoder": "language_model", "encoder": "classification"}
+BARE = {"BertModel": "BertForSequenceClassification", "GPT2Model": "GPT2LMHeadModel", "LlamaModel": "LlamaForCausalLM"}
+"""Stacks that were saved without an output layer → the architecture they become."""
+TASKS = {
+    "BertForMaskedLM": "masked_language_model",
+    "encoder-decoder": "translation",
+    "decoder": "language_model",
+    "encoder": "classification",
+}
+LABELS = 2
+"""Labels of the library where config.json has none."""
 
 
 class _Holder(Config):
@@ -51,6 +55,10 @@ class Imported:
     """What a person should know."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the task that the folder knows."""
+    search: dict[str, Any] | None = None
+    """How the folder generates, where the model does."""
+    new_head: bool = False
+    """Whether the folder has no output layer, so that the model gets a fresh one."""
 
 
 def read_folder(folder: Path) -> Imported:
@@ -65,17 +73,24 @@ def read_folder(folder: Path) -> Imported:
 
 
 def _read(folder: Path) -> Imported:
-    settings = _settings(folder)
-    layout = _layout(folder, settings)
-    config = _Holder.from_tree({"model": _tree(folder, layout, settings)}).model
-    tensors = _tensors(folder, layout)
+    tree = _config(folder)
+    layout, bare = _layout(folder, tree)
+    settings = layout.keys.settled(folder / "config.json", tree)
+    labels = _labels(folder / "config.json", layout, settings)
+    tensors = read_tensors(folder, layout, settings)
+    settings[UNTIED] = untied(folder, layout, settings, tensors)
+    config = _model(folder, layout, settings)
     _refuse_phantoms(folder, config, tensors)
-    config = _positions(layout, config, tensors)
-    labels = tuple(str(label) for _, label in sorted(_labels(settings), key=lambda item: int(item[0])))
-    weights = _weights(folder, layout, config, tensors)
+    config = _positions(folder, layout, config, tensors, settings)
+    weights = _weights(folder, layout, config, tensors, settings, len(labels), bare)
     if config.kind == "vision":
-        return Imported(layout, config, weights, "image_classification", (), labels)
-    return _summarising(folder, _with_vocabulary(folder, layout, config, weights, settings, labels))
+        task, notes = read_image_processor(folder, config.image, config.channels)
+        return Imported(layout, config, weights, "image_classification", (), labels, notes=notes, settings=task)
+    found = _with_vocabulary(folder, layout, config, weights, settings, labels)
+    if bare and labels:
+        note = "its output layer is new and knows nothing yet: fine-tune with model.from"
+        found = replace(found, notes=(note, *found.notes), new_head=True)
+    return _summarising(folder, found)
 
 
 def _refuse_phantoms(folder: Path, config: Any, tensors: dict[str, Tensor]) -> None:  # noqa: ANN401
@@ -100,20 +115,47 @@ def _with_vocabulary(
 ) -> Imported:
     # the source's table comes first where the target has one of its own
     tables = sorted(name for name in weights if name.endswith("embedding.table.weight"))
-    tokenizers = read_vocabularies(folder, settings, config.shape, [len(weights[name]) for name in tables])
-    task, notes = TASKS[config.shape], ()
-    if layout.architecture == "BertForMaskedLM" and "head.transform.weight" in weights:
-        task = "masked_language_model"
-    elif layout.architecture == "BertForMaskedLM":
-        config, weights = _classifying(config, weights)
-        labels = labels or ("0", "1")
-        notes += ("its output layer is new and knows nothing yet: fine-tune with model.from",)
+    sizes = [len(weights[name]) for name in tables]
+    _check_vocabulary(folder, settings, sizes)
+    notes: tuple[str, ...] = ()
+    search = None
+    if config.shape != "encoder":
+        generation = read_generation(folder, settings, config.shape == "encoder-decoder")
+        settings = _with_tokens(folder, config.shape, settings, generation.tokens)
+        search, notes = generation.search, generation.notes
+    tokenizers = read_vocabularies(folder, settings, config.shape, sizes)
+    task = TASKS.get(layout.architecture, TASKS[config.shape])
     if any(tokenizer.numbering is not None for tokenizer in tokenizers):
         config, weights = renumber(folder, config, weights, tokenizers)
-        notes += ("its vocabulary was renumbered: our special tokens come first",)
+        notes = ("its vocabulary was renumbered: our special tokens come first", *notes)
     length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
-    labels = labels if task == "classification" else ()
-    return Imported(layout, config, weights, task, tuple(tokenizers), labels, length, notes)
+    return Imported(layout, config, weights, task, tuple(tokenizers), labels, length, notes, search=search)
+
+
+def _check_vocabulary(folder: Path, settings: Mapping[str, Any], sizes: Sequence[int]) -> None:
+    """Refuses tables of other sizes than config.json says."""
+    names = ("vocab_size", "decoder_vocab_size")
+    said = [settings["vocab_size"], settings.get("decoder_vocab_size") or settings["vocab_size"]]
+    for name, expected, size in zip(names, said, (sizes[0], sizes[-1]), strict=True):
+        if expected != size:
+            raise DataError(
+                folder / "config.json", f"{name}: {expected:,}, but the model's embedding has {size:,} rows"
+            )
+
+
+def _with_tokens(folder: Path, shape: str, settings: dict[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    """The settings with the special tokens of generation, which has the last word on them."""
+    end, other = settings.get("eos_token_id"), tokens.get("eos_token_id")
+    if shape == "encoder-decoder" and None not in (end, other) and end != other:
+        raise DataError(
+            folder / "generation_config.json", f"eos_token_id: expected that of config.json, {end}, got {other}"
+        )
+    settings = {**settings, **tokens}
+    if shape == "encoder-decoder" and settings.get("decoder_start_token_id") is None:
+        if settings.get("bos_token_id") is None:
+            raise DataError(folder / "config.json", "decoder_start_token_id: missing, and the library has no default")
+        settings["decoder_start_token_id"] = settings["bos_token_id"]
+    return settings
 
 
 def _summarising(folder: Path, found: Imported) -> Imported:
@@ -147,147 +189,133 @@ def renumber(
     return _Holder.from_tree({"model": tree}).model, renumbered(config, weights, our_rows, reads, writes)
 
 
-def _classifying(config: Any, weights: dict[str, Tensor]) -> tuple[Any, dict[str, Tensor]]:  # noqa: ANN401
-    """A masked language model's encoder under a fresh classifier."""
-    head = {"kind": "pooled", "pooling": "first", "hidden": config.width}
-    config = _Holder.from_tree({"model": {**config.tree(), "head": head}}).model
-    return config, {name: weight for name, weight in weights.items() if not name.startswith("head.")}
-
-
-def _settings(folder: Path) -> dict[str, Any]:
+def _config(folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
         raise DataError(folder, "not a Hugging Face folder: it has no config.json")
     return read_table(file)
 
 
-def _layout(folder: Path, settings: dict[str, Any]) -> Layout:
-    named = settings.get("architectures") or []
-    wanted = {BARE.get(name, name) for name in named if isinstance(name, str)}
-    for layout in LAYOUTS:
-        if layout.architecture in wanted:
-            return layout
-    known = ", ".join(layout.architecture for layout in LAYOUTS)
-    raise DataError(folder / "config.json", f"architectures: expected one of {known}; got {named or 'none'}")
+def _layout(folder: Path, tree: Mapping[str, Any]) -> tuple[Layout, bool]:
+    """The layout that config.json names, and whether the model lacks its output layer."""
+    named = tree.get("architectures") or []
+    named = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+    wanted = {BARE.get(name, name): name in BARE for name in named}
+    matches = [layout for layout in LAYOUTS if layout.architecture in wanted]
+    if len(matches) == 1:
+        return matches[0], wanted[matches[0].architecture]
+    known = ", ".join([layout.architecture for layout in LAYOUTS] + list(BARE))
+    got = ", ".join(named) or str(tree.get("architectures") or "none")
+    raise DataError(folder / "config.json", f"architectures: expected one of {known}; got {got}")
 
 
-def _tree(folder: Path, layout: Layout, settings: dict[str, Any]) -> dict[str, Any]:
+def _model(folder: Path, layout: Layout, settings: dict[str, Any]) -> Any:  # noqa: ANN401
     try:
-        return layout.read(settings)
-    except KeyError as error:
-        raise DataError(
-            folder / "config.json", f"a {layout.name} needs the setting {error}, which is missing"
-        ) from None
+        return _Holder.from_tree({"model": layout.read(settings)}).model
     except ConfigError as error:
         raise DataError(folder / "config.json", f"cannot be imported: {error}") from None
 
 
-def _labels(settings: dict[str, Any]) -> list[tuple[str, Any]]:
-    return list((settings.get("id2label") or {}).items())
+def _labels(file: Path, layout: Layout, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the labels in the order of their numbers, as the library has them."""
+    if "id2label" not in layout.keys.honoured:
+        return ()
+    named, count = settings["id2label"], settings.get("num_labels")
+    if named is None:
+        named = {str(number): f"LABEL_{number}" for number in range(LABELS if count is None else count)}
+    if not isinstance(named, dict) or {str(number) for number in range(len(named))} != named.keys():
+        raise DataError(file, f"id2label: expected a name for each of the numbers 0, 1, 2, …; got {named!r:.80}")
+    labels = tuple(named[str(number)] for number in range(len(named)))
+    if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
+        raise DataError(file, f"id2label: expected a name of its own for each label, got {named!r:.80}")
+    if count is not None and count != len(labels):
+        raise DataError(file, f"num_labels: expected {len(labels)}, as many as id2label has, got {count!r}")
+    if len(labels) < 2:
+        raise DataError(file, "id2label: one label means regression, which is not imported; expected two or more")
+    return labels
 
 
-def _tensors(folder: Path, layout: Layout) -> dict[str, Tensor]:
-    """All tensors of the folder, under the names of the mapping, in float32."""
-    index, single = folder / "model.safetensors.index.json", folder / "model.safetensors"
-    files = [single]
-    if index.is_file():
-        names = set(read_table(index)["weight_map"].values())
-        files = [folder / Path(name).name for name in sorted(names)]
-    elif not single.is_file():
-        raise _without_weights(folder)
-    found: dict[str, Tensor] = {}
-    for file in files:
-        try:
-            found |= load_file(file)
-        except (SafetensorError, OSError) as error:
-            raise DataError(file, f"not a whole safetensors file: {error}") from None
-    return {_renamed(name, layout): tensor.float() for name, tensor in found.items()}
-
-
-def _without_weights(folder: Path) -> DataError:
-    for name in PICKLED:
-        if (folder / name).is_file():
-            return DataError(
-                folder / name,
-                "pickled weights are not read, since they may run any program; convert them where you trust them: "
-                f"AutoModel.from_pretrained('{folder}').save_pretrained('{folder}', safe_serialization=True)",
-            )
-    return DataError(folder, "has no model.safetensors")
-
-
-def _renamed(name: str, layout: Layout) -> str:
-    for pattern, replacement in layout.renames:
-        name = re.sub(pattern, replacement, name)
-    return name
-
-
-def _positions(layout: Layout, config: Any, tensors: dict[str, Tensor]) -> Any:  # noqa: ANN401
-    """Where a table of positions was saved: the waves it holds, or a learned table."""
-    name = next((name for name in layout.tables if name in tensors), None)
-    if name is None:
+def _positions(
+    folder: Path,
+    layout: Layout,
+    config: Any,  # noqa: ANN401
+    tensors: dict[str, Tensor],
+    settings: Mapping[str, Any],
+) -> Any:  # noqa: ANN401
+    """Where tables of positions were saved: the waves they hold, which are then computed, or learned tables."""
+    tables = {name: tensors[name] for name in layout.tables if name in tensors}
+    if not tables:
         return config
-    table = tensors[name]
+    length = settings["max_position_embeddings"]
+    for name, table in tables.items():
+        if table.shape != (length, config.width):
+            raise DataError(folder, f"'{name}': expected ({length}, {config.width}), got {tuple(table.shape)}")
     for interleaved in (False, True):
         wavy = config.but(position=config.position.but(interleaved=interleaved))
-        if torch.allclose(wave_table(wavy, len(table)), table, atol=1e-4):
+        waves = wave_table(wavy, length)
+        if all(torch.allclose(waves, table, atol=1e-6) for table in tables.values()):
+            if interleaved and len(tables) < len(layout.tables):
+                break  # the table that was not saved is not interleaved
+            for name in tables:
+                del tensors[name]
             return wavy
-    position = {"kind": "learned", "length": len(table)}
+    usual = wave_table(config, length)
+    tensors |= {name: usual for name in layout.tables if name not in tables}
+    position = {"kind": "learned", "length": length}
     return _Holder.from_tree({"model": {**config.tree(), "position": position}}).model
 
 
-def _weights(folder: Path, layout: Layout, config: Any, tensors: dict[str, Tensor]) -> dict[str, Tensor]:  # noqa: ANN401
+def _weights(
+    folder: Path,
+    layout: Layout,
+    config: Any,  # noqa: ANN401
+    tensors: dict[str, Tensor],
+    settings: Mapping[str, Any],
+    labels: int,
+    bare: bool,
+) -> dict[str, Tensor]:
+    """Our parameters, each from its place in their tensors; none of theirs is left over."""
     places = dict(layout.mapping(config))
     if config.position.kind == "learned":
         places |= {own: Place(theirs) for theirs, own in layout.tables.items()}
-    shapes = _shapes(config, tensors, layout)
+    idle = layout.idle if settings[UNTIED] or not settings.get("tie_word_embeddings", True) else ()
+    refuse_unused(folder, layout, tensors, [place.name for place in places.values()] + list(idle))
     found = {}
     for name, place in places.items():
-        tensor = _found(place.name, layout, tensors)
-        if tensor is None and (name == "head.bias" or (layout.name == "BERT" and name.startswith("head."))):
-            continue
-        if tensor is None:
+        if place.name in tensors:
+            found[name] = _view(folder, place, tensors[place.name])
+        elif place.name != "final_logits_bias" and not (bare and name.startswith("head.")):
             raise DataError(folder, f"its weights have no '{place.name}', which a {layout.name} of its settings needs")
-        found[name] = place.view(tensor).clone().contiguous()
-    return _shaped(folder, found, shapes)
-
-
-def _found(name: str, layout: Layout, tensors: dict[str, Tensor]) -> Tensor | None:
-    """A tensor under its name, another name of it, or the name that a model without its head gives it."""
-    prefix = name.partition(".")[0] + "."
-    for one in (name, *layout.tied.get(name, ()), name.removeprefix(prefix)):
-        if one in tensors:
-            return tensors[one]
-    return None
-
-
-def _shapes(config: Any, tensors: dict[str, Tensor], layout: Layout) -> dict[str, torch.Size]:  # noqa: ANN401
-    """What each of our parameters looks like."""
-    sizes = [len(tensor) for name, tensor in tensors.items() if name.endswith(VOCABULARY_NAMES)]
-    with torch.device("meta"):
-        if config.shape == "encoder-decoder":
-            source = _found("model.encoder.embed_tokens.weight", layout, tensors)
-            target = _found("model.decoder.embed_tokens.weight", layout, tensors)
-            model = config.build(
-                len(source) if source is not None else sizes[0], len(target) if target is not None else sizes[0]
-            )
-        elif config.kind == "vision":
-            model = config.build(len(tensors["classifier.bias"]))
-        else:
-            classes = (
-                len(tensors["classifier.bias"]) if layout.architecture == "BertForSequenceClassification" else None
-            )
-            model = config.build(sizes[0], classes)
-    return {name: weight.shape for name, weight in model.named_parameters()}
-
-
-VOCABULARY_NAMES = ("wte.weight", "embed_in.weight", "embed_tokens.weight", "word_embeddings.weight", "shared.weight")
-
-
-def _shaped(folder: Path, found: dict[str, Tensor], shapes: dict[str, torch.Size]) -> dict[str, Tensor]:
+    shapes = _shapes(config, found, labels)
     for name, tensor in found.items():
-        if tensor.numel() != shapes[name].numel():
-            raise DataError(folder, f"'{name}': expected {tuple(shapes[name])}, got {tuple(tensor.shape)}")
-    weights = {name: tensor.reshape(shapes[name]) for name, tensor in found.items()}
+        if not fits(tensor.shape, shapes[name]):
+            place = places[name].name
+            raise DataError(folder, f"'{place}': expected {tuple(shapes[name])}, got {tuple(tensor.shape)}")
+    weights = {name: tensor.clone().reshape(shapes[name]).contiguous() for name, tensor in found.items()}
     if "head.bias" in shapes and "head.bias" not in weights:
         weights["head.bias"] = torch.zeros(shapes["head.bias"])
     return weights
+
+
+def _view(folder: Path, place: Place, tensor: Tensor) -> Tensor:
+    try:
+        return place.view(tensor)
+    except (RuntimeError, IndexError) as error:
+        raise DataError(folder, f"'{place.name}' of shape {tuple(tensor.shape)} does not fit: {error}") from None
+
+
+def _shapes(config: Any, found: Mapping[str, Tensor], labels: int) -> dict[str, torch.Size]:  # noqa: ANN401
+    """What each of our parameters looks like."""
+    rows = {name.partition("embedding")[0]: len(table) for name, table in found.items() if name.endswith(EMBEDDING)}
+    with torch.device("meta"):
+        if config.shape == "encoder-decoder":
+            target = rows["target_"]
+            model = config.build(rows.get("source_", target), target)
+        elif config.kind == "vision":
+            model = config.build(labels)
+        else:
+            model = config.build(rows[""], labels or None)
+    return {name: weight.shape for name, weight in model.named_parameters()}
+
+
+EMBEDDING = "embedding.table.weight"

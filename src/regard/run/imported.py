@@ -1,13 +1,18 @@
 """A run folder made from a model that was trained elsewhere: used, looked at, served and fine-tuned like any other."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from regard.config import dump_toml
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RunError, counted
+from regard.export.comparison import compare_with_library
 from regard.export.reading import Imported
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE
 from regard.run.recipe import Recipe
@@ -15,21 +20,39 @@ from regard.tasks import Lexicon
 from regard.train import checkpoint
 
 
-def write_imported(model: Imported, out: Path, origin: str) -> None:
-    """Writes recipe, vocabulary, weights and a card into a folder that is no run yet."""
-    if out.exists() and any(out.iterdir()):
+def refuse_occupied(out: Path) -> None:
+    """Refuses a folder that has something in it."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out}: is not empty; name another folder with --out")
+
+
+def imported_model(model: Imported) -> tuple[Recipe, Lexicon, nn.Module]:
+    """Recipe, vocabularies and the model itself, with parameters of its own only where the folder has none."""
     recipe = _recipe(model)
     texts = recipe.task.texts
     tokenizers = dict(zip(texts, model.tokenizers * len(texts), strict=False))
     lexicon = Lexicon(tokenizers, model.labels)
     built = recipe.task.task(lexicon).build(recipe.model)
-    weights = {name: weight.detach() for name, weight in built.named_parameters()} | model.weights
-    out.mkdir(parents=True, exist_ok=True)
-    lexicon.save(out)
-    (out / RECIPE_FILE).write_text(dump_toml(recipe.tree()), encoding="utf-8")
-    checkpoint.save(out / CHECKPOINTS, 0, model=weights, optimizer={}, state={})
-    (out / "README.md").write_text(_card(out, model, recipe, origin), encoding="utf-8")
+    built.load_state_dict(model.weights, strict=False)
+    return recipe, lexicon, built.eval()
+
+
+def write_imported(model: Imported, out: Path, origin: str, say: Callable[[str], None] = lambda sentence: None) -> None:
+    """Writes recipe, vocabulary, weights and a card into a folder that is no run yet, all of them or nothing."""
+    refuse_occupied(out)
+    recipe, lexicon, built = imported_model(model)
+    say(compare_with_library(model, built, Path(origin)))
+    aside = out.with_name(f".{out.name}.{os.getpid()}.import")
+    try:
+        aside.mkdir(parents=True)
+        lexicon.save(aside)
+        (aside / RECIPE_FILE).write_text(dump_toml(recipe.tree()), encoding="utf-8")
+        weights = {name: weight.detach() for name, weight in built.named_parameters()}
+        checkpoint.save(aside / CHECKPOINTS, 0, model=weights, optimizer={}, state={})
+        (aside / "README.md").write_text(_card(out, model, recipe, origin), encoding="utf-8")
+        aside.rename(out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _recipe(model: Imported) -> Recipe:
@@ -42,8 +65,8 @@ def _recipe(model: Imported) -> Recipe:
         tree["data"]["batching"] = {"kind": "bucketed"}
     if model.tokenizers:
         tree["tokenizer"] = {"kind": _tokenizer_kind(model.tokenizers[0])}
-    else:
-        tree["task"]["resize"] = "stretch"  # as those who made it do with images of any size
+    if model.search is not None:
+        tree["search"] = model.search
     torch.manual_seed(1)  # a fresh output layer is the same each time
     return Recipe.from_tree(tree)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Picture
 from regard.data.fields import AnyField
 from regard.data.images.augment import AugmentConfig
-from regard.data.images.decoding import Canvas, Resize
+from regard.data.images.decoding import Canvas, Resample, Resize
 from regard.data.images.folders import read_image
 from regard.data.images.store import ImageStore, open_image_store
 from regard.data.settings import DataConfig
@@ -33,6 +33,8 @@ class ImageTaskBase(TaskBase):
 
     resize: Resize = "refuse"
     """Images of another size than the model's: refuse them, cut out the middle (crop), or stretch them."""
+    resample: Resample = "bicubic"
+    """Filter by which images of another size are resized."""
     mean: tuple[float, ...] = (0.5,)
     """Taken off each colour, which is between 0 and 1: one number for all, or one for each."""
     deviation: tuple[float, ...] = (0.5,)
@@ -42,7 +44,7 @@ class ImageTaskBase(TaskBase):
 
     def canvas(self, model: Any) -> Canvas:  # noqa: ANN401
         """The form in which a model takes its images."""
-        return Canvas(model.image, model.channels, self.resize)
+        return Canvas(model.image, model.channels, self.resize, self.resample)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses colours that do not fit, and batches without padding."""
@@ -54,6 +56,10 @@ class ImageTaskBase(TaskBase):
         for name, numbers in (("mean", self.mean), ("deviation", self.deviation)):
             if len(numbers) not in (1, model.channels):
                 raise ConfigError(f"task.{name}", f"expected 1 or {model.channels} numbers, got {len(numbers)}")
+        if self.resize == "refuse" and self.resample != "bicubic":
+            raise ConfigError(
+                "task.resample", "no image is resized with task.resize = 'refuse'; choose 'crop' or 'stretch'"
+            )
         if min(self.deviation) <= 0:
             raise ConfigError("task.deviation", f"expected numbers above 0, got {min(self.deviation)}")
 

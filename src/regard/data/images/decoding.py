@@ -28,6 +28,7 @@ BROKEN = (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, str
 """Whatever Pillow raises about bytes that are no whole image."""
 
 Resize = Literal["refuse", "crop", "stretch"]
+Resample = Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]
 Pixels = UInt8[np.ndarray, "height width channels"]
 
 
@@ -41,6 +42,8 @@ class Canvas:
     """3: red, green and blue; 1: grey."""
     resize: Resize = "refuse"
     """What becomes of images of another size: an error; the middle, after the shorter side is fitted; all of it."""
+    resample: Resample = "bicubic"
+    """Pillow's filter for images of another size."""
 
     def picture(self, picture: Picture) -> Pixels:
         """The pixels of an example's image."""
@@ -83,9 +86,8 @@ class Canvas:
         wanted = (self.size, self.size)
         if image.size == wanted:
             return image
-        if self.resize == "crop":
-            return ImageOps.fit(image, wanted, Image.Resampling.BICUBIC)
-        return image.resize(wanted, Image.Resampling.BICUBIC)
+        filtered = Image.Resampling[self.resample.upper()]
+        return ImageOps.fit(image, wanted, filtered) if self.resize == "crop" else image.resize(wanted, filtered)
 
 
 def pixels_of(data: bytes, name: str) -> int:
