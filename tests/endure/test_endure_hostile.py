@@ -120,6 +120,11 @@ class TestCanary:
             read_folder(theirs)
         settings["architectures"] = ["GPT2LMHeadModel"]
         settings |= {"n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 8, "vocab_size": 300}
+        for name in ("trust_remote_code", "auto_map"):
+            (theirs / "config.json").write_text(json.dumps(settings))
+            with pytest.raises(DataError, match=name):
+                read_folder(theirs)
+            del settings[name]
         (theirs / "config.json").write_text(json.dumps(settings))
         with pytest.raises(DataError, match="pickled weights are not read, since they may run any program"):
             api.import_run(theirs, tmp_path / "imported")

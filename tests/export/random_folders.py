@@ -1,4 +1,4 @@
-"""Tiny folders that transformers writes, with random settings: sizes, activations, biases, ties, number formats, shards."""
+"""Tiny folders that transformers writes, with random settings: sizes, activations, biases, ties, dtypes, shards."""
 
 import json
 from pathlib import Path
@@ -44,8 +44,8 @@ def stack(draw: Random) -> dict[str, Any]:
 
 
 def bert(draw: Random) -> dict[str, Any]:
-    more = some(draw, hidden_act=ACTIVATIONS, type_vocab_size=(1, 3), layer_norm_eps=(1e-5, 1e-3), classifier_dropout=(0.3,),
-                hidden_dropout_prob=(0.0,))  # fmt: skip
+    more = some(draw, hidden_act=ACTIVATIONS, type_vocab_size=(1, 3), layer_norm_eps=(1e-5, 1e-3),
+                classifier_dropout=(0.3,), hidden_dropout_prob=(0.0,))  # fmt: skip
     return {**stack(draw), "max_position_embeddings": draw.choice([16, 33]), "vocab_size": TOKENS.vocab_size, **more}
 
 
@@ -71,8 +71,9 @@ def neox(draw: Random) -> dict[str, Any]:
 
 def llama(draw: Random) -> dict[str, Any]:
     sizes = stack(draw)
-    more = some(draw, hidden_act=ACTIVATIONS, rms_norm_eps=(1e-5, 1e-3), tie_word_embeddings=(True,), attention_bias=(True,),
-                mlp_bias=(True,), head_dim=(2, 4, 6), rope_parameters=({"rope_type": "default", "rope_theta": 300.0},))  # fmt: skip
+    more = some(draw, hidden_act=ACTIVATIONS, rms_norm_eps=(1e-5, 1e-3), tie_word_embeddings=(True,),
+                attention_bias=(True,), mlp_bias=(True,), head_dim=(2, 4, 6),
+                rope_parameters=({"rope_type": "default", "rope_theta": 300.0},))  # fmt: skip
     kv = [heads for heads in (1, 2, 4) if sizes["num_attention_heads"] % heads == 0]
     return {**sizes, "vocab_size": TOKENS.vocab_size, **more, **some(draw, num_key_value_heads=kv)}
 
@@ -100,7 +101,8 @@ def t5(draw: Random) -> dict[str, Any]:
     heads = draw.choice([1, 2, 4])
     gates = ("gated-gelu", "gated-silu", "gated-relu", "gelu", "relu", "gelu_new")
     more = some(draw, feed_forward_proj=gates, layer_norm_epsilon=(1e-3,), relative_attention_num_buckets=(8, 16),
-                relative_attention_max_distance=(20, 64), num_decoder_layers=(1, 3), tie_word_embeddings=(False,))  # fmt: skip
+                relative_attention_max_distance=(20, 64), num_decoder_layers=(1, 3),
+                tie_word_embeddings=(False,))  # fmt: skip
     sizes = {"d_model": draw.choice([8, 20]), "d_kv": draw.choice([2, 6]), "d_ff": draw.choice([12, 40])}
     special = {"pad_token_id": 0, "eos_token_id": EOS, "decoder_start_token_id": BOS}
     return {

@@ -6,10 +6,11 @@ which is written down here, since transformers need not be installed to import a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError, nearest
+from regard.errors import DataError
 
 ABSENT = object()
 SIZES = ("image_size", "patch_size")
@@ -37,10 +38,10 @@ class Keys:
         """The values of all keys, the library's where the file has none; DataError names the first that is refused."""
         known = {*self.honoured, *self.irrelevant, *self.refused, *self.noted, *self.aliases}
         if unknown := [key for key in tree if key not in known]:
-            also = f" (nor {', '.join(unknown[1:6])})" if unknown[1:] else ""
-            raise DataError(
-                file, f"'{unknown[0]}'{also} is no setting that an import knows; {nearest(unknown[0], known)}"
-            )
+            close = get_close_matches(unknown[0], known, n=1)
+            advice = f"did you mean '{close[0]}'?" if close else "take it out if the model computes the same without it"
+            also = f" (nor are {', '.join(unknown[1:6])})" if unknown[1:] else ""
+            raise DataError(file, f"'{unknown[0]}' is no setting that an import knows{also}; {advice}")
         tree = self._named(file, tree)
         settings = {**self.defaults, **tree}
         for key, computed in self.refused.items():

@@ -19,7 +19,7 @@ TABLES = {
     "model.encoder.embed_positions.weight": "encoder.positions.0.table.weight",
     "model.decoder.embed_positions.weight": "decoder.positions.0.table.weight",
 }
-SHARED = dict.fromkeys(
+SHARED: dict[str, str] = dict.fromkeys(
     ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"), "model.shared.weight"
 )
 HEADS = ("final_logits_bias", "lm_head.")
