@@ -40,16 +40,24 @@ from regard.train.watching import Watcher
 
 
 def train(
-    recipe: Recipe | str | Path, *settings: str, out: str | Path, resume: bool = False, watcher: Watcher | None = None
+    recipe: Recipe | str | Path,
+    *settings: str,
+    out: str | Path,
+    resume: bool = False,
+    data_changed: bool = False,
+    watcher: Watcher | None = None,
 ) -> Run:
-    """Trains what a recipe says (`key=value` settings on top) into a folder, and opens the result."""
+    """Trains what a recipe says (`key=value` settings on top) into a folder, and opens the result.
+
+    `resume` continues from the newest checkpoint there; `data_changed` accepts that data or tokenizer changed since.
+    """
     resolved = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe), settings)
     folder = Path(out)
     if watcher is not None:
-        train_run(resolved, folder, watcher, resume)
+        train_run(resolved, folder, watcher, resume, data_changed)
         return load(folder)
     with make_watcher(_peak(resolved)) as told:
-        ended = train_run(resolved, folder, told, resume)
+        ended = train_run(resolved, folder, told, resume, data_changed)
         if leads():
             told.say(f"{ended}; the run is in {folder}")
     return load(folder)

@@ -160,7 +160,7 @@ def test_damage_is_named_and_the_checkpoint_before_is_used(tmp_path: Path):
     assert any("step-8/model.safetensors" in said and "using step-4" in said for said in watcher.said)
     with pytest.raises(RunError, match="a run is here already"):
         train(translation(), folder)
-    with pytest.raises(RunError, match="cannot go on with another seed"):
+    with pytest.raises(RunError, match="cannot resume with another seed"):
         train({**translation(), "seed": 9}, folder, resume=True)
 
 

@@ -5,12 +5,20 @@ from typing import Annotated
 
 import typer
 
+METRICS = "metrics.jsonl"
+
 
 def train(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")],
     settings: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder; runs/RECIPE when left out.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Run folder; when left out, runs/RECIPE, or with --resume the one that RECIPE lies in."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
+    data_changed: Annotated[
+        bool, typer.Option("--data-changed", help="With --resume: accept that data, tokenizer or seed changed since.")
+    ] = False,
     skip_bad: Annotated[
         bool,
         typer.Option("--skip-bad", help="Pass over batches whose loss or gradient is not a number, and count them."),
@@ -18,6 +26,16 @@ def train(
 ) -> None:
     """Train what a recipe says. Shows progress and metrics; keeps the best and the last checkpoint."""
     from regard import api
+    from regard.errors import ConfigError
 
+    if data_changed and not resume:
+        raise ConfigError("--data-changed", "says what a run that resumes accepts; give --resume too, or leave it out")
     asked = [*(settings or []), *(["train.skip_bad=true"] if skip_bad else [])]
-    api.train(recipe, *asked, out=out or Path("runs") / recipe.stem, resume=resume)
+    own = recipe.parent if resume and _is_of_a_run(recipe) else None
+    folder = out or own or Path("runs") / recipe.stem
+    api.train(recipe, *asked, out=folder, resume=resume, data_changed=data_changed)
+
+
+def _is_of_a_run(recipe: Path) -> bool:
+    """Whether a recipe lies in the folder of the run that was made from it."""
+    return recipe.name == "recipe.toml" and any((recipe.parent / name).exists() for name in ("checkpoints", METRICS))

@@ -13,10 +13,11 @@ from regard.config import read_toml
 from regard.decode import Ensemble
 from regard.decode.quick import Quick, exchanged, quickest
 from regard.errors import ConfigError, RunError
+from regard.run.fingerprint import Fingerprint
 from regard.run.recipe import Recipe
 from regard.run.room import BYTES_TO_USE, demand_memory
 from regard.tasks import Lexicon, Task
-from regard.tasks.base import Verb
+from regard.tasks.base import LABELS_FILE, Verb
 from regard.tasks.writing import AnySearch, Output, Writer
 from regard.train import checkpoint
 from regard.train.distributed import device_called, take_in_hand
@@ -38,6 +39,14 @@ def read_run_recipe(folder: Path) -> Recipe:
     return Recipe.from_tree(read_toml(folder / RECIPE_FILE))
 
 
+def read_lexicon(recipe: Recipe, folder: Path) -> Lexicon:
+    """The vocabularies and labels in a run folder; RunError where the task needs labels and there are none."""
+    lexicon = Lexicon.load(recipe.task.texts, folder)
+    if recipe.task.has_classes and not lexicon.labels:
+        raise RunError(f"{folder / LABELS_FILE}: the labels of the run are missing; restore the file from a copy")
+    return lexicon
+
+
 @dataclass(frozen=True)
 class Run:
     """A trained model and all that belongs to it."""
@@ -56,9 +65,11 @@ class Run:
         take_in_hand(where)
         recipe = read_run_recipe(folder)
         recipe.check()
-        task = recipe.task.task(Lexicon.load(recipe.task.texts, folder))
+        lexicon = read_lexicon(recipe, folder)
+        task = recipe.task.task(lexicon)
         demand_memory(task.num_params(recipe.model), torch.device("cpu"), BYTES_TO_USE)
         saved = checkpoint.load(_chosen(folder, which))
+        _refuse_other_vocabulary(folder, saved, lexicon)
         model = task.build(recipe.model)
         put_weights(model, _served(saved, folder))
         return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
@@ -140,9 +151,21 @@ def _chosen(folder: Path, which: str) -> Path:
     if which == "best" and not path.exists():
         newest, _ = checkpoint.newest(folder / CHECKPOINTS)
         if newest is None:
-            raise RunError(f"{folder}: no checkpoint yet; train it with: regard train {folder / RECIPE_FILE} --resume")
+            raise RunError(
+                f"{folder}: no checkpoint yet; train it with: "
+                f"regard train {folder / RECIPE_FILE} --out {folder} --resume"
+            )
         return newest
     return path
+
+
+def _refuse_other_vocabulary(folder: Path, saved: checkpoint.Checkpoint, lexicon: Lexicon) -> None:
+    """A model reads and writes the ids of the vocabulary that it was trained with."""
+    kept = Fingerprint.saved(saved)
+    if kept is not None and (changed := kept.vocabulary_changes(lexicon)):
+        raise RunError(
+            f"{folder}: {' and '.join(changed)} changed since step {saved.step:,} was trained; restore it from a copy"
+        )
 
 
 def _served(saved: checkpoint.Checkpoint, folder: Path) -> dict[str, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,19 @@ import torch
 from torch import nn
 
 from regard.config import dump_toml
+from regard.data.store import Store
 from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import measure, measuring_batches
 from regard.metrics.registry import needs_text
 from regard.run.card import write_card
+from regard.run.fingerprint import Fingerprint
 from regard.run.fresh_folder import fresh_folder
-from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_run_recipe
+from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_lexicon
 from regard.run.preflight import check_at_once, check_disk, check_test_data, score_generated, try_validation
 from regard.run.recipe import Recipe
+from regard.run.resuming import Resumption
 from regard.run.room import BYTES_TO_TRAIN, demand_memory
-from regard.tasks import Lexicon, Task
+from regard.tasks import Task
 from regard.tasks.prepare import Preparation
 from regard.train import checkpoint
 from regard.train.curves import curves
@@ -28,6 +31,7 @@ from regard.train.distributed import Team, join_team
 from regard.train.durable import replacing, reported
 from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
 from regard.train.heartbeat import Heartbeat
+from regard.train.links import checkpoints
 from regard.train.log import MetricsLog
 from regard.train.loop import Trainer
 from regard.train.memory import memory_reported
@@ -45,10 +49,11 @@ TOLD: set[str] = set()
 """Reasons for a number format that this process has told already."""
 
 
-def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False) -> str:
-    """Trains into a folder; with `resume`, goes on from its newest whole checkpoint. Says why it ended.
+def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False, data_changed: bool = False) -> str:
+    """Trains into a folder; with `resume`, from its newest whole checkpoint on. Says why it ended.
 
-    Whatever can refuse does so before the first step, and then leaves no new folder behind.
+    Whatever can refuse does so before the first step, and then leaves no new folder behind. Data, tokenizer and
+    settings that changed since the checkpoint are refused too, unless `data_changed` accepts them.
     """
     recipe.check()
     team = join_team(recipe.train.device, alone=recipe.train.parallel == "fsdp")
@@ -60,26 +65,32 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False)
     stop, trainers = StopRequest(), list[Trainer]()
     begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
     with memory_reported(), fresh_folder(out, team.rank, begun):
-        _refuse_mixing(recipe, out, resume)
-        team.wait()  # before one of us makes this folder a run's
-        preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
+        _refuse_mixing(out, resume)
         newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
         saved = checkpoint.load(newest) if newest else None
+        resumption = Resumption.of(out, saved, data_changed)
+        resumption.check_recipe(recipe)
+        team.wait()  # before one of us makes this folder a run's
+        preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
-        task = _task(recipe, preparation, out, team, start)
+        task = _task(recipe, preparation, resumption, team, start)
         before = saved.state.get("precision") if saved else None
         precision = _precision(recipe.train.precision, before, team)
-        trainer = _trainer(recipe, task, preparation, out, team, watcher, start, precision, lambda: stop.requested)
+        splits = _splits(recipe, task, preparation, team)
+        preparation.notes += [*resumption.check_data(splits), *resumption.settings_changed(recipe)]
+        trainer = _trainer(
+            recipe, task, preparation, splits, out, team, watcher, start, precision, lambda: stop.requested
+        )
         trainers.append(trainer)
         for sentence in dict.fromkeys([*problems, *preparation.notes]):
             watcher.say(sentence)
         if saved is not None:
-            _restore(trainer, saved, out)
+            _restore(trainer, saved, out, resumption.same_validation(splits))
             watcher.say(f"resumed at step {saved.step:,}")
         elif resume:
             watcher.say(f"{out}: no checkpoint yet, so the run begins at its beginning")
         if team.leads:
-            _write_beginning(recipe, out)
+            _write_beginning(recipe, out, new=saved is None)
         team.wait()
         resumed = (saved.step if saved else 0) if resume else None
         with _log(recipe, out, resumed) if team.leads else _Silent() as log, stop, Heartbeat(team.rank, team.size):
@@ -102,10 +113,10 @@ def _write_summaries(recipe: Recipe, task: Task, trainer: Trainer, out: Path, wa
             watcher.say(f"{out / name} could not be written ({error}); the trained model is whole")
 
 
-def _restore(trainer: Trainer, saved: checkpoint.Checkpoint, out: Path) -> None:
+def _restore(trainer: Trainer, saved: checkpoint.Checkpoint, out: Path, same_validation: bool) -> None:
     """Goes back to a checkpoint; RunError where it was not written by a run like this one."""
     try:
-        trainer.restore(saved)
+        trainer.restore(saved, same_validation)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
             f"{out / CHECKPOINTS}: step {saved.step} was not saved by a run with these settings ({error}); go on with "
@@ -118,26 +129,19 @@ def _log(recipe: Recipe, out: Path, resumed: int | None) -> MetricsLog:
     return MetricsLog(out / METRICS_FILE, resumed=resumed, trackers=trackers)
 
 
-def _refuse_mixing(recipe: Recipe, out: Path, resume: bool) -> None:
-    """A folder holds one run: a new one needs an empty folder, an old one its own recipe."""
-    before = (out / RECIPE_FILE).is_file()
-    if before and not resume:
+def _refuse_mixing(out: Path, resume: bool) -> None:
+    """A folder holds one run: a new one needs an empty folder."""
+    if not resume and ((out / RECIPE_FILE).is_file() or checkpoints(out / CHECKPOINTS)):
         raise RunError(f"{out}: a run is here already; go on with --resume, or choose another --out")
-    if before and resume:
-        old = read_run_recipe(out)
-        free = {"train"}  # a longer budget or another pace may be asked for
-        changed = [
-            name for name in Recipe.model_fields if name not in free and getattr(old, name) != getattr(recipe, name)
-        ]
-        if changed:
-            raise RunError(
-                f"{out}: cannot go on with another {changed[0]}; take it from {out / RECIPE_FILE}, or use a new --out"
-            )
 
 
-def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team, start: Run | None) -> Task:
-    """The task with its vocabularies: learnt by the first process or taken over from the start, read by all."""
-    own = out if (out / RECIPE_FILE).is_file() else out / NEW_VOCABULARY
+def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team: Team, start: Run | None) -> Task:
+    """The task with its vocabularies: learnt by the first process or taken over from the start, read by all.
+
+    Without a checkpoint they are learnt anew: the data may have changed since another process learnt them.
+    """
+    out = resumption.out
+    own = out if resumption.saved is not None else out / NEW_VOCABULARY
     if team.leads and own != out:
         known = None
         if recipe.start is not None and start is not None:
@@ -150,21 +154,24 @@ def _task(recipe: Recipe, preparation: Preparation, out: Path, team: Team, start
             own.mkdir()
             lexicon.save(own)
     team.wait()
-    task = recipe.task.task(Lexicon.load(recipe.task.texts, own))
+    lexicon = read_lexicon(recipe, own)
+    preparation.notes += resumption.check_vocabulary(lexicon)
+    task = recipe.task.task(lexicon)
     _refuse_unknown_best(recipe, task)
     return task
 
 
-def _write_beginning(recipe: Recipe, out: Path) -> None:
-    """Vocabularies, then the recipe: where a recipe stands, nothing else is missing."""
+def _write_beginning(recipe: Recipe, out: Path, new: bool) -> None:
+    """New vocabularies, then the recipe in force: where a recipe stands, nothing else is missing."""
     text = dump_toml(recipe.tree()).encode()
-    if (out / RECIPE_FILE).is_file():
-        return
-    with reported("the recipe and the vocabulary", out, len(text)), replacing(out / RECIPE_FILE) as stream:
-        for file in (out / NEW_VOCABULARY).iterdir():
-            file.replace(out / file.name)
-        (out / NEW_VOCABULARY).rmdir()
-        stream.write(text)
+    if new:
+        with reported("the vocabulary", out, 0):
+            for file in (out / NEW_VOCABULARY).iterdir():
+                file.replace(out / file.name)
+            (out / NEW_VOCABULARY).rmdir()
+    if not (out / RECIPE_FILE).is_file() or (out / RECIPE_FILE).read_bytes() != text:
+        with reported("the recipe", out, len(text)), replacing(out / RECIPE_FILE) as stream:
+            stream.write(text)
 
 
 def _precision(setting: PrecisionSetting, before: PrecisionSetting | None, team: Team) -> Precision:
@@ -191,10 +198,22 @@ def _refuse_unknown_best(recipe: Recipe, task: Task) -> None:
         raise ConfigError("train.best", f"the validation has no metric '{best}'; {nearest(best, known)}")
 
 
+def _splits(recipe: Recipe, task: Task, preparation: Preparation, team: Team) -> dict[str, Store]:
+    """The encoded examples of training and validation: encoded by the first process, then read by the others."""
+    first: dict[str, Store] = {}
+    if team.leads:
+        first["valid"] = preparation.open(task, "valid")
+        check_test_data(recipe, task, preparation)
+        first["train"] = preparation.open(task, "train", training=True)
+    team.wait()
+    return first or {"valid": preparation.open(task, "valid"), "train": preparation.open(task, "train", training=True)}
+
+
 def _trainer(
     recipe: Recipe,
     task: Task,
     preparation: Preparation,
+    splits: Mapping[str, Store],
     out: Path,
     team: Team,
     watcher: Watcher,
@@ -206,14 +225,9 @@ def _trainer(
     divided_among = _expert_parallel(recipe, team)
     config = recipe.train.but(parallel=_parallel(recipe, task, team, divided_among), expert_parallel=divided_among)
     batching = recipe.task.batching(recipe.data)
-    if team.leads:
-        preparation.open(task, "valid")
-        check_test_data(recipe, task, preparation)
-        preparation.open(task, "train", training=True)
-    team.wait()
-    store = preparation.open(task, "train", training=True)
+    store = splits["train"]
     batches = batching.build(store, tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
-    valid = measuring_batches(preparation.open(task, "valid"), batching, config.tokens_per_batch)
+    valid = measuring_batches(splits["valid"], batching, config.tokens_per_batch)
     demand_memory(task.num_params(recipe.model) // team.size, team.device, BYTES_TO_TRAIN)
     torch.manual_seed(recipe.seed)
     model = task.build(recipe.model)
@@ -244,6 +258,7 @@ def _trainer(
         config, task, model, batches, validate, out,
         seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=_Silent(), stop=stop,
         rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
+        fingerprint=Fingerprint.of(recipe, task.lexicon, splits).tree(),
     )  # fmt: skip
 
 

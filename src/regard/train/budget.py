@@ -51,9 +51,22 @@ class Spent:
             "flops_per_second": (self.flops - since.flops) / seconds,
         }
 
+    @classmethod
+    def saved(cls, tree: Any) -> "Spent":  # noqa: ANN401
+        """What the state of a checkpoint says of it; nothing where that is no such table."""
+        try:
+            return cls(**tree)
+        except TypeError:
+            return cls()
+
+    @property
+    def used(self) -> dict[str, float]:
+        """By the names of the budget's limits."""
+        return {**asdict(self), "minutes": self.seconds / 60}
+
     def progress(self, budget: BudgetConfig) -> float:
         """Share of the budget that is used: one or more when it is spent."""
-        used = {**asdict(self), "minutes": self.seconds / 60}
+        used = self.used
         limits = {name: getattr(budget, name) for name in BudgetConfig.model_fields}
         limits = {name: limit for name, limit in limits.items() if limit is not None} or {"epochs": USUAL_EPOCHS}
         return max(used[name] / limit for name, limit in limits.items())

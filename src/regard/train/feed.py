@@ -41,6 +41,17 @@ class Feed:
         """On to the next batch."""
         self.epoch, self.index = self._following()
 
+    def restore(self, epoch: int, index: int, epochs: float, batches: int | None = None) -> bool:
+        """Back to a batch of an epoch that had so many; where it has another number now, to the same share of it.
+
+        Returns whether it is the same batch.
+        """
+        number = self.batches.num_batches(epoch)
+        same = index < number and batches in (None, number)
+        self.epoch, self.index = epoch, index if same else min(number - 1, max(0, int((epochs - epoch) * number)))
+        self._ready = None
+        return same
+
     def _following(self) -> tuple[int, int]:
         last = self.index + 1 >= self.batches.num_batches(self.epoch)
         return (self.epoch + 1, 0) if last else (self.epoch, self.index + 1)

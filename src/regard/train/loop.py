@@ -71,10 +71,11 @@ class Trainer:
         stop: Callable[[], str | None] = lambda: None,
         rates: Callable[[str], float] = same_rate,
         divided: DividedExperts | None = None,
+        fingerprint: Mapping[str, Any] | None = None,
     ) -> None:
         self.config, self.task, self.model, self.batches, self.judge = config, task, model, batches, judge
         self.folder, self.seed, self.team, self.precision = folder, seed, team, precision
-        self.watcher, self.log, self.stop = watcher, log, stop
+        self.watcher, self.log, self.stop, self.fingerprint = watcher, log, stop, fingerprint
         self.schedule = config.schedule.build(model.config.width)  # type: ignore[union-attr]
         keep_freed_memory(team.device)
         self.sharded, self.divided = config.parallel == "fsdp", divided or DividedExperts(model, team)
@@ -106,6 +107,8 @@ class Trainer:
         a kill during the validation costs nothing; a run that resumes from such a checkpoint validates first of all."""
         self._saved = 0
         """Step of the newest checkpoint."""
+        self._measured_before = True
+        """Whether a validation that was logged before the run resumed still counts."""
         self._bad = BadBatches(config.skip_bad, watcher.say)
         self._logged = Spent()
 
@@ -304,7 +307,7 @@ class Trainer:
 
     def _logged_validation(self) -> Mapping[str, float] | None:
         """The line of this step's validation that the run had written before it resumed here."""
-        line = self.log.validation
+        line = self.log.validation if self._measured_before else None
         return line if line is not None and line["step"] == self.spent.steps and self.metric in line else None
 
     def _judged(self) -> dict[str, float]:
@@ -359,6 +362,7 @@ class Trainer:
             "spent": asdict(self.spent),
             "epoch": self.feed.epoch,
             "index": self.feed.index,
+            "batches": self.batches.num_batches(self.feed.epoch),
             "best": self.best,
             "best_step": self.best_step,
             "since_best": self.since_best,
@@ -370,6 +374,7 @@ class Trainer:
             "due": self.due,
             "precision": self.precision.name,
             "between_blocks": self.carries,
+            **({"fingerprint": self.fingerprint} if self.fingerprint else {}),
         }
 
     def save(self, extra: Mapping[str, Mapping[str, Tensor]] | None = None, serve: str | None = None) -> None:
@@ -392,18 +397,32 @@ class Trainer:
             checkpoint.prune(self.folder / "checkpoints", max(self.config.keep, self.config.average))
         self.team.wait()
 
-    def restore(self, saved: checkpoint.Checkpoint) -> None:
-        """Goes back to where a checkpoint was written, to the bit."""
+    def restore(self, saved: checkpoint.Checkpoint, same_validation: bool = True) -> None:
+        """Goes back to where a checkpoint was written, to the bit; its scores count only on the same validation data.
+
+        Where batches have another size or number now, it resumes at the same share of the epoch.
+        """
         saved = self.divided.own(saved)
         put_weights(self.model, saved.model)
         self.optimiser.restore(saved.optimizer, saved.state["optimiser"])
-        if self.moving:
-            self.moving.restore(saved.extra["moving"], saved.state["moving"])
         state = saved.state
+        if self.moving and state["moving"] is not None:
+            self.moving.restore(saved.extra["moving"], state["moving"])
+        elif self.config.moving_average:
+            self.moving = self.config.moving_average.build(self.model)
+            self.watcher.say(f"train.moving_average: starts from the weights of step {saved.step:,}")
         self.spent = Spent(**state["spent"])
-        self.feed.epoch, self.feed.index = state["epoch"], state["index"]
-        self.best = state["best"] if state.get("metric", self.metric) == self.metric else None
-        self.since_best, self.due = state["since_best"], state.get("due", False)
+        if not self.feed.restore(state["epoch"], state["index"], self.spent.epochs, state.get("batches")):
+            self.watcher.say(
+                f"epoch {self.feed.epoch} has another number of batches now: resuming at batch {self.feed.index}, so "
+                "some examples of this epoch may repeat or be left out"
+            )
+        comparable = same_validation and state.get("metric", self.metric) == self.metric
+        self._measured_before = comparable
+        self.best, self.since_best = (state["best"], state["since_best"]) if comparable else (None, 0)
+        if not comparable:
+            self.watcher.say("the best checkpoint is chosen anew: scores before and after cannot be compared")
+        self.due = state.get("due", False)
         self.best_step, self.splits = state.get("best_step"), state.get("splits", 1)
         before = state.get("between_blocks", False)
         self.carries = carry_between_blocks(self.model, self.config.between_blocks, self.precision, before)
