@@ -94,7 +94,8 @@ def test_a_recipe_is_checked_with_its_settings(tmp_path: Path, monkeypatch: pyte
     Path("recipe.toml").write_text('task = "translation"\n[data]\ntrain = { source = "a.en", target = "a.de" }\n')
     done = CliRunner().invoke(app, ["data", "check", "recipe.toml", "data.folder=elsewhere"])
     assert done.exit_code == 0, done.output
-    assert "train: 2 examples" in done.output
+    assert "train: 1 pair\n" in done.output  # as many as training would read
+    assert "valid: 1 pair\n" in done.output
 
 
 def test_a_file_is_no_run(tmp_path: Path):

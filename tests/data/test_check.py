@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,85 @@ def test_empty_and_foreign_files(tmp_path):
     checked = check_files([tmp_path / "a.txt", tmp_path / "b.zip"])
     assert places(checked) == {"unreadable": ["b.zip:None"], "nothing": ["a.txt:None"]}
     assert check_files([]).findings == []
+
+
+def test_nested_rows_are_duplicates_only_where_all_is_the_same(tmp_path):
+    rows = [{"id": number, "translation": {"en": f"dog {number}", "de": f"Hund {number}"}} for number in range(50)]
+    rows += [rows[3], {**rows[4], "id": 99}]
+    file = write_lines(tmp_path / "train.jsonl", [json.dumps(row) for row in rows])
+    checked = check_files([file])
+    assert places(checked) == {"duplicate": ["train.jsonl:51"]}
+    (statistics,) = checked.statistics.values()
+    assert list(statistics.sides) == ["column translation.en", "column translation.de"]
+    assert statistics.examples == 52
+    numbers = write_lines(tmp_path / "numbers.jsonl", [json.dumps({"x": [number, None]}) for number in range(30)])
+    assert check_files([numbers]).findings == []
+
+
+def test_all_nine_duplicates_of_a_text_are_found(tmp_path):
+    long = ["this is a line of rather more than eight words", "and another one of also more than eight words"]
+    lines = [
+        "short",
+        *long,
+        "two words",
+        "",
+        "short",
+        "short",
+        *long,
+        "two words",
+        "short",
+        "",
+        long[0],
+        "two words",
+        "x",
+        "x",
+    ]
+    file = write_lines(tmp_path / "train.txt", lines)
+    expected = [number for number, line in enumerate(lines, start=1) if line and line in lines[: number - 1]]
+    assert len(expected) == 9
+    assert places(check_files([file])) == {"duplicate": [f"train.txt:{number}" for number in expected]}
+
+
+def test_several_training_files_are_checked_together(tmp_path):
+    contents = {"train1": ["a", "b", "c"], "train2": ["b", "d", "b"], "val": ["d", "e", "f"], "test": ["a", "e", "g"]}
+    files = [write_lines(tmp_path / f"{name}.jsonl", [json.dumps({"text": one}) for one in texts])
+             for name, texts in contents.items()]  # fmt: skip
+    checked = check_files(files)
+    assert places(checked) == {
+        "duplicate": ["train2.jsonl:3", "train2.jsonl:1"],
+        "leak": ["val.jsonl:1", "test.jsonl:1"],
+        "overlap": ["test.jsonl:2"],
+    }
+    assert f"also stands in {files[2]}, at {files[2]}:2" in {finding.what for finding in checked.findings}
+
+
+def test_images_that_are_none_are_found(tmp_path):
+    for label in ("cats", "dogs"):
+        (tmp_path / "all" / label).mkdir(parents=True)
+        (tmp_path / "all" / label / "1.png").write_bytes(b"no image at all")
+    checked = check_sources({"train": SourceConfig(images=str(tmp_path / "all"))})
+    assert [finding.kind for finding in checked.findings] == ["image", "image"]
+    assert checked.findings[0].what.startswith("no image, or of a kind that is not read")
+    assert checked.findings[0].file.endswith("cats/1.png")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"text": "a", "text": "b"}', "the key 'text' stands twice in one object"),
+        ("[", "not JSON: .*; expected one whole value a line"),
+        ("5", "no column 'text': 'text' cannot be looked up in 5"),
+        ("null", "no column 'text': 'text' cannot be looked up in nothing"),
+        ('{"text": null}', "column 'text': expected text, got nothing"),
+        ('{"text": NaN}', "column 'text': expected text, got nan"),
+        ('{"text": ["a", 1]}', "column 'text': expected text, got a list"),
+        ('{"txt": "a"}', "no column 'text'; did you mean 'txt'"),
+        ("{}", "no column 'text'; the row is empty"),
+    ],
+)
+def test_odd_lines_of_jsonl_are_named(tmp_path, line, said):
+    file = write_lines(tmp_path / "odd.jsonl", ['{"text": "good"}', "", line])
+    checked = check_sources({"train": SourceConfig(file=str(file), text="text")})
+    (finding,) = [finding for finding in checked.findings if finding.severity == "error"]
+    assert finding.line == 3
+    assert re.match(said, finding.what)

@@ -194,9 +194,13 @@ def test_warnings_are_counted_and_nothing_is_dropped(tmp_path):
 @given(rows=st.lists(texts("\t\n\r").filter(bool), min_size=1, max_size=60), cut=st.integers(1, 99))
 def test_two_parts_make_the_whole(tmp_path, shuffle, rows, cut):
     file = write_lines(tmp_path / "any.tsv", rows)
-    whole = list(read_texts(SourceConfig(file=str(file), text=0)))
+    whole = list(read_texts(SourceConfig(file=str(file), text=0, header=False)))
     parts = [
-        list(read_examples(SourceConfig(file=str(file), text=0, part=part, shuffle=shuffle), findings=Findings(False)))
+        list(
+            read_examples(
+                SourceConfig(file=str(file), text=0, header=False, part=part, shuffle=shuffle), findings=Findings(False)
+            )
+        )
         for part in (f"0%-{cut}%", f"{cut}%-100%")
     ]
     assert sorted(parts[0] + parts[1], key=lambda example: example.place.line) == whole

@@ -43,14 +43,15 @@ def test_the_same_text_under_another_label_is_no_duplicate():
     assert list(seen.duplicates()) == [(3, 1)]
 
 
-def test_short_lines_of_a_running_text_may_repeat_and_short_documents_may_not():
+def test_every_repeated_line_of_a_running_text_counts_unless_it_is_blank():
     lines, documents = Seen(), Seen()
-    long = "this line has eight words or maybe more"
-    for line, text in enumerate(["ROMEO:", "ROMEO:", long, long], start=1):
+    for line, text in enumerate(
+        ["ROMEO:", "ROMEO:", "", "", "a longer line of eight words or more", "ROMEO:"], start=1
+    ):
         lines.add(Text(text, Place("any", line), "\n"))
         documents.add(Text(text, Place("any", line)))
-    assert list(lines.duplicates()) == [(4, 3)]
-    assert list(documents.duplicates()) == [(2, 1), (4, 3)]
+    assert list(lines.duplicates()) == [(2, 1), (6, 1)]
+    assert list(documents.duplicates()) == [(2, 1), (4, 3), (6, 1)]
 
 
 def test_an_example_is_remembered_in_twenty_bytes():

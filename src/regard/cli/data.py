@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+SPLITS = ("train", "valid", "test")
+
 data = typer.Typer(help="Look at data before training on it.", no_args_is_help=True)
 
 
@@ -35,9 +37,10 @@ def check(
         from regard.run import read_recipe
 
         recipe = read_recipe(files[0], settings).data
-        splits = {name: getattr(recipe, name) for name in ("train", "valid", "test")}
+        names = ["train", "valid"] if recipe.holds_out else [name for name in SPLITS if getattr(recipe, name)]
+        names += ["test"] if recipe.holds_out and recipe.test else []
         base = Path(os.path.relpath(recipe.folder or ""))  # shorter to read in every finding
-        checked = check_sources({name: split for name, split in splits.items() if split}, base)
+        checked = check_sources({name: recipe.split(name) for name in names}, base)
     else:
         for file in files:
             if file.is_dir():
@@ -47,7 +50,7 @@ def check(
         print(json.dumps(checked.tree(), ensure_ascii=False, indent=2))
     else:
         for name, statistics in checked.statistics.items():
-            print(f"{name}: {counted(statistics.examples, 'example')}")
+            print(f"{name}: {counted(statistics.examples, statistics.unit)}")
             for side, found in statistics.sides.items():
                 longest = f"{counted(found.longest, 'character')} ({found.longest_at})"
                 print(f"  {side}: {counted(found.words, 'word')}, longest {longest}")

@@ -1,18 +1,19 @@
 """Files without a recipe: which of them belong together, and what stands in a table whose columns nobody has named."""
 
+import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path, PurePath
 
 from regard.data.columns import ColumnError, as_text
 from regard.data.conllu import tagged_sentences
-from regard.data.examples import Example, Place, Row
+from regard.data.examples import Example, Row
 from regard.data.findings import Findings
 from regard.data.formats import Format, format_of, uncompressed_name
 from regard.data.oddities import inspected
 from regard.data.readers import aligned_pairs, running_text
 from regard.data.records import Record, json_records, parquet_records
-from regard.data.tables import table_cells
+from regard.data.tables import Rows, named_rows, table_cells
 from regard.data.text import unreadable
 
 SPLITS = {
@@ -70,9 +71,9 @@ def _examples(files: list[Path], findings: Findings) -> Iterator[Example | Row]:
         case "text":
             return running_text(file, findings)
         case "tsv":
-            return _table(table_cells(file, "\t", findings))
+            return _table(table_cells(file, "\t", findings), findings)
         case "csv":
-            return _table(table_cells(file, ",", findings))
+            return _table(table_cells(file, ",", findings), findings)
         case "jsonl":
             return _rows(json_records(file, findings))
         case "parquet":
@@ -91,16 +92,28 @@ def _refuse(file: Path, findings: Findings) -> Iterator[Row]:
     yield from ()
 
 
-def _table(cells: Iterator[tuple[list[str], Place]]) -> Iterator[Row]:
-    for row, place in cells:
-        yield Row({f"column {index}": cell for index, cell in enumerate(row)}, place)
+def _table(cells: Rows, findings: Findings) -> Iterator[Row]:
+    for row, place in named_rows(cells, findings):
+        yield Row({f"column {name}": cell for name, cell in row.items()}, place)
 
 
 def _rows(records: Iterator[Record]) -> Iterator[Row]:
-    """The texts of each record; other values are nobody's text and are left out."""
+    """The texts of each record, also of what is nested in it; other values are nobody's text and are left out."""
     for record, place in records:
-        values = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
-        yield Row({f"column {key}": text for key, value in values if (text := _text(value)) is not None}, place)
+        values = dict(enumerate(record)) if isinstance(record, list) else record if isinstance(record, dict) else {}
+        texts = {f"column {path}": text for path, text in _texts(values, ())}
+        yield Row(texts, place, json.dumps(record, sort_keys=True, default=repr))
+
+
+def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The texts of a value by their dotted paths, as recipes name columns."""
+    text = _text(value)
+    if text is not None:
+        yield ".".join(path), text
+    elif isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, one in items:
+            yield from _texts(one, (*path, str(key)))
 
 
 def _text(value: object) -> str | None:

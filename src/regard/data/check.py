@@ -4,19 +4,20 @@ checked = check_files(["train.en", "train.de", "val.en", "val.de"])
 print(*checked.summaries, sep="\\n")        # 3 empty lines (first at train.en:17)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.data.bare import grouped, read_bare, split_of
-from regard.data.examples import Example, Labelled, Row
+from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Row
 from regard.data.findings import Finding, Findings, Summary
 from regard.data.readers import HERE, read_examples
 from regard.data.repeats import Seen
-from regard.data.sources import SourceConfig
+from regard.data.sources import DividedSource, SourceConfig
 from regard.data.statistics import Statistics
+from regard.errors import ConfigError, DataError
 
 Reading = Callable[[Findings], Iterator[Example | Row]]
 
@@ -45,62 +46,117 @@ class Checked:
 
 def check_sources(sources: Mapping[str, SourceConfig], base: Path = HERE, keep: int = 20) -> Checked:
     """Checks the splits of a recipe; the one called `train`, or else the first, is what the others may not repeat."""
+    findings = Findings(strict=False, keep=keep)
+    sources = _divisible(sources, base, findings)
     readings: dict[str, Reading] = {name: partial(read_examples, source, base) for name, source in sources.items()}
     train = "train" if "train" in sources else next(iter(sources), "")
-    headless = [name for name, source in sources.items() if _may_hide_header(source)]
-    return _check(readings, train, headless, keep)
+    return _check(readings, {train}, findings)
+
+
+def _divisible(sources: Mapping[str, SourceConfig], base: Path, findings: Findings) -> dict[str, SourceConfig]:
+    """The same sources; where nothing of the training data can be held out, it is checked as a whole."""
+    try:
+        for source in sources.values():
+            if isinstance(source, DividedSource):
+                next(iter(read_examples(source, base, Findings(strict=False))), None)
+    except ConfigError as error:
+        findings.add("division", error.path, None, str(error).removeprefix(f"{error.path}: "))
+        whole = {name: one.whole if isinstance(one, DividedSource) else one for name, one in sources.items()}
+        return {name: source for name, source in whole.items() if name == "train" or source is sources[name]}
+    return dict(sources)
 
 
 def check_files(files: Iterable[str | Path], keep: int = 20) -> Checked:
-    """Checks plain files: two texts that belong together as an aligned pair, tables in all their columns."""
+    """Checks plain files: two texts that belong together as an aligned pair, tables in all their columns.
+
+    Those whose names say that they are training data are training data together; where none says it, the first is.
+    """
     groups = grouped(map(Path, files))
     readings: dict[str, Reading] = {" + ".join(map(str, group)): partial(read_bare, group) for group in groups}
     splits = dict(zip(readings, (split_of(group[0]) for group in groups), strict=True))
-    train = next((name for name, split in splits.items() if split == "train"), next(iter(readings), ""))
-    return _check(readings, train, [], keep)
+    train = {name for name, split in splits.items() if split == "train"} or set(list(readings)[:1])
+    return _check(readings, train, Findings(strict=False, keep=keep))
 
 
-def _check(readings: dict[str, Reading], train: str, headless: list[str], keep: int) -> Checked:
-    """Reads each source once, `train` first, so that the others can be held against it."""
-    findings = Findings(strict=False, keep=keep)
+def _check(readings: dict[str, Reading], train: Set[str], findings: Findings) -> Checked:
+    """Reads each source once, those of `train` first, so that the others can be held against them."""
     statistics: dict[str, Statistics] = {}
-    trained = Seen()
-    for name in sorted(readings, key=lambda name: name != train):
-        known = statistics[train].labels if statistics and not statistics[train].too_many_labels else {}
+    earlier: list[tuple[str, Seen]] = []
+    for name in sorted(readings, key=lambda name: name not in train):
+        trained = [statistics[one] for one in statistics if one in train and one != name]
+        known = {label for one in trained for label in one.labels} if name not in train else set()
+        known = set() if any(one.too_many_labels for one in trained) else known
         statistics[name], seen = _observe(readings[name](findings), known, findings)
-        _report_repeats(seen, trained, findings)
-        _report_labels(statistics[name], seen.file, name in headless, findings)
-        trained = seen if name == train else trained
+        _report_duplicates(seen, [one for other, one in earlier if {other, name} <= train], findings)
+        if name not in train:
+            _report_shared(
+                "leak", seen, [("the training data", one) for other, one in earlier if other in train], findings
+            )
+            _report_shared("overlap", seen, [pair for pair in earlier if pair[0] not in train], findings)
+        _report_labels(statistics[name], seen.file, findings)
+        earlier.append((name, seen))
     return Checked(findings.found, findings.summaries(), {name: statistics[name] for name in readings})
 
 
-def _observe(
-    examples: Iterator[Example | Row], known_labels: Mapping[str, int], findings: Findings
-) -> tuple[Statistics, Seen]:
+def _observe(examples: Iterator[Example | Row], known_labels: Set[str], findings: Findings) -> tuple[Statistics, Seen]:
     statistics, seen = Statistics(), Seen()
     for example in examples:
         statistics.add(example)
+        if not _readable(example, findings):
+            continue
         seen.add(example)
-        if known_labels and isinstance(example, Labelled) and example.label not in known_labels:
+        if known_labels and isinstance(example, Labelled | LabelledPicture) and example.label not in known_labels:
             problem = f"the label '{example.label}' does not occur in the training data"
             findings.add("label", example.place.file, example.place.line, problem)
     return statistics, seen
 
 
-def _report_repeats(seen: Seen, trained: Seen, findings: Findings) -> None:
+def _readable(example: Example | Row, findings: Findings) -> bool:
+    """Whether the image of an example, if it has one, can be decoded, as training would do it."""
+    if not isinstance(example, LabelledPicture | DescribedPicture):
+        return True
+    from regard.data.images.decoding import Canvas  # here, as it loads Pillow
+
+    try:
+        Canvas(1, resize="stretch").picture(example.picture)
+    except DataError as error:
+        findings.add("image", error.file, error.line, str(error).removeprefix(f"{error.file}: "))
+        return False
+    return True
+
+
+def _report_duplicates(seen: Seen, earlier: Sequence[Seen], findings: Findings) -> None:
     for line, first in seen.duplicates():
         findings.add("duplicate", seen.file, line, f"the same as line {first}")
-    for line, first in seen.leaks_from(trained):
-        findings.add("leak", seen.file, line, f"also stands in the training data, at {trained.file}:{first}")
+    within = {line for line, _ in seen.duplicates()}
+    for other in earlier:
+        for line, first in seen.duplicates_of(other):
+            if line not in within:
+                within.add(line)
+                findings.add("duplicate", seen.file, line, f"the same as {other.file}:{first}")
 
 
-def _report_labels(statistics: Statistics, file: str, headless: bool, findings: Findings) -> None:
-    labels, first = statistics.labels, statistics.first_label or ""
+def _report_shared(
+    kind: Literal["leak", "overlap"], seen: Seen, earlier: Sequence[tuple[str, Seen]], findings: Findings
+) -> None:
+    """Reports what also stands in earlier sources, each example once."""
+    reported: set[int] = set()
+    for name, other in earlier:
+        for line, first in seen.leaks_from(other):
+            if line not in reported:
+                reported.add(line)
+                findings.add(kind, seen.file, line, f"also stands in {name}, at {other.file}:{first}")
+
+
+def _report_labels(statistics: Statistics, file: str, findings: Findings) -> None:
+    labels = statistics.labels
     if statistics.too_many_labels:
         findings.add("value", file, None, f"{len(labels):,} different labels or more; is it the right column?")
-    elif headless and labels[first] == 1 and len(labels) > 2:
-        findings.add("header", file, 1, f"the label '{first}' occurs only here; if it is a header, say header = true")
-
-
-def _may_hide_header(source: SourceConfig) -> bool:
-    return source.origin == "file" and source.file_format in ("tsv", "csv") and not source.has_header
+        return
+    spellings: dict[str, str] = {}
+    for label in labels:
+        other = spellings.setdefault(" ".join(label.casefold().split()), label)
+        if other != label:
+            findings.add(
+                "similar", file, None, f"the labels '{other}' and '{label}' are two classes; are they meant to be?"
+            )

@@ -5,7 +5,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from regard.errors import nearest
+from regard.errors import counted, nearest
+
+SHOWN = 40  # characters of a cell in a sentence
 
 
 def _column(value: object) -> object:
@@ -43,16 +45,24 @@ def column_index(column: str | int, names: Sequence[str] | None, width: int) -> 
     """Where a table's column stands; `names` is None for a table without a header."""
     if isinstance(column, int):
         if column >= width:
-            raise ColumnError(f"no column {column}: the table has {width} columns, counted from 0")
+            raise ColumnError(f"no column {column}: the table has {counted(width, 'column')}, counted from 0")
         return column
     if names is None or column not in names:
-        known = nearest(column, names) if names else "the table has no header"
-        raise ColumnError(f"no column '{column}'; {known}")
+        raise ColumnError(f"no column '{column}'; {_known(column, names) if names else 'the table has no header'}")
     if names.count(column) > 1:
         raise ColumnError(
             f"{names.count(column)} columns are called '{column}'; give the number of one, counted from 0"
         )
     return names.index(column)
+
+
+def _known(column: str, names: Sequence[str]) -> str:
+    """What a table has in place of a column."""
+    shown = nearest(column, [name[:SHOWN] if name.isprintable() else repr(name[:SHOWN])[1:-1] for name in names])
+    if column.isdecimal():
+        return f"{shown}; for the number of a column leave the quotes out"
+    first_row = "; if this first row is no header, give the numbers of columns, from 0"
+    return shown if shown.startswith("did") else shown + first_row
 
 
 def as_text(value: object, column: str | int) -> str:
@@ -70,13 +80,13 @@ def as_text(value: object, column: str | int) -> str:
 
 
 def as_label(value: object, column: str | int) -> str:
-    """A label as text: `1` for the numbers 1 and 1.0, `true` for true."""
+    """A label as text: `1` for the numbers 1 and 1.0, `true` for true; white space around it is no part of it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, str | int) and value != "":
-        return str(value)
+    if isinstance(value, str | int) and str(value).strip():
+        return str(value).strip()
     raise ColumnError(f"column '{column}': expected a label, got {_described(value)}")
 
 

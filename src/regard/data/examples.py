@@ -219,11 +219,13 @@ class Row:
 
     columns: dict[str, str]
     place: Place
+    whole: str = ""
+    """All that it holds, where that is more than texts."""
 
     @property
     def key(self) -> str:
-        """What a model is given; the same key in two splits is a leak."""
-        return "\0".join(self.columns.values())
+        """What a model is given, here all of it; the same key in two splits is a leak."""
+        return self.whole or "\0".join(self.columns.values())
 
     @property
     def sides(self) -> tuple[Side, ...]:

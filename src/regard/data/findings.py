@@ -8,8 +8,9 @@ from regard.errors import DataError
 
 Severity = Literal["error", "warning"]
 KindName = Literal[
-    "unreadable", "encoding", "nul", "alignment", "column", "columns", "json", "conllu", "tree", "value", "label",
-    "nothing", "bom", "crlf", "empty", "separator", "odd", "long", "duplicate", "leak", "header",
+    "unreadable", "encoding", "nul", "alignment", "column", "columns", "header", "json", "conllu", "tree", "value",
+    "image", "label", "division", "nothing", "bom", "crlf", "empty", "separator", "odd", "long", "duplicate",
+    "leak", "overlap", "similar",
 ]  # fmt: skip
 
 
@@ -28,11 +29,14 @@ KINDS: dict[KindName, Kind] = {
     "alignment": Kind("error", "file with lines that have no partner", "files with lines that have no partner"),
     "column": Kind("error", "missing column", "missing columns"),
     "columns": Kind("error", "row that does not fit its table", "rows that do not fit their table"),
+    "header": Kind("error", "first row that looks like a header", "first rows that look like a header"),
     "json": Kind("error", "line that is not JSON", "lines that are not JSON"),
     "conllu": Kind("error", "line that is not CoNLL-U", "lines that are not CoNLL-U"),
     "tree": Kind("error", "sentence whose heads are no tree", "sentences whose heads are no tree"),
     "value": Kind("error", "row without a usable value", "rows without a usable value"),
     "label": Kind("error", "label unknown in the training data", "labels unknown in the training data"),
+    "image": Kind("error", "image that cannot be read", "images that cannot be read"),
+    "division": Kind("error", "source that cannot be divided", "sources that cannot be divided"),
     "nothing": Kind("error", "source without examples", "sources without examples"),
     "bom": Kind("warning", "byte order mark", "byte order marks"),
     "crlf": Kind("warning", "Windows line end", "Windows line ends"),
@@ -42,7 +46,8 @@ KINDS: dict[KindName, Kind] = {
     "long": Kind("warning", "over-long text", "over-long texts"),
     "duplicate": Kind("warning", "duplicate", "duplicates"),
     "leak": Kind("warning", "leak from the training data", "leaks from the training data"),
-    "header": Kind("warning", "first row that looks like a header", "first rows that look like a header"),
+    "overlap": Kind("warning", "example that two held-out splits share", "examples that two held-out splits share"),
+    "similar": Kind("warning", "label that differs little from another", "labels that differ little from another"),
 }
 
 
@@ -93,6 +98,8 @@ class Findings:
         self.keep = keep
         self.counts: Counter[KindName] = Counter()
         self.unreadable: set[str] = set()
+        self.faulty: set[str] = set()
+        """Files with errors."""
         self._kept: dict[KindName, list[Finding]] = {}
         self._reached: dict[tuple[KindName, str], int] = {}
 
@@ -102,6 +109,8 @@ class Findings:
         self.counts[kind] += 1
         if kind == "unreadable":
             self.unreadable.add(str(file))
+        if severity == "error":
+            self.faulty.add(str(file))
         kept = self._kept.setdefault(kind, [])
         if len(kept) < self.keep:
             kept.append(Finding(str(file), line, severity, what, kind))

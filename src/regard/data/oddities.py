@@ -53,7 +53,7 @@ def inspected(
         is_empty = False
         inspect_example(example, findings)
         yield example
-    if is_empty and findings.errors == errors:
+    if is_empty and findings.errors == errors and str(file) not in findings.faulty:
         findings.add("nothing", file, None, f"no examples in {part}" if part else "no examples")
 
 

@@ -175,7 +175,8 @@ def _rows(source: SourceConfig, file: Path, findings: Findings) -> Iterator[Exam
     match source.file_format:
         case "tsv" | "csv":
             cells = table_cells(file, "\t" if source.file_format == "tsv" else ",", findings)
-            rows = table_rows(cells, source.columns, source.has_header, findings)
+            header = source.header if source.header is not None or not source.has_header else True
+            rows = table_rows(cells, source.columns, header, findings, source.label)
         case "parquet":
             rows = _picked(parquet_records(file, source.columns, findings), source.columns, findings)
         case _:

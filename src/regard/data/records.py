@@ -33,11 +33,24 @@ def json_records(file: Path, findings: Findings) -> Iterator[Record]:
             findings.add_once("empty", file, number, "an empty line, passed over")
             continue
         try:
-            value = json.loads(text)
+            value = json.loads(text, object_pairs_hook=_object)
+        except ColumnError as problem:
+            findings.add_once("json", file, number, str(problem))
+            continue
         except (ValueError, RecursionError) as error:
-            findings.add_once("json", file, number, f"not JSON: {error}")
+            findings.add_once("json", file, number, f"not JSON: {error}; expected one whole value a line")
             continue
         yield value, Place(str(file), number)
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object; ColumnError where two of its values have one key, of which all but the last would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ColumnError(f"the key '{twice}' stands twice in one object")
+    return found
 
 
 def parquet_records(file: Path, columns: Sequence[str | int] | None, findings: Findings) -> Iterator[Record]:
@@ -86,7 +99,7 @@ def _parquet_rows(
 def _top_columns(names: list[str], columns: Sequence[str | int] | None) -> dict[str | int, str]:
     """Which of the file's columns to read, by the key that `pick` will look for."""
     if columns is None:
-        return {name: name for name in names}
+        return {name: name for name in names if names.count(name) == 1}
     keys: dict[str | int, str] = {}
     for column in columns:
         if isinstance(column, int):
@@ -95,6 +108,7 @@ def _top_columns(names: list[str], columns: Sequence[str | int] | None) -> dict[
         name = column if column in names else column.partition(".")[0]
         if name not in names:
             raise ColumnError(f"no column '{column}'; {nearest(name, names)}")
+        column_index(name, names, len(names))  # refuses a name that two columns have
         keys[name] = name
     return keys
 

@@ -1,20 +1,27 @@
-"""Which examples repeat, within a split or from one to another: found by fingerprints, twenty bytes an example."""
+"""Which examples repeat, within a split or from one to another: by fingerprints, twenty bytes an example."""
 
 from array import array
 from collections.abc import Iterator
 
 import numpy as np
 
-from regard.data.examples import Example, Labelled, Pair, Row, Text, fingerprint
-
-FEWEST_WORDS = 8  # shorter lines of a running text repeat by themselves: headings, names, "What, ho!"
+from regard.data.examples import (
+    DescribedPicture,
+    Example,
+    Labelled,
+    Pair,
+    Row,
+    Tagged,
+    Text,
+    fingerprint,
+)
 
 Repeat = tuple[int, int]
 """A line, and the earliest line that it repeats."""
 
 
 class Seen:
-    """The examples of one split, remembered by fingerprints of what a model is given and of the whole."""
+    """The examples of one source, kept as fingerprints of what a model is given and of the whole."""
 
     def __init__(self) -> None:
         self.file = ""
@@ -23,13 +30,15 @@ class Seen:
         self.lines = array("I")
 
     def add(self, example: Example | Row) -> None:
-        """Remembers an example; a short line of a running text is passed over."""
-        if isinstance(example, Text) and example.end and len(example.text.split()) < FEWEST_WORDS:
+        """Keeps an example; a blank line of a running text is no example."""
+        if isinstance(example, Text) and example.end and not example.text.strip():
             return
         self.file = example.place.file
-        key = fingerprint(example.key)
+        given = example.key
+        key = fingerprint(given)
+        beside = _beside_key(example)
         self.keys.append(key)
-        self.wholes.append(fingerprint(whole) if (whole := _whole(example)) is not None else key)
+        self.wholes.append(key if beside is None else fingerprint(f"{given}\0{beside}"))
         self.lines.append(example.place.line)
 
     def duplicates(self) -> Iterator[Repeat]:
@@ -39,23 +48,33 @@ class Seen:
         for index in np.flatnonzero(first[group] != np.arange(len(wholes))):
             yield int(lines[index]), int(lines[first[group[index]]])
 
+    def duplicates_of(self, other: "Seen") -> Iterator[Repeat]:
+        """Examples that `other` has too, in all they hold, and where it has them first."""
+        return _common(self.wholes, self.lines, other.wholes, other.lines)
+
     def leaks_from(self, train: "Seen") -> Iterator[Repeat]:
         """Examples whose given side also stands in `train`, and where it stands there first."""
-        known, first = np.unique(np.frombuffer(train.keys, np.uint64), return_index=True)
-        if not len(known):
-            return
-        keys = np.frombuffer(self.keys, np.uint64)
-        position = np.searchsorted(known, keys).clip(max=len(known) - 1)
-        for index in np.flatnonzero(known[position] == keys):
-            yield self.lines[index], train.lines[first[position[index]]]
+        return _common(self.keys, self.lines, train.keys, train.lines)
 
 
-def _whole(example: Example | Row) -> str | None:
-    """All that an example holds, where that is more than its key."""
+def _common(values: array, lines: array, earlier: array, earlier_lines: array) -> Iterator[Repeat]:
+    known, first = np.unique(np.frombuffer(earlier, np.uint64), return_index=True)
+    if not len(known):
+        return
+    keys = np.frombuffer(values, np.uint64)
+    position = np.searchsorted(known, keys).clip(max=len(known) - 1)
+    for index in np.flatnonzero(known[position] == keys):
+        yield lines[index], earlier_lines[first[position[index]]]
+
+
+def _beside_key(example: Example | Row) -> str | None:
+    """What an example holds beside its key."""
     match example:
-        case Pair():
-            return f"{example.source}\0{example.target}"
+        case Pair() | DescribedPicture():
+            return example.target
         case Labelled():
-            return f"{example.text}\0{example.label}"
+            return example.label
+        case Tagged():
+            return f"{' '.join(example.tags)}\0{example.heads}"
         case _:
             return None

@@ -267,3 +267,8 @@ class DividedSource(SourceConfig):
 
     held_out: bool = False
     """Whether these are the examples that are held out, or the rest."""
+
+    @property
+    def whole(self) -> SourceConfig:
+        """The same data undivided."""
+        return SourceConfig(**{name: value for name, value in self if name != "held_out"})

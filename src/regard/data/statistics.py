@@ -4,10 +4,28 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.data.examples import Example, Labelled, Place, Row
+from regard.data.examples import (
+    DescribedPicture,
+    Example,
+    Labelled,
+    LabelledPicture,
+    Pair,
+    Place,
+    Row,
+    Tagged,
+    Text,
+)
 from regard.data.oddities import character_name, suspects
 
 MOST_LABELS = 10_000  # more are no labels but texts, and need not be remembered
+
+
+def unit_of(example: Example | Row) -> str:
+    """What one example is called."""
+    if isinstance(example, Text) and example.end:
+        return "line"
+    kinds = {Pair: "pair", Text: "document", Row: "row", Tagged: "sentence", Labelled: "labelled text"}
+    return {**kinds, LabelledPicture: "image", DescribedPicture: "image"}[type(example)]
 
 
 @dataclass
@@ -36,23 +54,24 @@ class Statistics:
 
     examples: int = 0
     sides: dict[str, SideStatistics] = field(default_factory=dict)
+    unit: str = "example"
+    """What an example is: a pair, a line, a row, …"""
     labels: Counter[str] = field(default_factory=Counter)
-    first_label: str | None = None
     alphabet: set[str] = field(default_factory=set)
     odd: Counter[str] = field(default_factory=Counter)
     """Characters that do not belong into text, by name."""
 
     def add(self, example: Example | Row) -> None:
         """Counts one example."""
+        self.unit = self.unit if self.examples else unit_of(example)
         self.examples += 1
         for name, text, place in example.sides:
             self.sides.setdefault(name, SideStatistics()).add(text, place)
             self.alphabet.update(text)
             self.odd.update(character_name(character) for character in suspects(text))
-        if isinstance(example, Labelled):
-            self.first_label = self.first_label or example.label
-            if example.label in self.labels or len(self.labels) < MOST_LABELS:
-                self.labels[example.label] += 1
+        for label in example.classes if isinstance(example, Labelled | LabelledPicture) else ():
+            if label in self.labels or len(self.labels) < MOST_LABELS:
+                self.labels[label] += 1
 
     @property
     def too_many_labels(self) -> bool:
@@ -63,4 +82,10 @@ class Statistics:
         """Plain values, for JSON."""
         sides = {name: {**vars(side), "longest_at": str(side.longest_at or "")} for name, side in self.sides.items()}
         counts = {"labels": dict(self.labels.most_common()), "odd_characters": dict(self.odd.most_common())}
-        return {"examples": self.examples, "sides": sides, "different_characters": len(self.alphabet), **counts}
+        return {
+            "examples": self.examples,
+            "unit": self.unit,
+            "sides": sides,
+            "different_characters": len(self.alphabet),
+            **counts,
+        }

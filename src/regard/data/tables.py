@@ -2,18 +2,27 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from regard.data.columns import ColumnError, column_index
 from regard.data.examples import Place
 from regard.data.findings import Findings
+from regard.data.headers import SAMPLE, looks_like_header, other_delimiter
 from regard.data.text import LONGEST_LINE, lines
+from regard.errors import counted
+
+SHOWN = 40  # characters of a cell in a sentence
+Rows = Iterator[tuple[list[str], Place]]
 
 
 def table_rows(
-    rows: Iterator[tuple[list[str], Place]], columns: Sequence[str | int], header: bool, findings: Findings
-) -> Iterator[tuple[list[str], Place]]:
-    """The asked columns of each row; the first row names the columns where there is a `header`."""
+    rows: Rows, columns: Sequence[str | int], header: bool | None, findings: Findings, label: str | int | None = None
+) -> Rows:
+    """The named columns of each row. `header`: whether the first row names the columns; None: nobody has said it.
+
+    A first row that looks like a header, though nobody has said so, is an error: as an example it would be wrong.
+    """
     first = next(rows, None)
     if first is None:
         return
@@ -21,26 +30,72 @@ def table_rows(
     try:
         indices = [column_index(column, row if header else None, len(row)) for column in columns]
     except ColumnError as problem:
-        findings.add_once("column", place.file, place.line, str(problem))
+        findings.add_once("column", place.file, place.line, f"{problem}{_hint(row)}")
         return
+    sample = list(islice(rows, SAMPLE))
+    if header is None:
+        chosen = [[cells[index] for index in indices] for cells in (row, *(cells for cells, _ in sample))]
+        labels = [] if label is None else [columns.index(label)]
+        if looks_like_header(chosen[0], chosen[1:], labels) or _names_elsewhere(row):
+            findings.add_once("header", place.file, place.line, _undeclared(row, columns))
+            header = True
+    if header and not sample:
+        findings.add_once("nothing", place.file, place.line, "a header and no examples below it")
     if not header:
         yield [row[index] for index in indices], place
-    for row, place in rows:
+    for row, place in chain(sample, rows):
         yield [row[index] for index in indices], place
+
+
+def named_rows(rows: Rows, findings: Findings) -> Iterator[tuple[dict[str, str], Place]]:
+    """All cells of each row by the names of their columns: those of the header if there is one, or their numbers."""
+    first = next(rows, None)
+    if first is None:
+        return
+    sample = list(islice(rows, SAMPLE))
+    if hint := _hint(first[0]):
+        counts = {cells[0].count(other_delimiter(first[0])) for cells, _ in sample}
+        if _names_elsewhere(first[0]) or (len(sample) > 1 and counts == {first[0][0].count(other_delimiter(first[0]))}):
+            findings.add_once("columns", first[1].file, first[1].line, hint.removeprefix("; "))
+    is_header = looks_like_header(first[0], [cells for cells, _ in sample], range(len(first[0])))
+    names = first[0] if is_header and len(set(first[0])) == len(first[0]) else list(map(str, range(len(first[0]))))
+    for cells, place in chain([] if is_header else [first], sample, rows):
+        yield dict(zip(names, cells, strict=True)), place
+
+
+def _names_elsewhere(row: Sequence[str]) -> bool:
+    """Whether a single cell holds the names of several columns between other signs than ours."""
+    sign = other_delimiter(row)
+    return bool(sign) and looks_like_header(row[0].split(sign), [], [])
+
+
+def _undeclared(row: Sequence[str], columns: Sequence[str | int]) -> str:
+    shown = ", ".join(f"'{cell[:SHOWN]}'" for cell in row)
+    return (
+        f"the first row looks like a header ({shown}): if it is one, name the columns instead of numbering them or say "
+        f"header = true; if it is an example, header = false{_hint(row)}"
+    )
+
+
+def _hint(row: Sequence[str]) -> str:
+    sign = other_delimiter(row)
+    name = {"\t": "tabs", ";": "semicolons", ",": "commas"}.get(sign, f"'{sign}'")
+    advice = "; its columns seem to be separated by {}: convert them to tabs (.tsv) or commas (.csv)"
+    return advice.format(name) if sign else ""
 
 
 def table_cells(file: Path, delimiter: str, findings: Findings) -> Iterator[tuple[list[str], Place]]:
     """All cells of each row of a `.tsv` (tab) or `.csv` (comma) file; empty lines are passed over and counted."""
     rows = _comma_separated(file, findings) if delimiter == "," else _tab_separated(file, findings)
-    width = 0
+    width, hint = 0, ""
     for number, cells in rows:
-        width = width or len(cells)
+        if not width:
+            width, hint = len(cells), _hint(cells)
         if not cells:
             findings.add_once("empty", file, number, "an empty line, passed over")
         elif len(cells) != width:
-            findings.add_once(
-                "columns", file, number, f"expected {width} columns as in the first row, got {len(cells)}"
-            )
+            problem = f"expected {counted(width, 'column')} as in the first row, got {len(cells)}"
+            findings.add_once("columns", file, number, f"{problem}{hint}")
         else:
             yield cells, Place(str(file), number)
 

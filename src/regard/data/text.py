@@ -26,6 +26,7 @@ Line = tuple[int, str, str]
 
 STANDARD_INPUT = Path("standard input")
 """What messages call it."""
+OLD_MAC = "its lines end in \\r alone, as on old Macs; convert it: tr '\\r' '\\n'"
 NUL = "holds a NUL character: is it text, and UTF-8?"
 
 
@@ -89,7 +90,7 @@ def why_unreadable(file: Path, error: Exception) -> str:
         return "cut off: the packed data ends too early; fetch or pack the file again"
     if compression_of(file):
         return f"not a {file.suffix} file, or a damaged one ({error}); fetch or pack the file again"
-    return f"cannot be read ({error})"
+    return f"cannot be read ({getattr(error, 'strerror', None) or error})"
 
 
 def lines(file: Path, findings: Findings, crlf_is_odd: bool = True) -> Iterator[Line]:
@@ -128,6 +129,9 @@ def _stream_lines(stream: IO[bytes], file: Path, findings: Findings, crlf_is_odd
                 findings.add_once("unreadable", file, number, f"a line of more than {LONGEST_LINE:,} bytes")
                 return
             text, end = _split_end(_decode(file, raw, number, findings))
+            if number == 1 and not end and text.count("\r") > 1:
+                findings.add_once("unreadable", file, None, OLD_MAC)
+                return
             if crlf_is_odd and (end == "\r\n" or "\r" in text):
                 _report_returns(file, number, text, findings)
             yield number, text, end
