@@ -1,7 +1,8 @@
 """Where a run's weights begin when they do not begin at random: with those of a trained run.
 
-Names and sizes decide what is taken over. What does not fit stays as it was drawn, and both are said. What would fit
-by accident only (heads cut in another way) or could not be meant (another width) is refused.
+Names and sizes decide what is taken over; of an output layer over labels, each row goes where its label is now. What
+does not fit stays as it was drawn, and both are said. What would fit by accident only (heads cut in another way, a
+vocabulary of other tokens) or could not be meant (another width) is refused.
 """
 
 import re
@@ -19,6 +20,8 @@ from regard.config import Config, FileName
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import load_tokenizers
 from regard.errors import ConfigError
+from regard.nn.head import PooledHead
+from regard.tasks import Lexicon
 
 LAYER = re.compile(r"\.(\d+)\.")
 SHOWN = 4
@@ -39,13 +42,22 @@ class StartConfig(Config):
     layer_rate: float = Field(1.0, gt=0, le=1)
     """Each layer below the last learns at this share of the rate of the one above it; embeddings as the lowest."""
 
-    def load(self, model: nn.Module, trained: nn.Module) -> str:
-        """Puts a trained model's weights into another; says what was taken over and what was not."""
-        weights = dict(trained.named_parameters())
+    def load(
+        self, model: nn.Module, trained: nn.Module, lexicon: Lexicon | None = None, known: Lexicon | None = None
+    ) -> str:
+        """Puts a trained model's weights into another; says what was taken over and what was not.
+
+        With the vocabularies and labels of both, tokens and labels are told apart by name and not by number alone.
+        """
+        weights: dict[str, Tensor] = dict(trained.named_parameters())
         own = dict(model.named_parameters())
         if own.keys() & weights.keys():
             self._require_fit(model.config, trained.config)
             self._require_vocabulary(own, weights)
+        matched = ""
+        if lexicon is not None and known is not None:
+            self._require_tokens(lexicon, known)
+            weights, matched = self._by_label(model, weights, lexicon.labels, known.labels)
         taken = take_over(model, weights)
         if not taken.loaded:
             raise ConfigError(
@@ -58,7 +70,41 @@ class StartConfig(Config):
             raise ConfigError(
                 "start.freeze", f"{frozen[0]} is not in {self.run}, so it would stay random; let it learn"
             )
-        return taken.sentence(self.run)
+        return taken.sentence(self.run) + matched
+
+    def _by_label(
+        self, model: nn.Module, weights: dict[str, Tensor], labels: Sequence[str], known: Sequence[str]
+    ) -> tuple[dict[str, Tensor], str]:
+        """The weights with the rows of the output layer at the labels' numbers in this task; what to say about it."""
+        rows = class_parameters(model)
+        if list(labels) == list(known) or not rows.keys() & weights.keys():
+            return weights, ""
+        kept = [label for label in labels if label in known]
+        if not kept:
+            rest = {name: weight for name, weight in weights.items() if name not in rows}
+            return rest, f"; none of its labels is one here ({', '.join(known[:SHOWN])}), so the output layer is new"
+        new = [label for label in labels if label not in known]
+        frozen = [name for name in rows if self.is_frozen(name)]
+        if new and frozen:
+            raise ConfigError("start.freeze", f"{self.run} has no label '{new[0]}', so {frozen[0]} must learn")
+        here, there = [labels.index(label) for label in kept], [known.index(label) for label in kept]
+        for name, own in rows.items():
+            if name in weights and weights[name].shape[1:] == own.shape[1:]:
+                moved = own.detach().clone()
+                moved[here] = weights[name].detach()[there].to(moved)
+                weights = {**weights, name: moved}
+        listed = f"; new labels: {', '.join(new[:SHOWN])}" if new else ""
+        return weights, f"; rows of the output layer were matched by label, {len(kept)} of {len(labels)}{listed}"
+
+    def _require_tokens(self, lexicon: Lexicon, known: Lexicon) -> None:
+        """Refuses a vocabulary of other tokens, of whatever size: a row of a table is one token's."""
+        identities = {tokenizer.identity for tokenizer in known.tokenizers.values()}
+        for field, tokenizer in lexicon.tokenizers.items():
+            if tokenizer.identity not in identities:
+                raise ConfigError(
+                    "tokenizer",
+                    f"{self.run} has other tokens for {field}; a model started from it keeps its vocabulary",
+                )
 
     def _require_fit(self, own: Any, other: Any) -> None:  # noqa: ANN401
         """Refuses a model whose weights have another size throughout, or the same size and another meaning."""
@@ -171,6 +217,14 @@ class Taken:
         if self.resized:
             parts.append(f"of another size there: {_listed(self.resized, own)}")
         return "; ".join(parts)
+
+
+def class_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that have a row for each label: the last layer of a head over classes."""
+    head = getattr(model, "head", None)
+    last = head.linear if isinstance(head, PooledHead) else head if isinstance(head, nn.Linear) else None
+    own = set() if last is None else set(last.parameters())
+    return {name: parameter for name, parameter in model.named_parameters() if parameter in own}
 
 
 @torch.no_grad()

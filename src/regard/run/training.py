@@ -232,7 +232,8 @@ def _trainer(
     torch.manual_seed(recipe.seed)
     model = task.build(recipe.model)
     if recipe.start is not None:
-        said = [recipe.start.load(model, start.model)] if start is not None else []
+        known = start.task.lexicon if start is not None else None
+        said = [recipe.start.load(model, start.model, task.lexicon, known)] if start is not None else []
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
     if team.leads:

@@ -80,7 +80,7 @@ def _write_pixels(folder: Path, pictures: Iterable[Picture], canvas: Canvas, key
     while some := [canvas.picture(picture) for picture in islice(rest, AT_ONCE)]:
         pixels = np.stack(some).ravel()
         file.write(pixels)
-        digest.update(pixels)
+        digest.update(pixels.tobytes())
         count += len(some)
     write_description(folder, key, {"examples": count, "skipped": {}, "cut": {}, "rows": digest.hexdigest()}, [file])
 
