@@ -3,6 +3,7 @@
     python benchmarks/reliability.py                                   every row, a few minutes of fuzzing in all
     python benchmarks/reliability.py --rows kills bits --kills 100     some rows
     python benchmarks/reliability.py --rows fuzz --fuzz-minutes 10     each target, with each engine that is installed
+    python benchmarks/reliability.py --rows commands --commands 20000  random command lines, on all cores
     python benchmarks/reliability.py --page                            only the page, from the numbers that are kept
 
 A row is a trial script or the tests of a file under tests/endure, slow ones included. Rows that are not asked for keep
@@ -110,6 +111,24 @@ def guided(target: str, seconds: float) -> tuple[int, list[str]]:
     return int(tried[1]) if tried else 0, [said[-1500:]] if done.returncode else []
 
 
+def commands(asked: argparse.Namespace) -> Row:
+    """Random command lines over random data and recipes; a file from another machine will do in place of a run."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = asked.commands_from or Path(folder) / "commands.json"
+        if asked.commands_from is None:
+            numbers = ["--cases", str(asked.commands), "--processes", str(os.cpu_count()), "--json", str(file)]
+            subprocess.run([sys.executable, str(ROOT / "tests" / "fuzz"), *numbers], cwd=ROOT, env=environment())
+        found = json.loads(file.read_text(encoding="utf-8"))
+    codes = {code: sum(verb.get(code, 0) for verb in found["exits"].values()) for code in ("0", "1", "2")}
+    verbs = ", ".join(f"{verb} {sum(counts.values()):,}" for verb, counts in _commonest(found["exits"]))
+    detail = f"exit 0: {codes['0']:,}, 1: {codes['1']:,}, 2: {codes['2']:,}; {verbs} and others"
+    return {"trials": found["cases"], "failures": found["findings"], "detail": detail, "seconds": found["seconds"]}
+
+
+def _commonest(exits: dict[str, dict[str, int]]) -> list[tuple[str, dict[str, int]]]:
+    return sorted(exits.items(), key=lambda pair: -sum(pair[1].values()))[:11]
+
+
 def of_tests(*names: str) -> Callable[[argparse.Namespace], Row]:
     return lambda _: tests(*names)
 
@@ -125,6 +144,7 @@ ROWS: dict[str, Callable[[argparse.Namespace], Row]] = {
     "lock": of_tests("tests/endure/test_endure_lock.py", "tests/train/test_lock.py"),
     "hostile": of_tests("tests/endure/test_endure_hostile.py", "tests/train/test_checkpoint_damage.py"),
     "fuzz": fuzz,
+    "commands": commands,
 }
 
 
@@ -146,6 +166,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--flips", type=int, default=200, help="bits flipped or tails cut")
     parser.add_argument("--signals", type=int, default=60, help="requests to stop")
     parser.add_argument("--fuzz-minutes", type=float, default=1.0, help="for each target and engine")
+    parser.add_argument("--commands", type=int, default=1500, help="random command lines")
+    parser.add_argument("--commands-from", type=Path, default=None, help="what tests/fuzz --json wrote elsewhere")
     parser.add_argument("--page", action="store_true", help="only write the page anew")
     return parser.parse_args()
 
@@ -157,8 +179,8 @@ def main() -> None:
         begun = time.monotonic()
         row = ROWS[name](asked)
         kept[name] = {
-            **row,
             "seconds": round(time.monotonic() - begun, 1),
+            **row,
             "date": time.strftime("%Y-%m-%d"),
             **machine(),
         }

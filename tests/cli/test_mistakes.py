@@ -11,8 +11,8 @@ import torch
 from typer.testing import CliRunner
 
 from regard import api
-from regard.cli import app
-from regard.cli.parse import parse_beam, parse_data
+from regard.cli import app, main
+from regard.cli.parse import parse_beam, parse_data, parse_search
 from regard.decode import BeamConfig, GreedyConfig
 from regard.errors import RegardError, nearest
 from regard.train.distributed import device_called
@@ -69,7 +69,26 @@ def test_numbers_out_of_range_are_refused_whatever_the_engine(arguments: list[st
 
 
 def test_what_is_no_number_is_said_in_plain_words():
-    assert refused("config", "train.steps=abc") == "train.steps: expected a valid integer, got 'abc'"
+    assert refused("config", "train.steps=abc") == "train.steps: expected a whole number, got 'abc'"
+
+
+@pytest.mark.parametrize("text", ["3", "[1]", "true"])
+def test_a_search_that_is_no_search(text: str):
+    with pytest.raises(RegardError, match="search: expected a table, got "):
+        parse_search(text)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\u2028b", "a\rb"])
+def test_a_mistake_is_one_line_whatever_it_names(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["regard", "translate", name])
+    with pytest.raises(SystemExit) as left:
+        main()
+    sentence = capsys.readouterr().err
+    assert left.value.code == 2
+    assert sentence.startswith("regard: a\\")
+    assert sentence.removesuffix("\n").isprintable()
 
 
 def test_every_verb_says_in_the_list_what_it_does():

@@ -4,7 +4,7 @@ import atexit
 import gc
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -66,15 +66,19 @@ def main() -> None:
     try:
         app()
     except RegardError as error:
-        print(f"regard: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(str(error), error.exit_code)
     except OSError as error:  # a file that the machine refuses to read or write
-        print(f"regard: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
-        sys.exit(1)
+        _leave(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
     except (MemoryError, RuntimeError) as error:
         from regard.train.memory import is_want_of_memory
 
         if not is_want_of_memory(error):
             raise
-        print(f"regard: memory does not suffice ({str(error).splitlines()[0]}); ask for less at once", file=sys.stderr)
-        sys.exit(1)
+        _leave(f"memory does not suffice ({str(error).partition(chr(10))[0]}); ask for less at once", 1)
+
+
+def _leave(sentence: str, code: int) -> NoReturn:
+    """Exits with one line on standard error; line ends and control characters of names and values are escaped."""
+    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in sentence)
+    print(f"regard: {shown}", file=sys.stderr)
+    sys.exit(code)

@@ -40,7 +40,7 @@ def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | Samp
         return None
     _, value = parse_override(f"search={text}") if text else ([], {"kind": _kind_for(given)})
     tree = {"kind": value} if isinstance(value, str) else value
-    return _Search.from_tree({"search": {**tree, **given}}).search
+    return _Search.from_tree({"search": {**tree, **given} if isinstance(tree, dict) else tree}).search
 
 
 def parse_beam(run: Run, asked: Mapping[str, Any]) -> BeamConfig | None:

@@ -10,6 +10,7 @@ A *family* is a union of configs told apart by `kind`:
     PositionConfig = Annotated[NoPositionConfig | RotaryConfig, BY_KIND, BARE_KIND]
 """
 
+import re
 from collections.abc import Sequence
 from types import UnionType
 from typing import Annotated, Any, Self, Union, get_args, get_origin
@@ -35,6 +36,7 @@ BARE_KIND = BeforeValidator(lambda value: {"kind": value} if isinstance(value, s
 """Lets a recipe say `position = "rotary"` for `position = { kind = "rotary" }`."""
 LONGEST_NAME = 255  # bytes between two slashes, on all common file systems
 LONGEST_VALUE = 200  # characters of a value that an error repeats
+SIZED = re.compile(r"\w+ should have (at (?:least|most) \d+ items?) after validation")
 
 
 def _file_name(value: str) -> str:
@@ -143,9 +145,23 @@ def _unknown(name: str, owner: type[Config]) -> str:
     return f"unknown setting{of_kind}; {nearest(name, owner.model_fields)}"
 
 
+EXPECTED = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    "int_parsing_size": "a whole number of fewer digits",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("string_type", "string_unicode"), "text"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a table"),
+}
+"""What a setting of a type takes, by pydantic's name of the error: its own messages name classes of the program."""
+
+
 def _complaint(details: ErrorDetails) -> str:
-    message = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ").partition(", unable to")[0]
-    message = message.replace("String should have", "a text of", 1)
+    message = EXPECTED.get(details["type"]) or details["msg"].removeprefix("Value error, ")
+    message = message.removeprefix("Input should be ").replace("String should have", "a text of", 1)
+    if sized := SIZED.match(message):
+        message = f"a list of {sized[1]}"
     return f"expected {message}, got {_shown(details['input'])}"
 
 
