@@ -26,7 +26,7 @@ FAULTS = {
     "fuzz": ("fuzzing of recipes, readers, run folders, imported folders, HTTP bodies",
              "no crash, no traceback, no hang; trials are inputs"),
     "commands": ("command lines of every verb but `serve`: random data, recipes, options, damaged runs",
-                 "exit 0, 1 or 2; one sentence where it is not 0, and nothing changed where it is 2; at 0 what was made "
+                 "exit 0, 1 or 2; one sentence where it is not 0, nothing changed where it is 2; at 0 what was made "
                  "(run, page, table, text, folder) is read back"),
 }  # fmt: skip
 """Each row: the fault, and what must be."""

@@ -123,9 +123,20 @@ def test_a_file_is_no_run(tmp_path: Path):
     assert refused("evaluate", str(file)) == f"{file}: expected a run folder, got a file"
 
 
+@pytest.mark.parametrize("run", [".", "..", "../.."])
+def test_an_export_of_a_folder_without_a_name_is_no_traceback(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    assert "not a run folder" in refused("export", run, "--to", "onnx")
+    assert refused("export", run, "--to", "../..").startswith("--to: expected one of huggingface")
+
+
 def test_bench_knows_its_programs():
     assert "did you mean 'regard'?" in refused("bench", "--only", "regrad")
     assert "no such environment" in refused("bench", "--peers", "nowhere")
+    assert "no such environment" in refused("bench", "--peers", "/")  # a folder, but none with a Python in it
 
 
 def test_data_of_the_command_line_lies_where_the_command_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

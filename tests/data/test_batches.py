@@ -82,6 +82,14 @@ def test_the_kinds_of_arrays(store: Store):
     assert packed.tokens.shape == (1, packed.lengths.sum())
 
 
+def test_a_stream_of_a_field_that_is_not_there(tmp_path: Path):
+    store = open_store(lambda: ({"text": s} for s in SENTENCES), {"text": TextField(BPE)}, cache=tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"data.batching.field: the examples have no field 'txt'; did you mean 'text'"
+    ):
+        StreamConfig(field="txt").build(store, tokens_per_batch=64)
+
+
 @pytest.mark.parametrize("order", ["random", "shuffled", "sequential"])
 def test_stream_rows_are_stretches_of_the_text(tmp_path: Path, order: str):
     store = open_store(lambda: ({"text": s} for s in SENTENCES), {"text": TextField(BPE)}, cache=tmp_path)

@@ -141,7 +141,7 @@ def random_setting(random: Random, tree: Tree) -> tuple[tuple[str, ...], Any]:
             change = random.random() < (0.35 if len(path) > 1 else 0.12) or kind not in family
             if change:
                 kind = random.choice(list(family))
-                return path, small_model(random, kind) if path == ("model",) else kind
+                return path, _of_kind(random, path, kind, family[kind])
             owner = family[kind]
         elif table:
             owner = table
@@ -156,6 +156,15 @@ def random_setting(random: Random, tree: Tree) -> tuple[tuple[str, ...], Any]:
         if not keys:
             return (*path, "kind"), random.choice(list(family)) if family else "none"
         key = random.choice(keys)
+
+
+def _of_kind(random: Random, path: tuple[str, ...], kind: str, config: type[Config]) -> Any:
+    """A kind by its name, or as a table with some of its settings."""
+    tree = small_model(random, kind) if path == ("model",) else {"kind": kind}
+    names = [name for name in config.model_fields if name != "kind"]
+    chosen = random.sample(names, min(len(names), random.choice([0, 1, 1, 2])))
+    tree |= {name: random_value(random, name, config.model_fields[name]) for name in chosen}
+    return tree if len(tree) > 1 else kind
 
 
 def _kind(annotated: FieldInfo, here: Any) -> str:

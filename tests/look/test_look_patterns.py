@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from looked_at import TEXT, translator, writer
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from regard.cli import app
+from regard.errors import ConfigError
 from regard.look import pattern_picture
 from regard.look.pattern_picture import LECTURE, LECTURE_LENGTH, draw_lecture, draw_patterns
+from regard.models.convolutional.bytenet import ByteNetConfig
 from regard.nn.attention_kinds import four_panels
 
 BIGBIRD = {"kind": "bigbird", "block": 2, "reach": 1, "global_tokens": 2, "random": 1}
@@ -27,6 +30,13 @@ def test_a_translators_patterns(tmp_path: Path):
     model, task = translator()
     names = draw_patterns(model, task, TEXT, None, False, tmp_path / "pattern.png")
     assert names == ["encoder: full", "decoder: full", "cross: full"]
+
+
+def test_a_model_without_attention_has_no_pattern(tmp_path: Path):
+    _, task = translator()
+    model = task.build(ByteNetConfig(width=8, depth=1)).eval()
+    with pytest.raises(ConfigError, match=r"model.kind: 'bytenet' has no attention"):
+        draw_patterns(model, task, TEXT, None, False, tmp_path / "pattern.png")
 
 
 def test_bigbird_shows_its_parts_and_what_the_model_really_does(tmp_path: Path, monkeypatch):

@@ -33,7 +33,7 @@ def bench(
     for name in only or []:
         if name not in (known := [program.name for program in PROGRAMS]):
             raise ConfigError("--only", f"unknown program '{name}'; {nearest(name, known)}")
-    if peers is not None and not peers.is_dir():
+    if peers is not None and not (peers / "bin" / "python").exists():
         raise ConfigError("--peers", f"{peers}: no such environment; make peers sets one up")
 
     environment = peers or (ENVIRONMENT if ENVIRONMENT.is_dir() else None)

@@ -22,9 +22,11 @@ def export(
     from regard.cli.parse import parse_data
     from regard.export.writing import target_of
 
-    folder = out or run.with_name(f"{run.name}-{to}{'-int8' if int8 else ''}")
+    target = target_of(to)
+    named = run if run.name not in ("", "..") else run.resolve()  # `.` has no name of its own
+    folder = out or named.with_name(f"{named.name}-{target}{'-int8' if int8 else ''}")
     opened = api.load(run, "cpu", which)
-    parity = api.export(opened, target_of(to), folder, int8=int8, data=parse_data(data), examples=examples)
+    parity = api.export(opened, target, folder, int8=int8, data=parse_data(data), examples=examples)
     if as_json:
         print(json.dumps(json.loads((folder / "parity.json").read_text(encoding="utf-8"))))
         return

@@ -71,7 +71,7 @@ def _print_patterns(opened: "Run", text: str, target: str | None) -> None:
 
     for name, rows, columns, allowed in patterns(opened.model, opened.task, text, target, opened.documents):
         print(f"{name}: {len(rows)} × {len(columns)}")
-        margin = max(len(token) for token in rows[:WIDEST])
+        margin = max((len(token) for token in rows[:WIDEST]), default=0)
         for token, row in zip(rows[:WIDEST], allowed, strict=False):
             print(f"  {token:>{margin}} " + "".join("■" if seen else "·" for seen in row[:WIDEST]))
         if max(len(rows), len(columns)) > WIDEST:

@@ -25,7 +25,7 @@ from regard.data.collate import Ragged, take
 from regard.data.content import code_sha256, file_sha256, tree_sha256
 from regard.data.fields import AnyField, TextField
 from regard.data.store_writing import DESCRIPTION, FORMAT, Row, description_sha256, write_store
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, nearest
 
 
 def open_store(
@@ -115,6 +115,10 @@ class Store:
 
     def stream(self, field: str) -> Integer[np.ndarray, " tokens"]:
         """All tokens of a field, example after example."""
+        if field not in self.fields:
+            raise ConfigError(
+                "data.batching.field", f"the examples have no field '{field}'; {nearest(field, self.fields)}"
+            )
         if self.fields[field].sampler is not None:
             raise ConfigError(
                 "tokenizer", "text that is cut at random in each epoch cannot be read as one fixed stream"

@@ -7,6 +7,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from regard.errors import ConfigError
 from regard.look.tracing import patterns
 from regard.nn.attention_kinds import BigBirdConfig, four_panels
 from regard.tasks import Task
@@ -31,7 +32,13 @@ def draw_patterns(model: nn.Module, task: Task, text: str, target: str | None, d
             panels |= {f"{name}: {part}": panel for part, panel in parts.items() if part != "bigbird"}
         kind = "full" if name == "cross" else getattr(config, "kind", "full")
         panels[f"{name}: {kind}"] = torch.tensor(allowed)
+    if not panels:
+        raise ConfigError("model.kind", f"'{_kind_of(model)}' has no attention, so it has no pattern to show")
     return _draw(panels, png)
+
+
+def _kind_of(model: nn.Module) -> str:
+    return getattr(getattr(model, "config", None), "kind", type(model).__name__)
 
 
 def _attention_of(model: nn.Module, group: str) -> object:

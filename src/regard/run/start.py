@@ -145,6 +145,11 @@ class StartConfig(Config):
         if self.freeze_layers > layers:
             raise ConfigError("start.freeze_layers", f"the model has {layers} layers, got {self.freeze_layers}")
         frozen = {name: weight for name, weight in model.named_parameters() if self.is_frozen(name)}
+        if len(frozen) == len(names):
+            setting = "start.freeze" if self.freeze else "start.freeze_layers"
+            raise ConfigError(
+                setting, f"freezes all {len(names)} parameters, so nothing would be trained; freeze fewer"
+            )
         for weight in frozen.values():
             weight.requires_grad_(False)
         return [*self._held(frozen, names), *self._paces(names)]
