@@ -29,7 +29,7 @@ from regard.data.special import BOS, EOS
 from regard.models import DecoderConfig
 from regard.nn.attention import Attention
 from regard.run.recipe import read_recipe
-from regard.tasks.summarisation import loss_at_answers
+from regard.tasks.summarisation import losses_at_answers
 from regard.tasks.summarisation_sequence import joined_inputs
 from regard.train.log import read_metrics
 from regard.train.precision import choose_precision
@@ -147,7 +147,7 @@ def training_step(config: DecoderConfig, length: int, keeps: bool, vocab: int, d
 
     def step() -> None:
         with precision.autocast():
-            loss = loss_at_answers(model, inputs.arguments, inputs.targets) / inputs.count
+            loss = losses_at_answers(model, model.hidden(*inputs.arguments), inputs.targets).objective / inputs.count
         loss.backward()
         model.zero_grad(set_to_none=True)
 

@@ -15,6 +15,8 @@ from regard.nn.loss import (
     cross_entropy,
     evenly,
     linear_cross_entropy,
+    linear_losses,
+    smoothed_losses,
 )
 
 SEEDS = st.integers(0, 999)
@@ -102,6 +104,15 @@ def test_in_slices_equals_at_once(tokens, width, vocab, has_bias, smoothing, row
     assert_close(sliced, whole, 1e-5)
     for got, wanted in zip(torch.autograd.grad(sliced, learned), torch.autograd.grad(whole, learned), strict=True):
         assert_close(got, wanted, 1e-5)
+    plain = cross_entropy(F.linear(x, weight, bias), targets)
+    for found in (
+        linear_losses(x, weight, bias, targets, smoothing, rows, spread),
+        smoothed_losses(F.linear(x, weight, bias), targets, smoothing, spread),
+    ):
+        assert (found.plain is None) == (smoothing == 0)
+        assert_close(found.cross_entropy, plain, 1e-4)
+        assert not found.cross_entropy.requires_grad
+        torch.testing.assert_close(found.objective * 0.7, sliced, rtol=1e-5, atol=1e-5)
 
 
 def test_in_slices_in_half_precision():

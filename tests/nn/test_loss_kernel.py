@@ -20,10 +20,11 @@ def agrees(vocab, extra, smoothing, uneven, device="cpu", dtype=torch.float32):
     targets = torch.randint(vocab, (7,), device=device)
     targets[3] = IGNORED
     spread = evenly(vocab, [0]).to(device) if uneven else None
-    losses, slopes = losses_and_slopes(logits.clone(), targets, vocab, smoothing, spread)
-    found, written = kernel(logits, targets, vocab, smoothing, spread)
+    losses, plain, slopes = losses_and_slopes(logits.clone(), targets, vocab, smoothing, spread)
+    found, unsmoothed, written = kernel(logits, targets, vocab, smoothing, spread)
     assert written.data_ptr() == logits.data_ptr()
     torch.testing.assert_close(found, losses, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(unsmoothed, plain, rtol=1e-5, atol=1e-5)
     close = 1e-6 if dtype == torch.float32 else 1e-3
     wide = 8e-3 if dtype == torch.bfloat16 else 1e-4
     torch.testing.assert_close(written[:, :vocab], slopes[:, :vocab], rtol=wide, atol=close)

@@ -12,7 +12,7 @@ from regard.config import BARE_KIND, BY_KIND, Config
 from regard.errors import ConfigError
 from regard.nn.embedding import Embedding
 from regard.nn.feedforward import Activation, activate
-from regard.nn.loss import cross_entropy, evenly, linear_cross_entropy
+from regard.nn.loss import Losses, evenly, linear_losses, smoothed_losses
 from regard.nn.norm import LayerNorm
 
 LARGE, LARGE_ON_CPU = 1 << 25, 1 << 20
@@ -107,11 +107,17 @@ class VocabularyHead(nn.Module):
         self, x: Float[Tensor, "batch time width"], targets: Int[Tensor, "batch time"], smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
         """Summed cross-entropy of the targets; where the logits would be large, they are never held all at once."""
+        return self.losses(x, targets, smoothing).objective
+
+    def losses(
+        self, x: Float[Tensor, "batch time width"], targets: Int[Tensor, "batch time"], smoothing: float = 0.0
+    ) -> Losses:
+        """Summed cross-entropy of the targets, smoothed and not."""
         vocab = self.vocab
         if targets.numel() * vocab <= (LARGE_ON_CPU if x.device.type == "cpu" else LARGE):
-            return cross_entropy(self(x), targets, smoothing, self.spread)
+            return smoothed_losses(self(x), targets, smoothing, self.spread)
         x = self.prepare(x).flatten(0, 1)
-        return linear_cross_entropy(x, self.weight, self._offsets(x), targets.flatten(), smoothing, spread=self.spread)
+        return linear_losses(x, self.weight, self._offsets(x), targets.flatten(), smoothing, spread=self.spread)
 
     def _offsets(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, " vocab"] | None:
         """What is added to the product with W: b, and for tokens that are never written, enough to prevent it."""

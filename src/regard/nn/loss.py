@@ -1,7 +1,7 @@
 """Losses: cross-entropy with label smoothing, binary cross-entropy, and cross-entropy that never holds all logits."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,38 @@ def evenly(vocab: int, never: Sequence[int]) -> Float[Tensor, " vocab"]:
     shares = torch.ones(vocab)
     shares[list(never)] = 0.0
     return shares / shares.sum()
+
+
+class Losses(NamedTuple):
+    """What training minimises, and the cross-entropy that validation reports, in the same unit; both summed."""
+
+    objective: Tensor
+    plain: Tensor | None = None
+    """Cross-entropy of the targets alone: no smoothing, nothing added, no gradient; None where the objective is it."""
+
+    @property
+    def cross_entropy(self) -> Tensor:
+        """The plain one, without gradient."""
+        return self.objective.detach() if self.plain is None else self.plain
+
+
+def smoothed_losses(
+    logits: Float[Tensor, "*batch vocab"],
+    targets: Int[Tensor, "*batch"],
+    smoothing: float = 0.0,
+    spread: Float[Tensor, " vocab"] | None = None,
+) -> Losses:
+    """`cross_entropy` with and without smoothing, by one softmax.
+
+    Both are Σ log Z − … of the same logits x: plain = smoothed + ε Σ (mean(x) − x[target]).
+    """
+    smoothed = cross_entropy(logits, targets, smoothing, spread)
+    if not smoothing:
+        return Losses(smoothed)
+    with torch.no_grad():
+        x, target = logits.detach().flatten(0, -2).float(), targets.flatten()
+        difference = _mean(x, spread) - x.gather(-1, target.clamp(min=0)[:, None])[:, 0]
+        return Losses(smoothed, smoothed.detach() + smoothing * torch.where(target != IGNORED, difference, 0.0).sum())
 
 
 def cross_entropy(
@@ -66,15 +98,29 @@ def linear_cross_entropy(
     spread: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
     """`cross_entropy(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
+    return linear_losses(x, weight, bias, targets, smoothing, rows, spread).objective
+
+
+def linear_losses(
+    x: Float[Tensor, "tokens width"],
+    weight: Float[Tensor, "vocab width"],
+    bias: Float[Tensor, " vocab"] | None,
+    targets: Int[Tensor, " tokens"],
+    smoothing: float = 0.0,
+    rows: int | None = None,
+    spread: Float[Tensor, " vocab"] | None = None,
+) -> Losses:
+    """`smoothed_losses(x Wᵀ + b, targets)` with the logits of at most `rows` tokens in memory at a time."""
     some = ROWS_ON_CPU if x.device.type == "cpu" else ROWS
     if torch.is_grad_enabled():
         in_place = x.device.type == "cuda" and HAS_TRITON
         slopes, some = (in_one_kernel, ROWS_IN_PLACE) if in_place else (losses_and_slopes, some)
-        return _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows or some, slopes, spread)  # type: ignore[return-value]
+        both: Any = _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows or some, slopes, spread)
+        return Losses(*both) if smoothing else Losses(both[0])
     rows = rows or some
     parts = zip(x.split(rows), targets.split(rows), strict=True)
     losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing, spread) for part, wanted in parts]
-    return torch.stack(losses).sum() if losses else x.new_zeros((), dtype=torch.float32)
+    return Losses(torch.stack(losses).sum() if losses else x.new_zeros((), dtype=torch.float32))
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -91,19 +137,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         rows: int,
         losses_and_slopes: "Slopes",
         spread: Tensor | None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         x_type, vocab = x.dtype, len(weight)
         x = x.to(_type_of_products(x))
         matrix, offset = _aligned(weight, bias, x.dtype)
-        total = x.new_zeros((), dtype=torch.float32)
+        total, plain = (x.new_zeros((), dtype=torch.float32) for _ in range(2))
         grad_x, grad_w = torch.empty_like(x), torch.zeros_like(matrix, dtype=torch.float32)
         grad_b = grad_w.new_zeros(len(matrix), 1)
         for start in range(0, len(x), rows):
             part = slice(start, start + rows)
             counted = (targets[part] != IGNORED)[:, None].to(x.dtype)
             logits = F.linear(x[part], matrix, offset)
-            losses, slope = losses_and_slopes(logits, targets[part], vocab, smoothing, spread)
+            losses, unsmoothed, slope = losses_and_slopes(logits, targets[part], vocab, smoothing, spread)
             total += (losses * counted[:, 0]).sum()
+            if smoothing:
+                plain += (unsmoothed * counted[:, 0]).sum()
             torch.mul(slope @ matrix, counted, out=grad_x[part])
             if grad_w.dtype == x.dtype:
                 grad_w.addmm_(slope.T, x[part] * counted)
@@ -115,11 +163,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad_b += slope.T @ counted
         of_bias = None if bias is None else grad_b[:vocab, 0].to(bias.dtype)
         ctx.save_for_backward(grad_x.to(x_type), grad_w[:vocab].to(weight.dtype), of_bias)
-        return total
+        ctx.mark_non_differentiable(plain)
+        return total, plain
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        (grad,), (grad_x, grad_w, grad_b) = grad_outputs, ctx.saved_tensors
+        (grad, _), (grad_x, grad_w, grad_b) = grad_outputs, ctx.saved_tensors
         return (
             grad_x * grad.to(grad_x.dtype),
             grad_w.mul_(grad),
@@ -153,11 +202,12 @@ def losses_and_slopes(
     vocab: int,
     smoothing: float,
     spread: Float[Tensor, " vocab"] | None = None,
-) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
-    """The loss of each row, and its derivative by the logits: softmax − (smoothed target)."""
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "rows aligned"]]:
+    """The loss of each row, the same without smoothing, and its derivative: softmax − (smoothed target)."""
     target = targets.clamp(min=0)[:, None]
     logs = torch.log_softmax(logits, -1, dtype=torch.float32)
-    losses = (smoothing - 1) * logs.gather(1, target)[:, 0]
+    chosen = logs.gather(1, target)[:, 0]
+    losses = (smoothing - 1) * chosen
     if smoothing:
         losses -= smoothing * _mean(logs[:, :vocab], spread)
     slopes = logs.exp_()
@@ -166,7 +216,7 @@ def losses_and_slopes(
     elif smoothing:
         slopes -= smoothing / vocab
     slopes.scatter_add_(1, target, slopes.new_full(target.shape, smoothing - 1))
-    return losses, slopes.to(logits.dtype)
+    return losses, -chosen, slopes.to(logits.dtype)
 
 
 def _mean(logs: Float[Tensor, "rows vocab"], spread: Float[Tensor, " vocab"] | None) -> Float[Tensor, " rows"]:
@@ -174,12 +224,12 @@ def _mean(logs: Float[Tensor, "rows vocab"], spread: Float[Tensor, " vocab"] | N
     return logs.mean(-1) if spread is None else (logs * spread).sum(-1)
 
 
-Slopes = Callable[[Tensor, Tensor, int, float, Tensor | None], tuple[Tensor, Tensor]]
+Slopes = Callable[[Tensor, Tensor, int, float, Tensor | None], tuple[Tensor, Tensor, Tensor]]
 
 
 def in_one_kernel(
     logits: Tensor, targets: Tensor, vocab: int, smoothing: float, spread: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """The same by one kernel, slopes in place of the logits."""
     from regard.nn.loss_kernel import losses_and_slopes as kernel
 

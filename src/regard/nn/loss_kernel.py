@@ -25,7 +25,7 @@ def shares(spread, token, VOCAB: tl.constexpr, SPREAD: tl.constexpr):  # noqa: A
 @jit
 @no_type_check
 def slopes_kernel(  # noqa: ANN201
-    logits, targets, spread, losses, smoothing,  # noqa: ANN001
+    logits, targets, spread, losses, plain, smoothing,  # noqa: ANN001
     VOCAB: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
     SMOOTHED: tl.constexpr, SPREAD: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
@@ -49,10 +49,12 @@ def slopes_kernel(  # noqa: ANN201
             weighed += tl.where(share > 0, x * share, 0.0)
     highest = tl.max(best, 0)
     log_total = highest + tl.log(tl.sum(total * tl.exp(best - highest), 0))
-    loss = (1 - smoothing) * (log_total - tl.load(own + target).to(tl.float32))
+    surprise = log_total - tl.load(own + target).to(tl.float32)
+    loss = (1 - smoothing) * surprise
     if SMOOTHED:
         loss += smoothing * (log_total - tl.sum(weighed, 0))
     tl.store(losses + row, loss)
+    tl.store(plain + row, surprise)
     tl.debug_barrier()  # the target's logit has been read by all before any is written over
     for start in range(0, ALIGNED, BLOCK):
         place = start + column
@@ -65,12 +67,12 @@ def slopes_kernel(  # noqa: ANN201
 
 def losses_and_slopes(
     logits: Tensor, targets: Tensor, vocab: int, smoothing: float, spread: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """The loss of each row, and its derivative by the logits, which takes their place."""
-    losses = torch.empty(len(logits), device=logits.device, dtype=torch.float32)
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss of each row, the same without smoothing, and its derivative by the logits, which takes their place."""
+    losses, plain = (torch.empty(len(logits), device=logits.device, dtype=torch.float32) for _ in range(2))
     kinds = {"SMOOTHED": smoothing > 0, "SPREAD": spread is not None, "BLOCK": BLOCK, "num_warps": WARPS}
     shares = losses if spread is None else spread.contiguous()
     slopes_kernel[(len(logits),)](
-        logits, targets.contiguous(), shares, losses, smoothing, VOCAB=vocab, ALIGNED=logits.shape[1], **kinds
+        logits, targets.contiguous(), shares, losses, plain, smoothing, VOCAB=vocab, ALIGNED=logits.shape[1], **kinds
     )
-    return losses, logits
+    return losses, plain, logits

@@ -28,7 +28,8 @@ from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.errors import ConfigError, DataError
 from regard.models import kinds_of
 from regard.nn.experts import balance_loss
-from regard.tasks.consistency import consistent_cross_entropy, twice
+from regard.nn.loss import Losses
+from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.writing import Writer
 
 LABELS_FILE = "labels.json"
@@ -75,6 +76,11 @@ class Inputs:
     """Tokens that are no padding, on all sides."""
     flops: float
     """FLOPs of one forward and backward pass."""
+
+    @property
+    def scored(self) -> int:
+        """Targets that count in the plain loss and in scores; fewer than in the objective where that has more."""
+        return self.count
 
 
 class TaskBase(Config):
@@ -208,8 +214,12 @@ class Task(ABC):
         """A batch as tensors."""
 
     @abstractmethod
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
+        """The summed objective that training minimises, and beside it the cross-entropy that validation reports."""
+
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        """The summed loss that training makes smaller."""
+        """The objective alone."""
+        return self.losses(model, inputs).objective
 
     @abstractmethod
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
@@ -237,18 +247,18 @@ class Task(ABC):
 class WritingTask(Task):
     """A task whose model predicts tokens: the loss is the cross-entropy of each, given all before it."""
 
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of all targets, smoothed if set."""
         smoothing, consistency = self.config.smoothing, self.config.consistency
         if consistency:
             logits = model(*twice(inputs.arguments))
             first, second = logits.chunk(2, 1 if inputs.arguments[-1].layout.packed else 0)
             spread: Any = model.head.spread  # type: ignore[union-attr]
-            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency, spread)
+            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency, spread)
         else:
             x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-            loss = model.head.loss(x, inputs.targets, smoothing)  # type: ignore[union-attr, operator]
-        return with_balance(model, loss, inputs.count)
+            losses = model.head.losses(x, inputs.targets, smoothing)  # type: ignore[union-attr, operator]
+        return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy without smoothing."""
@@ -256,10 +266,10 @@ class WritingTask(Task):
         return {"nll": float(model.head.loss(x, inputs.targets)), "count": inputs.count}  # type: ignore[union-attr, operator]
 
 
-def with_balance(model: nn.Module, loss: Tensor, count: int) -> Tensor:
-    """The loss with what keeps experts evenly used, if the model has any."""
+def with_balance(model: nn.Module, losses: Losses, count: int) -> Losses:
+    """The objective with what keeps experts evenly used, if the model has any."""
     extra = balance_loss(model)
-    return loss if extra is None else loss + extra * count
+    return losses if extra is None else Losses(losses.objective + extra * count, losses.cross_entropy)
 
 
 def need_shape(model: Any, shapes: Sequence[str], task: str) -> None:  # noqa: ANN401

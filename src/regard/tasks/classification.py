@@ -18,10 +18,10 @@ from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError, DataError, nearest
 from regard.nn.device import sent
-from regard.nn.loss import cross_entropy
+from regard.nn.loss import Losses, cross_entropy, smoothed_losses
 from regard.tasks.adversarial import adversarial_loss
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
-from regard.tasks.consistency import consistent_cross_entropy, twice
+from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.tensors import to_sequences
 from regard.tasks.writing import classify
 
@@ -110,23 +110,28 @@ class Classification(Task):
         """How often a training step reads its batch, forth and back; the slope of words needs no weight's slope."""
         return 7 / 3 if self.adversarial else super().passes
 
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of the labels."""
         return with_balance(model, self._read(model, inputs), inputs.count)
 
-    def _read(self, model: nn.Module, inputs: Inputs) -> Tensor:
+    def _read(self, model: nn.Module, inputs: Inputs) -> Losses:
         smoothing, consistency = self.config.smoothing, self.config.consistency
         if consistency:
             first, second = model(*twice(inputs.arguments)).chunk(2)
-            return consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
+            return consistent_losses(first, second, inputs.targets, smoothing, consistency)
+
+        passes: list[Losses] = []
 
         def read() -> Tensor:
-            return cross_entropy(model(*inputs.arguments), inputs.targets, smoothing)
+            passes.append(smoothed_losses(model(*inputs.arguments), inputs.targets, smoothing))
+            return passes[-1].objective
 
         if self.adversarial:
             valid = inputs.arguments[0].layout.valid
-            return adversarial_loss(model.embedding, read, valid, self.adversarial)  # type: ignore[arg-type]
-        return read()
+            objective = adversarial_loss(model.embedding, read, valid, self.adversarial)  # type: ignore[arg-type]
+            return Losses(objective, passes[0].cross_entropy)  # of the texts as they are
+        read()
+        return passes[0]
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy, and how many are right."""

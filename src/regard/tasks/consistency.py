@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.nn.layout import Sequences
-from regard.nn.loss import IGNORED, cross_entropy
+from regard.nn.loss import IGNORED, Losses, smoothed_losses
 
 Logits = Float[Tensor, "*places classes"]
 Targets = Int[Tensor, "*places"]
@@ -37,8 +37,22 @@ def consistent_cross_entropy(
     spread: Float[Tensor, " classes"] | None = None,
 ) -> Tensor:
     """Mean cross-entropy of two answers, and how far they are apart: ½(CE₁ + CE₂) + weight·½(KL₁₂ + KL₂₁), summed."""
-    right = (cross_entropy(first, targets, smoothing, spread) + cross_entropy(second, targets, smoothing, spread)) / 2
-    return right + weight * disagreement(first, second, targets != IGNORED)
+    return consistent_losses(first, second, targets, smoothing, weight, spread).objective
+
+
+def consistent_losses(
+    first: Logits,
+    second: Logits,
+    targets: Targets,
+    smoothing: float,
+    weight: float,
+    spread: Float[Tensor, " classes"] | None = None,
+) -> Losses:
+    """The same, and the mean cross-entropy of both answers alone."""
+    one, other = (smoothed_losses(logits, targets, smoothing, spread) for logits in (first, second))
+    right = (one.objective + other.objective) / 2
+    plain = (one.cross_entropy + other.cross_entropy) / 2
+    return Losses(right + weight * disagreement(first, second, targets != IGNORED), plain)
 
 
 def disagreement(first: Logits, second: Logits, counted: Tensor) -> Tensor:

@@ -25,9 +25,9 @@ from regard.data.tokenizer import AnyTokenizerConfig
 from regard.errors import ConfigError
 from regard.models.recurrent.single import SingleRecurrentConfig
 from regard.nn.device import sent
-from regard.nn.loss import cross_entropy
+from regard.nn.loss import Losses, cross_entropy
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
-from regard.tasks.consistency import consistent_cross_entropy, twice
+from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.filling import Filled, fill
 from regard.tasks.tensors import to_sequences
 
@@ -118,7 +118,7 @@ class MaskedLanguageModel(Task):
             sent(torch.from_numpy(masked.places), device),
         )
 
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of the hidden tokens; the output layer is asked at their places only."""
         assert isinstance(inputs, MaskedInputs)
         smoothing, consistency = self.config.smoothing, self.config.consistency
@@ -126,11 +126,11 @@ class MaskedLanguageModel(Task):
         if consistency:
             halves = hidden(model, twice(inputs.arguments)).chunk(2, 1 if inputs.arguments[0].layout.packed else 0)
             first, second = (head(at(half, inputs.places)) for half in halves)
-            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency, head.spread)
+            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency, head.spread)
         else:
             x = at(hidden(model, inputs.arguments), inputs.places)
-            loss = head.loss(x[None], inputs.targets[None], smoothing)
-        return with_balance(model, loss, inputs.count)
+            losses = head.losses(x[None], inputs.targets[None], smoothing)
+        return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy without smoothing, and how many hidden tokens are guessed right."""

@@ -26,7 +26,7 @@ from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.decode import Ensemble
 from regard.errors import ConfigError
 from regard.models.prompted import Prompted
-from regard.nn.loss import IGNORED
+from regard.nn.loss import IGNORED, Losses
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, with_balance
 from regard.tasks.summarisation_sequence import OneSequence, joined_inputs
 from regard.tasks.summarisation_writing import SummaryWriter
@@ -120,18 +120,37 @@ class Summarisation(WritingTask):
         vocab, passes = self.target.vocab_size, 3.0 * self.passes
         return joined_inputs(source, target, model, vocab, device, self.packed_flops, passes, self.predict_input)
 
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of the answers; the vocabulary is scored only where there is one."""
-        if self.config.consistency or not isinstance(inputs, OneSequence):
-            return super().loss(model, inputs)
-        loss = loss_at_answers(model, inputs.arguments, inputs.targets, self.config.smoothing)
-        return with_balance(model, loss, inputs.count)
+        if not isinstance(inputs, OneSequence):
+            return super().losses(model, inputs)
+        if self.config.consistency:
+            losses = super().losses(model, inputs)
+            plain = self._plain(model, inputs) if self.predict_input else losses.plain
+            return Losses(losses.objective, plain)
+        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+        losses = losses_at_answers(model, x, inputs.targets, self.config.smoothing)
+        if self.predict_input:  # then the objective is of the inputs too, and scores are not
+            with torch.no_grad():
+                losses = Losses(losses.objective, losses_at_answers(model, x.detach(), inputs.outputs).objective)
+        return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy of the outputs without smoothing."""
         if not isinstance(inputs, OneSequence):
             return super().measure(model, inputs)
-        return {"nll": float(loss_at_answers(model, inputs.arguments, inputs.outputs)), "count": inputs.output_count}
+        return {"nll": float(self._plain(model, inputs)), "count": inputs.output_count}
+
+    @torch.no_grad()
+    def _plain(self, model: nn.Module, inputs: OneSequence) -> Tensor:
+        """Cross-entropy of the outputs."""
+        learning = model.training
+        model.eval()  # dropout that is drawn here would change what later parts draw
+        try:
+            x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+            return losses_at_answers(model, x, inputs.outputs).objective
+        finally:
+            model.train(learning)
 
     def writer(
         self,
@@ -148,10 +167,10 @@ class Summarisation(WritingTask):
         return SummaryWriter(reading, self.source, self.target, device, input_tokens=self.input_tokens)
 
 
-def loss_at_answers(model: nn.Module, arguments: tuple[Any, ...], targets: Tensor, smoothing: float = 0.0) -> Tensor:
+def losses_at_answers(model: nn.Module, x: Tensor, targets: Tensor, smoothing: float = 0.0) -> Losses:
     """Cross-entropy where there is an answer; a long input costs no scores over the vocabulary."""
-    x, answers = model.hidden(*arguments), targets != IGNORED  # type: ignore[operator]
-    return model.head.loss(x[answers][None], targets[answers][None], smoothing)  # type: ignore[union-attr, operator]
+    answers = targets != IGNORED
+    return model.head.losses(x[answers][None], targets[answers][None], smoothing)  # type: ignore[union-attr, operator]
 
 
 def reads_source(stepper: Any) -> Any:  # noqa: ANN401

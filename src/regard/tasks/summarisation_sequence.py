@@ -35,6 +35,11 @@ class OneSequence(Inputs):
     """The answers without those that belong to the input."""
     output_count: int
 
+    @property
+    def scored(self) -> int:
+        """Tokens of the outputs."""
+        return self.output_count
+
 
 def join(source: Field, target: Field) -> Field:
     """Each source without its end token, the separator, and its target without its begin token."""

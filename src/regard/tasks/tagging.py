@@ -28,9 +28,9 @@ from regard.errors import ConfigError, DataError, InputError, RegardError, neare
 from regard.nn.device import sent
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
-from regard.nn.loss import IGNORED, cross_entropy
+from regard.nn.loss import IGNORED, Losses, cross_entropy, smoothed_losses
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, needs_tree, with_balance
-from regard.tasks.consistency import consistent_cross_entropy, twice
+from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.tensors import to_sequences, with_heads
 
 MOST_NUMBERS = 1 << 16
@@ -138,15 +138,15 @@ class Tagging(Task):
         count, tokens = int((tags > 0).sum()), int(text.lengths.sum())
         return Inputs((sequences,), targets, count, tokens, 3.0 * cost * self.passes)
 
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of the words' tags."""
         smoothing, consistency = self.config.smoothing, self.config.consistency
         if consistency:
             first, second = model(*twice(inputs.arguments)).chunk(2, 1 if inputs.arguments[0].layout.packed else 0)
-            loss = consistent_cross_entropy(first, second, inputs.targets, smoothing, consistency)
+            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency)
         else:
-            loss = cross_entropy(model(*inputs.arguments), inputs.targets, smoothing)
-        return with_balance(model, loss, inputs.count)
+            losses = smoothed_losses(model(*inputs.arguments), inputs.targets, smoothing)
+        return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy, and how many words are tagged right."""

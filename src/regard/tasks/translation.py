@@ -19,6 +19,7 @@ from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.decode import Ensemble
 from regard.errors import ConfigError
+from regard.nn.loss import Losses
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, total_tokens
 from regard.tasks.reward import RewardConfig, expected_reward_loss
 from regard.tasks.tensors import shift, to_sequences
@@ -84,12 +85,26 @@ class Translation(WritingTask):
         """How often a training step reads its batch, forth and back."""
         return self.reward.passes if self.reward else super().passes
 
-    def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of all targets; with a reward, what the model's own translations earn, and a little of that."""
         if self.reward is None:
-            return super().loss(model, inputs)
-        loss = expected_reward_loss(model, inputs.arguments[0], inputs.targets, self.reward)
-        return loss + self.reward.likelihood * super().loss(model, inputs) if self.reward.likelihood else loss
+            return super().losses(model, inputs)
+        objective = expected_reward_loss(model, inputs.arguments[0], inputs.targets, self.reward)
+        if not self.reward.likelihood:
+            return Losses(objective, self._plain(model, inputs))
+        likelihood = super().losses(model, inputs)
+        return Losses(objective + self.reward.likelihood * likelihood.objective, likelihood.cross_entropy)
+
+    @torch.no_grad()
+    def _plain(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Cross-entropy of the references, without dropout: drawing it would change what later parts draw."""
+        learning = model.training
+        model.eval()
+        try:
+            x = model.hidden(*inputs.arguments)  # type: ignore[operator]
+            return model.head.loss(x, inputs.targets)  # type: ignore[union-attr, operator]
+        finally:
+            model.train(learning)
 
     def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
         """What translates with a model, or with an ensemble of them."""

@@ -1,4 +1,8 @@
-"""The curves of a run as a picture: loss, learning rate, gradient norm and speed over steps."""
+"""The curves of a run as a picture: loss, learning rate, gradient norm and speed over steps.
+
+The losses of training and validation are in one unit, cross-entropy without smoothing; where training minimises
+something else, that has a panel of its own.
+"""
 
 from collections.abc import Sequence
 from math import isfinite, nan
@@ -16,6 +20,7 @@ if TYPE_CHECKING:  # runs that are only used draw nothing, and need not wait for
 
 PANELS = {
     "loss": "loss",
+    "objective": "objective",
     "lr": "learning rate",
     "gradient_norm": "gradient norm",
     "tokens_per_second": "tokens per second",

@@ -19,6 +19,7 @@ from regard.data.batches import Batch, Batches
 from regard.errors import RunError
 from regard.metrics.registry import metric, require_registered
 from regard.nn.kernels import of_one_shape
+from regard.nn.loss import Losses
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import average
@@ -47,8 +48,8 @@ class _Losses(nn.Module):
         super().__init__()
         self.task, self.model = task, model
 
-    def forward(self, inputs: Inputs) -> Tensor:
-        return self.task.loss(self.model, inputs)
+    def forward(self, inputs: Inputs) -> Losses:
+        return self.task.losses(self.model, inputs)
 
 
 class Trainer:
@@ -148,9 +149,11 @@ class Trainer:
         lr = self.schedule.rate(self.spent.steps + 1, self.spent.progress(self.config))
         self.optimiser.set_lr(lr)
         with self._kept():
-            inputs, total = self._gradients()
-        loss = torch.tensor(self.team.total(float(total))) if self.team.size > 1 else total
-        pulse = self._change(loss)
+            inputs, total, plain = self._gradients()
+        if self.team.size > 1:
+            total = torch.tensor(self.team.total(float(total)))
+            plain = None if plain is None else torch.tensor(self.team.total(float(plain)))
+        pulse = self._change(total, plain)
         if pulse.finite:
             self._bad.in_a_row = 0
             if self.moving:
@@ -164,7 +167,8 @@ class Trainer:
         self.feed.advance()
         self.spent.epochs = self.feed.epochs
         skipped = {"skipped": self.spent.skipped} if self.spent.skipped else {}
-        return {"loss": pulse.loss, "lr": lr, "gradient_norm": pulse.norm, **skipped}
+        losses = {"loss": pulse.loss} if plain is None else {"loss": pulse.plain, "objective": pulse.loss}
+        return {**losses, "lr": lr, "gradient_norm": pulse.norm, **skipped}
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
@@ -179,13 +183,13 @@ class Trainer:
                         self.save()
             raise
 
-    def _change(self, loss: Tensor) -> Pulse:
+    def _change(self, loss: Tensor, plain: Tensor | None) -> Pulse:
         """Clips the gradients and changes the weights by them, unless they are no numbers.
 
         A GPU can find that out by itself: it goes on while this process makes the next batch, and looks only then.
         """
         limit, trained = self.config.clip or None, [p for p in self.model.parameters() if p.grad is not None]
-        beat = Beat(loss, self.divided.norm(trained))
+        beat = Beat(loss, self.divided.norm(trained), plain)
         if self.optimiser.decides and self.team.size == 1:
             self.optimiser.step(beat.unsound(), beat.excess(limit) if limit else None)
             self.feed.look_ahead(self.parts)
@@ -196,8 +200,8 @@ class Trainer:
             self.optimiser.step()
         return pulse
 
-    def _gradients(self) -> tuple[list[Inputs], Tensor]:
-        """The next batch, its loss and its gradients; where memory does not suffice, once more in smaller parts."""
+    def _gradients(self) -> tuple[list[Inputs], Tensor, Tensor | None]:
+        """The next batch, its losses and its gradients; where memory does not suffice, once more in smaller parts."""
         while True:
             try:
                 return self._accumulated()
@@ -206,22 +210,26 @@ class Trainer:
                     raise
             self._halve()  # here, where the error no longer holds what was computed
 
-    def _accumulated(self) -> tuple[list[Inputs], Tensor]:
-        """The next batch, its loss and its gradients, part after part."""
+    def _accumulated(self) -> tuple[list[Inputs], Tensor, Tensor | None]:
+        """The next batch, its objective, its plain loss where that is another, and its gradients, part after part."""
         self.optimiser.zero_grad()
         inputs = self._next_inputs()
         count = self.team.total(sum(part.count for part in inputs))
         self._seed()
-        total = torch.zeros((), device=self.team.device)
+        total, plain = torch.zeros((), device=self.team.device), None
         for number, part in enumerate(inputs, start=1):
             self.divided.count(part.tokens > 0)
             with self.team.own_gradients(self.losses, more=number < len(inputs)):
                 with self.precision.autocast(), of_one_shape(self.batches.one_shape):
-                    loss = self.losses(part) / count * (part.count > 0)
+                    losses = self.losses(part)
+                    loss = losses.objective / count * (part.count > 0)
                 (loss * self.team.size).backward()  # the team's gradients are averaged, and should be summed
             total += loss.detach()
+            if losses.plain is not None:
+                plain = (0.0 if plain is None else plain) + losses.plain * (part.count > 0)
         self.divided.sum_gradients()
-        return inputs, total
+        scored = count if plain is None else self.team.total(sum(part.scored for part in inputs))
+        return inputs, total, None if plain is None else plain / max(1, scored)
 
     @property
     def parts(self) -> int:

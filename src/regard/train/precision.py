@@ -159,10 +159,12 @@ def _finish(work: Callable[[], object], device: torch.device) -> float:
 
 @dataclass(frozen=True)
 class Pulse:
-    """Loss and gradient norm of a step, before clipping."""
+    """Objective and gradient norm of a step, before clipping."""
 
     loss: float
     norm: float
+    plain: float = math.nan
+    """The cross-entropy, in the unit of the validation's, where that is not the objective."""
 
     @property
     def finite(self) -> bool:
@@ -182,14 +184,16 @@ def gradient_norm(trained: Sequence[nn.Parameter]) -> Tensor:
 
 
 class Beat:
-    """Loss and gradient norm of a step, on their way from the device.
+    """Objective, gradient norm and plain loss of a step, on their way from the device.
 
     A norm is a finite number only if every gradient is.
     """
 
-    def __init__(self, loss: Tensor, norm: Tensor) -> None:
-        self._both = torch.stack((loss.detach().float(), norm.float().to(loss.device)))
-        self._arriving = Arriving(self._both)
+    def __init__(self, loss: Tensor, norm: Tensor, plain: Tensor | None = None) -> None:
+        beside = [] if plain is None else [plain.float().to(loss.device)]
+        values = torch.stack((loss.detach().float(), norm.float().to(loss.device), *beside))
+        self._both = values[:2]
+        self._arriving = Arriving(values)
 
     def read(self) -> Pulse:
         """The numbers, once they are there."""
