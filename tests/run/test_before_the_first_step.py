@@ -129,7 +129,7 @@ def test_a_refused_second_run_leaves_the_first_alone(tmp_path: Path):
         train(tmp_path, translation(2))
     with pytest.raises(ConfigError, match=r"train\.best"):
         train(tmp_path, translation(2), "train.best=nothing", resume=True)
-    with pytest.raises(RunError, match="cannot go on with another model"):
+    with pytest.raises(RunError, match="cannot resume with another model"):
         train(tmp_path, translation(2), "model.width=64", resume=True)
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*") if path.is_file()}
     lock = tmp_path / "runs" / "new" / ".lock"

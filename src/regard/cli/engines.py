@@ -31,6 +31,7 @@ def chosen(
     """The engine for a run, which standard error is told; `asked` are settings on top of the run's usual search."""
     from regard.engine.choice import choose
     from regard.engine.searches import RANDOM
+    from regard.engine.texts import limit_sentence
 
     obstacles = [f"{option} needs torch" for option, given in only_torch.items() if given]
     if task == "language_model" and engine == "auto" and not int8 and _draws(run, asked):
@@ -39,6 +40,8 @@ def chosen(
     choice = choose(run, engine, task, ask, int8=int8, device=device, obstacles=obstacles, say=say)
     if choice.why:
         say(str(choice))
+    if choice.converted is not None:
+        say_limit(limit_sentence(asked_search(choice.converted, asked)["max_length"], choice.converted.most))
     return choice
 
 
@@ -74,6 +77,12 @@ def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str]], list[li
         return found
 
     return write
+
+
+def say_limit(sentence: str | None) -> None:
+    """Says that the model has fewer positions than the search may generate tokens, where it has."""
+    if sentence is not None:
+        say(sentence)
 
 
 def say_cut(found: list[list[Any]]) -> None:

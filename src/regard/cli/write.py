@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import Engine, Int8, chosen, fast_writer, say, say_cut
+from regard.cli.engines import Engine, Int8, chosen, fast_writer, say, say_cut, say_limit
 from regard.cli.parts import Out, PartFormat, PerPart, refuse_many, translate_parts
 from regard.errors import ConfigError, located
 
@@ -112,6 +112,7 @@ def _torch_translator(
     say_how(opened)
     others = [Run.open(other, device) for other in ensemble]
     search = parse_beam(opened, asked)
+    say_limit(opened.limit(search, others))
 
     def write(lines: list[str]) -> list[list[Any]]:
         found = opened.translate(lines, search, others)
@@ -176,8 +177,11 @@ def _torch_generator(run: Path, asked: dict[str, Any], device: str) -> tuple[Any
     say_how(opened)
     usual = opened.recipe.usual_search
     if usual.kind == "sample":
-        return opened, usual.but(**asked)
-    return opened, parse_search("sample", **{"max_length": usual.max_length, **asked})
+        search = usual.but(**asked)
+    else:
+        search = parse_search("sample", **{"max_length": usual.max_length, **asked})
+    say_limit(opened.limit(search))
+    return opened, search
 
 
 def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN401

@@ -8,8 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decode.ensemble import Ensemble
 from regard.decode.rules import NOTHING, Rules, RulesConfig
 from regard.errors import ConfigError
+from regard.models.prompted import Prompted
 from regard.models.stepper import Stepper, last_logits
 from regard.nn.layout import Sequences
 
@@ -99,12 +101,13 @@ def make_job(
     """A job from a search's settings and the vocabulary's special tokens, with its inputs checked."""
     given = checked_prompts(source, prompts, bos)
     where = torch.device(device) if device is not None else home(source)
+    begin = [] if bos is None else [bos]
     return Job(
         stepper=stepper,
         source=source,
         prompts=given,
-        begin=[] if bos is None else [bos],
-        limits=length_limits(config, source, len(given)),
+        begin=begin,
+        limits=within_positions(length_limits(config, source, len(given)), stepper, source, begin, given),
         rules=config.rules(eos=eos, bos=bos, pad=pad, unk=unk, device=where),
         device=where,
         regroup=regroup,
@@ -129,6 +132,36 @@ def checked_prompts(source: Sequences | None, prompts: Sequence[Tokens] | None, 
         row = given.index([])
         raise ConfigError("prompts", f"row {row} is empty and there is no begin token; give it at least one token")
     return given
+
+
+def positions_of(stepper: Any, source: Sequences | None = None) -> int | None:  # noqa: ANN401
+    """Positions that a stepper has for a sequence that it generates, the smallest number of an ensemble's members.
+
+    Where the source is the beginning of that sequence, what the longest one leaves.
+    """
+    if isinstance(stepper, Ensemble):
+        members = [positions_of(member, source) for member in stepper.members]
+        return min((positions for positions in members if positions is not None), default=None)
+    if isinstance(stepper, Prompted):
+        positions = positions_of(stepper.decoder)
+        read = 0 if source is None else int(source.layout.lengths.max()) - 1  # without its end token
+        return None if positions is None else positions - read
+    config = getattr(getattr(stepper, "model", stepper), "config", None)
+    return getattr(config, "longest_target", None)
+
+
+def within_positions(
+    limits: list[int], stepper: Stepper[Any], source: Sequences | None, begin: Tokens, prompts: Sequence[Tokens]
+) -> list[int]:
+    """The limits, none of which leads beyond the positions of the model: rows advance in step, the last token is not
+    read."""
+    positions = positions_of(stepper, source) if limits else None
+    if positions is None:
+        return limits
+    read = len(begin) + max(map(len, prompts))
+    if read > positions:
+        raise ConfigError("prompts", f"{read} tokens to continue, and the model has {positions} positions; shorten it")
+    return [min(limit, positions - read + 1) for limit in limits]
 
 
 def length_limits(config: RulesConfig, source: Sequences | None, rows: int) -> list[int]:

@@ -88,7 +88,7 @@ def _fast(run: Path, task: str, ask: Ask, precision: Precision, forced: bool, sa
         raise Unfit(f"{error.filename}: {error.strerror}") from None
     if converted.verb != verb_of(task):  # torch's way says what the run can do
         raise Unfit(f"a run of {converted.task}")
-    search = ask(converted)
+    search = converted.limited(ask(converted))
     why = _reason(run, converted, search, forced, say)
     return Choice("ctranslate2", why, converted, search)
 

@@ -60,6 +60,22 @@ class Converted:
     """Where a summariser cuts its inputs, the token after them counted."""
     prompted: bool = False
     """Whether what a summariser reads, and a separator, are the beginning of its own text."""
+    positions: int | None = None
+    """Positions of the run's own model for what it generates, where these have an end."""
+
+    @property
+    def most(self) -> int | None:
+        """Most tokens that the run's own model can generate for one input, where its positions have an end."""
+        if self.positions is None or not self.prompted:
+            return self.positions
+        return self.positions - (self.input_tokens or 0) + 1
+
+    def limited(self, search: Search, prompt: int = 1) -> Search:
+        """A search that generates no more tokens than the model has positions for after a prompt of so many tokens."""
+        if self.most is None or search["max_length"] <= self.most - prompt + 1:
+            return search
+        most = self.most - prompt + 1
+        return {**search, "max_length": most, "min_length": min(search["min_length"], most - 1)}
 
     @property
     def verb(self) -> Verb:

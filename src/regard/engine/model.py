@@ -14,7 +14,16 @@ from regard.data.special import EOS, SEP, SPECIAL_TOKENS
 from regard.data.vocabulary import Vocabulary
 from regard.engine.converted import Converted
 from regard.engine.searches import Search, random, ranking, words
-from regard.engine.texts import Output, Passage, Summary, beginning, joined, passages, prompt_tokens
+from regard.engine.texts import (
+    Output,
+    Passage,
+    Summary,
+    beginning,
+    joined,
+    passages,
+    prompt_tokens,
+    refuse_long_prompt,
+)
 from regard.errors import InputError
 
 END = SPECIAL_TOKENS[EOS]
@@ -60,6 +69,7 @@ class FastEngine:
         Of a long text, a summariser reads the beginning. `scored` adds the log-probability of each token, which costs
         another reading.
         """
+        search = self.converted.limited(search)
         if self.converted.input_tokens is not None:
             return self._summaries(texts, search, scored, self.converted.input_tokens)
         pieces = passages(texts, self.source, self.converted.longest)
@@ -102,17 +112,29 @@ class FastEngine:
         return [one.log_probs[:count] for one, count in zip(read, counts, strict=True)]
 
     def generate(self, prompts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
-        """What the model writes after each prompt."""
-        documents = self.converted.documents
-        rows = prompt_tokens(prompts, self.target, documents)
-        for place, row in enumerate(rows, 1):
-            if len(row) + search["max_length"] > self.converted.room:
+        """What the model writes after each prompt, no more than its positions hold."""
+        rows = prompt_tokens(prompts, self.target, self.converted.documents)
+        groups: dict[int, list[int]] = {}
+        for index, row in enumerate(rows):
+            refuse_long_prompt(index + 1, len(row), self.converted.most)
+            most = self.converted.limited(search, len(row))["max_length"]
+            if len(row) + most - 1 > self.converted.room:  # a table that the run's own model does not have
                 raise InputError(
-                    place,
-                    f"{len(row)} tokens and {search['max_length']} to write, the converted model has room for "
-                    f"{self.converted.room}; write less with --length, or use --engine torch",
+                    index + 1,
+                    f"{len(row)} tokens and {most} to write, the converted model has room for {self.converted.room}; "
+                    "write less with --length, or use --engine torch",
                 )
-        asked = {**words(search, self.converted.task), **({} if documents else {"end_token": []})}
+            groups.setdefault(most, []).append(index)
+        results: dict[int, list[Output]] = {}
+        for most, own in groups.items():
+            limited = {**search, "max_length": most, "min_length": min(search["min_length"], most - 1)}
+            written = self._continue([rows[index] for index in own], limited, scored)
+            results.update(zip(own, written, strict=True))
+        return [results[index] for index in range(len(rows))]
+
+    def _continue(self, rows: list[list[int]], search: Search, scored: bool) -> list[list[Output]]:
+        ends = {} if self.converted.documents else {"end_token": []}
+        asked = {**words(search, self.converted.task), **ends}
         return self._write_on([_spelt(self.target, row) for row in rows], search, scored, asked)
 
     def _write_on(

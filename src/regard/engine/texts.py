@@ -104,6 +104,19 @@ def joined(parts: Sequence[Sequence[Output]]) -> list[Output]:
     ]
 
 
+def limit_sentence(most: int, positions: int | None) -> str | None:
+    """What a search that may generate more tokens than the model has positions is limited to."""
+    if positions is None or most <= positions:
+        return None
+    return f"search.max_length = {most}: limited to {positions} tokens, the positions that the model has"
+
+
+def refuse_long_prompt(number: int, tokens: int, positions: int | None) -> None:
+    """InputError for a prompt that the positions of a model cannot hold."""
+    if positions is not None and tokens > positions:
+        raise InputError(number, f"a prompt of {tokens} tokens, and the model has {positions} positions; shorten it")
+
+
 def prompt_tokens(prompts: Sequence[str], vocabulary: Vocabulary, documents: bool) -> list[list[int]]:
     """What a language model writes on from; `documents`: it knows where texts begin."""
     rows = vocabulary.encode_batch(prompts)

@@ -58,7 +58,7 @@ def write_ctranslate2(subject: Subject, folder: Path, *, int8: bool = False) -> 
     """Writes model.bin, config.json, the vocabulary, tokenizer.json and regard.json; says which specification."""
     refuse_unfit(subject.settled)
     config, weights = spread(subject)
-    parts = Parts(config, weights, subject.room)
+    parts = Parts(config, weights, subject.room, subject.spare_positions)
     spec = _pair(subject, parts) if subject.pairs else _decoder(subject, parts)
     spec.validate()
     # the conversion works in place, on the copies that `weights` gave

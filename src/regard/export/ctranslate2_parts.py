@@ -47,6 +47,8 @@ class Parts:
     weights: Mapping[str, Tensor]
     room: int
     """Places in a table of positions."""
+    spare: int = 0
+    """Zeros behind the end of a learned table."""
 
     def options(self) -> dict[str, Any]:
         """What encoder and decoder are told alike."""
@@ -139,7 +141,9 @@ class Parts:
 
     def _table(self, stack: str) -> Numbers:
         learned = f"{stack}.positions.0.table.weight"
-        return self._numbers(learned) if learned in self.weights else wave_table(self.config, self.room).numpy()
+        if learned not in self.weights:
+            return wave_table(self.config, self.room).numpy()
+        return np.pad(self._numbers(learned), ((0, self.spare), (0, 0)))
 
     def _numbers(self, name: str) -> Numbers:
         return self.weights[name].contiguous().numpy()

@@ -230,11 +230,12 @@ def _scored(engine: Engine, rows: list[Row]) -> list[Scores]:
 
 
 def _written(subject: Subject, engine: Engine, rows: list[Row]) -> list[str]:
-    longest = min(WRITTEN, subject.room - PROMPT)
+    longest = max(1, min(WRITTEN, subject.room - PROMPT))
     if subject.kind == "summarisation":
         longest = subject.most_written
     elif subject.translates:
-        longest = min(256, subject.room, 2 * max(len(row.source) for row in rows) + WRITTEN // 2)
+        room = min(subject.room, subject.config.longest_target or subject.room)
+        longest = min(256, room, 2 * max(len(row.source) for row in rows) + WRITTEN // 2)
 
     def work(batch: list[Row]) -> list[str]:
         return [subject.target.decode(ids) for ids in engine.greedy(batch, longest)]

@@ -54,6 +54,8 @@ class Subject:
     """What images look like to it, where it reads such."""
     input_tokens: int | None = None
     """Where a summariser cuts its inputs, the token after them counted."""
+    spare_positions: int = 0
+    """Positions behind the end of a learned table, for a library that reads the end token of what it scores."""
 
     @property
     def prompted(self) -> bool:
@@ -128,6 +130,11 @@ class Subject:
         place = "decoder_position" if self.kind == "image_description" else "position"
         longest = getattr(getattr(self.config, place, None), "longest", None)
         return longest or max(512, self.longest + 1)
+
+    def has_positions(self, row: "Row") -> bool:
+        """Whether the positions of the model, on both sides, hold an example."""
+        sides = (row.source, self.config.longest), (row.target, self.config.longest_target)
+        return all(limit is None or len(tokens) <= limit for tokens, limit in sides)
 
     @property
     def settled(self) -> Any:  # noqa: ANN401
@@ -210,7 +217,7 @@ class HeldOut:
         }
         rows = make[subject.kind](subject)
         if subject.images is None:
-            rows = [row for row in rows if len(row) <= subject.longest]
+            rows = [row for row in rows if len(row) <= subject.longest and subject.has_positions(row)]
         if not rows:
             raise DataError(
                 "data.valid", "no held-out text is left to check the export on; name other data with --data"
@@ -240,7 +247,7 @@ class HeldOut:
 
     def _running(self, subject: Subject) -> list[list[int]]:
         ids = subject.target.encode("".join(self.texts))
-        size = min(PASSAGE, subject.length)
+        size = min(PASSAGE, subject.length, subject.room)
         return [ids[start : start + size] for start in range(0, len(ids) - 1, size)]
 
     def _texts(self, subject: Subject) -> list[Row]:

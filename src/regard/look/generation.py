@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.data.special import BOS, EOS, PAD, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, Trace, search
+from regard.decode.job import positions_of
 from regard.decode.top import top
 from regard.look.masked import MaskedReader
 from regard.look.reading import Reader, Reading
@@ -21,9 +22,13 @@ TREE_STEPS = 48
 
 
 def write(reader: Reader, source: list[int], config: GreedyConfig | BeamConfig | SampleConfig) -> list[int]:
-    """What the model writes for a source, or after a prompt: the best of what the search finds."""
-    found = _search(reader, source, config, None)
-    return found[0][0].tokens
+    """What the model writes for a source, or after a prompt: the best of what the search finds.
+
+    The page shows it as the model reads it, so its last token needs a position too.
+    """
+    tokens, positions = _search(reader, source, config, None)[0][0].tokens, positions_of(reader.model)
+    read = 1 if reader.shape == "pair" else len(source)
+    return tokens if positions is None else tokens[: positions - read]
 
 
 def beam_tree(reader: Reader, source: list[int], size: int, length: int) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _subject(run: Run) -> Subject:
         raise ConfigError("task", f"CTranslate2 takes over models that read and write texts, got a run of {kind}")
     return Subject(
         run.model, model, kind, lexicon.tokenizers, lexicon.labels, run.documents, length, run.name,
-        input_tokens=_input_tokens(run),
+        input_tokens=_input_tokens(run), spare_positions=1,
     )  # fmt: skip
 
 
@@ -106,6 +106,7 @@ def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, te
         precision=precision,
         longest=run.longest,
         room=subject.room,
+        positions=run.recipe.model.longest_target,
         documents=run.documents,
         usual=run.recipe.usual_search.tree(),
         searches={kind.kind: kind.tree() for kind in kinds},

@@ -99,6 +99,12 @@ class Run:
         quick_ones = {id(run.model): run.quick.stepper for run in (self, *others)}
         return replace(writer, stepper=exchanged(writer.stepper, quick_ones))
 
+    def limit(self, search: AnySearch | None = None, others: Sequence["Run"] = ()) -> str | None:
+        """A sentence where the model, or one of several, has fewer positions than the search may generate tokens."""
+        if self.task.verb not in ("translate", "generate"):
+            return None
+        return self.writer(*others).limit(search or self.recipe.usual_search)
+
     @cached_property
     def quick(self) -> Quick:
         """The model as it writes quickest where it is, and why in this way."""

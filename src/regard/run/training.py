@@ -237,6 +237,9 @@ def _trainer(
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
     if team.leads:
+        if task.verb in ("translate", "generate"):
+            limit = task.writer(model, torch.device("cpu"), None, preparation.base).limit(recipe.usual_search)
+            preparation.notes += [limit] if limit else []
         alone = config.parallel != "fsdp" and divided_among == 1
         try_validation(recipe, task, model.to(team.device) if alone else model, valid, preparation, precision.autocast)
         if (sentence := check_disk(out, config, task.num_params(recipe.model))) is not None:

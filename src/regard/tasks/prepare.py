@@ -69,7 +69,7 @@ class Preparation:
         if not len(store):
             raise DataError(
                 self._name(source),
-                f"no example is left for {split}: all are blank or too long; see data.max_length{self._positions}",
+                f"no example is left for {split}: all are blank or too long; see data.max_length{self._room(task)}",
             )
         return store
 
@@ -103,10 +103,11 @@ class Preparation:
         limits = task.position_limits(self.model)
         return {name: field.within(limits[name]) if name in limits else field for name, field in fields.items()}
 
-    @property
-    def _positions(self) -> str:
-        longest = None if self.model is None else self.model.longest
-        return "" if longest is None else f", and model.position.length: the model has {longest} positions"
+    def _room(self, task: Task) -> str:
+        """What the positions of the model can hold, for a sentence."""
+        limits = {} if self.model is None else task.position_limits(self.model)
+        held = " and ".join(f"{limit} tokens of {name}" for name, limit in limits.items())
+        return f" and model.position.length: the model has positions for {held}" if held else ""
 
     def _note(self, split: str, store: Store, findings: Findings) -> None:
         self.notes += [f"data.{split}: {summary}" for summary in findings.summaries()]

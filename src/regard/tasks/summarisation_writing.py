@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from regard.data.special import BOS, EOS
-from regard.decode import in_batches, score
+from regard.decode import Ensemble, in_batches, score
+from regard.decode.job import positions_of
 from regard.engine.texts import Output, Passage, Summary, beginning, joined
+from regard.models.prompted import Prompted
 from regard.nn.layout import Sequences
 from regard.tasks.writing import AnySearch, Writer
 
@@ -21,6 +24,8 @@ class SummaryWriter(Writer):
         self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
     ) -> list[list[Output]]:
         """The summaries of each text, best first; a blank text stays blank."""
+        if self.positions is not None and config.max_length > self.positions:
+            config = config.but(max_length=self.positions, min_length=min(config.min_length, self.positions - 1))
         starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
         read = [self._passage(text, start) for text, start in zip(texts, starts, strict=True)]
         jobs = [passage for text, (passage, _) in zip(texts, read, strict=True) if text.strip()]
@@ -29,6 +34,17 @@ class SummaryWriter(Writer):
             _summaries(next(found), unread) if text.strip() else joined([])
             for text, (_, unread) in zip(texts, read, strict=True)
         ]
+
+    @cached_property
+    def positions(self) -> int | None:
+        """Most tokens of a summary; of a model of one stack, what the longest input leaves of its positions."""
+        steppers = self.stepper.members if isinstance(self.stepper, Ensemble) else [self.stepper]
+        limits = [
+            positions - self.input_tokens + 1 if isinstance(stepper, Prompted) else positions
+            for stepper in steppers
+            if (positions := positions_of(stepper)) is not None
+        ]
+        return min(limits, default=None)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[list[float]]:
         """The log-probability of each token of given summaries, the end token last."""

@@ -1,8 +1,9 @@
 """Texts in, texts out: how a trained model translates, writes on and classifies, batch by batch, in input order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -10,7 +11,18 @@ from torch import nn
 from regard.data.special import BOS, EOS, PAD, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.decode import BeamConfig, GreedyConfig, Hypothesis, SampleConfig, in_batches, score, search, stream
-from regard.engine.texts import ROWS_ON_GPU, TOKENS_AT_ONCE, TOKENS_ON_GPU, Passage, joined, passages, prompt_tokens
+from regard.decode.job import positions_of
+from regard.engine.texts import (
+    ROWS_ON_GPU,
+    TOKENS_AT_ONCE,
+    TOKENS_ON_GPU,
+    Passage,
+    joined,
+    limit_sentence,
+    passages,
+    prompt_tokens,
+    refuse_long_prompt,
+)
 from regard.engine.texts import SENTENCE_END as SENTENCE_END
 from regard.engine.texts import Output as Output
 from regard.errors import InputError
@@ -18,6 +30,7 @@ from regard.nn.layout import Sequences
 from regard.tasks.unknown import UnknownWords
 
 AnySearch = GreedyConfig | BeamConfig | SampleConfig
+Item = TypeVar("Item", bound=Sized)
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,15 @@ class Writer:
     unknown: UnknownWords | None = None
     """What replaces the unknown words of a translation; when left out, they stay."""
 
+    @cached_property
+    def positions(self) -> int | None:
+        """Most tokens that can be generated for one input, where the model's positions have an end."""
+        return positions_of(self.stepper)
+
+    def limit(self, config: AnySearch) -> str | None:
+        """A sentence where the model has fewer positions than the search may generate tokens."""
+        return limit_sentence(config.max_length, self.positions)
+
     def at_once(self, config: AnySearch | None = None) -> dict[str, int]:
         """How much is read and written at a time; a search may write several rows for each."""
         if self.device.type != "cuda":
@@ -49,8 +71,29 @@ class Writer:
         starts = [self.target.encode("")] * len(texts) if prefixes is None else map(self.target.encode, prefixes)
         pieces = passages(texts, self.source, self.longest, list(starts))
         jobs = [job for own in pieces for job in own]
-        found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
+        found = iter(
+            self._alike(jobs, lambda job: len(job.prefix), lambda batch: self._translate(batch, config), config)
+        )
         return [joined([next(found) for _ in own]) for own in pieces]
+
+    def _alike(
+        self,
+        jobs: Sequence[Item],
+        length: Callable[[Item], int],
+        work: Callable[[list[Item]], list[Any]],
+        config: Any,  # noqa: ANN401
+    ) -> list[Any]:
+        """The results of each job; where positions have an end, those that begin with as many tokens share batches.
+
+        Rows of a batch advance in step, so a longer beginning would leave the others fewer positions.
+        """
+        groups: dict[int, list[int]] = {}
+        for index, job in enumerate(jobs):
+            groups.setdefault(0 if self.positions is None else length(job), []).append(index)
+        results: dict[int, Any] = {}
+        for own in groups.values():
+            results.update(zip(own, in_batches([jobs[i] for i in own], work, **self.at_once(config)), strict=True))
+        return [results[index] for index in range(len(jobs))]
 
     def _translate(self, batch: list[Passage], config: AnySearch) -> list[list[Output]]:
         grid = Sequences.padded([job.source for job in batch], device=self.device)
@@ -73,18 +116,25 @@ class Writer:
 
     def generate(self, prompts: Sequence[str], config: AnySearch, documents: bool) -> list[list[Output]]:
         """What the model writes after each prompt; `documents`: it knows where texts begin and end."""
-        rows = prompt_tokens(prompts, self.target, documents)
+        rows = self._prompts(prompts, documents)
 
         def work(batch: list[list[int]]) -> list[list[Output]]:
             ends = EOS if documents else None
             found = search(self.stepper, None, batch, config, eos=ends, bos=None, pad=PAD, device=self.device)
             return self._outputs(found, [[] for _ in found])
 
-        return in_batches(rows, work, **self.at_once(config))
+        return self._alike(rows, len, work, config)
+
+    def _prompts(self, prompts: Sequence[str], documents: bool) -> list[list[int]]:
+        """What a language model continues; InputError for a prompt that its positions cannot hold."""
+        rows = prompt_tokens(prompts, self.target, documents)
+        for number, row in enumerate(rows, start=1):
+            refuse_long_prompt(number, len(row), self.positions)
+        return rows
 
     def stream(self, prompt: str, config: AnySearch, documents: bool) -> Iterator[str]:
         """What the model writes after a prompt, piece by piece as it comes."""
-        rows, ids, shown = prompt_tokens([prompt], self.target, documents), [], ""
+        rows, ids, shown = self._prompts([prompt], documents), [], ""
         ends = EOS if documents else None
         for written in stream(self.stepper, None, rows, config, eos=ends, bos=None, pad=PAD, device=self.device):
             if not written.ended:

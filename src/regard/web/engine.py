@@ -16,6 +16,7 @@ from regard import api
 from regard.data.special import EOS, PAD
 from regard.decode import BeamConfig, Job, SampleConfig, Sampler, Trace, make_job, score
 from regard.decode.filters import draw
+from regard.decode.job import positions_of
 from regard.decode.stepwise import Batch, Choose
 from regard.decode.top import top
 from regard.run import Run
@@ -67,8 +68,14 @@ class RunEngine:
         if likeliest is not None:
             self._score_prompts([passage for passage in passages if passage.echo], likeliest)
         rows = [passage for passage in passages if passage.open]
-        if not rows:
-            return
+        limited = positions_of(self._model) is not None
+        groups: dict[int, list[Passage]] = {}
+        for row in rows:  # in step with a longer prompt, a row would go beyond positions that it need not
+            groups.setdefault(len(row.prompt) if limited else 0, []).append(row)
+        for group in groups.values():
+            self._write(group, temperature, top_p, likeliest)
+
+    def _write(self, rows: Sequence[Passage], temperature: float, top_p: float, likeliest: int | None) -> None:
         job = self._job(rows)
         choose, batch = RowSampler(rows, temperature, top_p).chooser(job), Batch(job, samples=1)
         for step in count():
@@ -90,7 +97,7 @@ class RunEngine:
         prompts, ends = [passage.prompt for passage in rows], EOS if self.run.documents else None
         longest = SampleConfig(max_length=max(passage.limit for passage in rows))
         job = make_job(self._model, None, prompts, longest, eos=ends, bos=None, pad=PAD, device=self.run.device)
-        return replace(job, limits=[passage.limit for passage in rows])
+        return replace(job, limits=[min(row.limit, most) for row, most in zip(rows, job.limits, strict=True)])
 
     def _score_prompts(self, rows: Sequence[Passage], likeliest: int) -> None:
         """Tells passages how likely their prompts' tokens were; nothing predicts the first."""
