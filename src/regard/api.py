@@ -76,7 +76,7 @@ def evaluate(
 ) -> Report:
     """The scores of a run on a split of its recipe, or on other data; of several runs that translate together."""
     run = run if isinstance(run, Run) else load(run)
-    source = run.recipe.data.split(data) if isinstance(data, str) else data
+    source = run.source(data)
     return score_run(run, source, search, others)
 
 
@@ -177,7 +177,7 @@ def export(
     The check compares scores and written text with the run's own on held-out examples, and stays in the folder.
     """
     run = run if isinstance(run, Run) else load(run, "cpu")
-    source = run.recipe.data.split(data) if isinstance(data, str) else data
+    source = run.source(data)
     read = islice(read_examples(source, Path(run.recipe.data.folder or "")), examples)
     subject = Subject(
         run.model,

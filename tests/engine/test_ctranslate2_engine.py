@@ -206,7 +206,9 @@ def test_engines_are_compared_once(run: Run, converted: Converted) -> None:
     assert 20 <= of <= 40  # those of the validation sentences that fit
 
 
-def test_a_stale_conversion_is_never_used(run: Run, converted: Converted, tmp_path: Path) -> None:
+def test_a_stale_conversion_is_never_used(
+    run: Run, converted: Converted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.folder, copy, symlinks=True)
     assert folder_for(copy, "float32").name == converted.folder.name
@@ -217,6 +219,9 @@ def test_a_stale_conversion_is_never_used(run: Run, converted: Converted, tmp_pa
         file.write_text(file.read_text() + "\n")
         names.add(folder_for(copy, "float32").name)
     assert len(names) == 4
+    with monkeypatch.context() as patched:
+        patched.setattr(converting, "_converter", lambda: "another version")
+        assert folder_for(copy, "float32").name not in names
     with pytest.raises(RunError, match="manifest"):
         make(copy, "float32")  # the checkpoint is no longer what its manifest says
 

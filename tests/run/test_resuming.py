@@ -10,6 +10,7 @@ from test_training import Quiet, course, same, weights
 
 from regard import api
 from regard.config import dump_toml, read_toml
+from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError, RegardError, RunError
 from regard.run.recipe import read_recipe
 from regard.train.log import read_metrics
@@ -115,6 +116,15 @@ def test_a_run_resumes_from_its_own_recipe_with_the_datas_new_folder(base: Path,
     assert done.exit_code == 0, done.output
     assert course(recipe.parent)[-1][0] == 10
     assert not (tmp_path / "new" / "run" / "runs").exists()
+
+
+def test_a_run_whose_data_is_gone_says_where_to_name_it(base: Path, tmp_path: Path):
+    file = base / "run" / "recipe.toml"
+    file.write_text(file.read_text().replace(read_toml(file)["data"]["folder"], str(tmp_path / "gone")))
+    with pytest.raises(ConfigError, match=r"data\.folder: .*gone is no longer there; name other data with --data"):
+        api.evaluate(base / "run", "valid")
+    source = SourceConfig(file=str(base / "reviews.tsv"), text=0, label=1, limit=8)
+    assert api.evaluate(base / "run", source).examples == 8
 
 
 def test_data_through_a_link_has_not_changed(base: Path, tmp_path: Path):
@@ -260,6 +270,11 @@ def test_a_moving_average_may_end(base: Path):
     out, _ = resume(base, "train.steps=10")
     assert course(out)[-1][0] == 10
     assert api.load(out)
+
+
+def test_an_optimiser_of_the_same_kind_that_cannot_use_the_state_is_refused_by_name(base: Path):
+    with pytest.raises(RunError, match=r"train\.optimiser: the saved optimiser is AdamW, the recipe asks for Adam;"):
+        resume(base, "train.optimiser.decoupled=false", "train.steps=12")
 
 
 @pytest.mark.parametrize("kind", ["sgd", "muon", "adafactor"])

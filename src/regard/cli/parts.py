@@ -92,5 +92,5 @@ def evaluate_parts(run: "Run", data: "SourceConfig | str", out: Path, search: An
     """Tests a run on translations that are written into a folder, together with whoever else does."""
     from regard.run.sharded import score_in_parts
 
-    source = run.recipe.data.split(data) if isinstance(data, str) else data
+    source = run.source(data)
     return score_in_parts(run, source, out, search, others)

@@ -1,12 +1,15 @@
 """What came of one run: scores, what it spent, and what it wrote, kept as `result.json` in its folder."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RunError
+from regard.data.content import source_sha256
+from regard.errors import RegardError, RunError
 from regard.metrics.registry import METRICS
 from regard.run.opened import Run
+from regard.run.recipe import Recipe
 from regard.run.scoring import score_run
 from regard.train.durable import replacing, reported
 from regard.train.log import read_metrics
@@ -39,6 +42,8 @@ class Outcome:
     evidence: dict[str, list[Any]] = field(default_factory=dict)
     """What a paired test needs: `written` and `references`, whether each answer is `right`, or `losses` and `targets`
     of batches."""
+    data: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of the contents of each split: a result holds for these only."""
 
     def save(self, folder: Path) -> None:
         """Keeps it in the run's folder."""
@@ -60,8 +65,10 @@ def saved_outcome(folder: Path) -> Outcome | None:
 def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
     """What a trained run reached and spent; tested where that is asked for."""
     lines = read_metrics(folder / "metrics.jsonl")
-    spent = [line for line in lines if line.get("split") == "train"][-1]
-    judged = [line for line in lines if line.get("split") == "valid"][-1]
+    trained, measured = ([line for line in lines if line.get("split") == split] for split in ("train", "valid"))
+    if not trained or not measured:
+        raise RunError(f"{folder / 'metrics.jsonl'}: has no line about training and validation; remove {folder}")
+    spent, judged = trained[-1], measured[-1]
     run = Run.open(folder)
     valid = {name: value for name, value in judged.items() if name in METRICS}
     scores = _tested(run) if tested else {}
@@ -69,6 +76,16 @@ def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
         valid=valid, params=run.task.num_params(run.recipe.model), steps=spent["step"], tokens=spent["tokens"],
         flops=spent["flops"], seconds=spent["seconds"], **scores,
     )  # fmt: skip
+
+
+def data_contents(recipe: Recipe) -> dict[str, str]:
+    """SHA-256 of the contents of each split that can be read now."""
+    given = [split for split in ("train", "valid", "test") if split != "test" or recipe.data.test is not None]
+    found: dict[str, str] = {}
+    for split in given:
+        with suppress(RegardError):  # a finished result outlives its data
+            found[split] = source_sha256(recipe.data.split(split), Path(recipe.data.folder or ""))
+    return found
 
 
 def _tested(run: Run) -> dict[str, Any]:

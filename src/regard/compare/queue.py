@@ -8,14 +8,15 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import getpid
 from pathlib import Path
 
-from regard.compare.outcome import RESULT_FILE, Outcome, saved_outcome, trained_outcome
+from regard.compare.outcome import RESULT_FILE, Outcome, data_contents, saved_outcome, trained_outcome
 from regard.errors import Failure, RegardError, RunError
 from regard.run import Recipe
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
+from regard.run.resuming import changed_settings
 from regard.run.training import train_run
 from regard.train.lock import RunLock
 from regard.train.watching import Watcher
@@ -43,6 +44,7 @@ class Queue:
     watch: Watch
     keep_weights: bool = True
     began: float = field(default_factory=time.time)
+    contents: dict[str, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
 
     def work(self, jobs: Sequence[Job]) -> dict[str, Outcome]:
         """The outcome of every job; those that another process works on are waited for."""
@@ -60,11 +62,23 @@ class Queue:
         return done
 
     def _refuse_others(self, jobs: Sequence[Job]) -> None:
-        """A folder that holds runs of another comparison is not mixed with this one."""
+        """A folder that holds runs of another comparison, or on other data, is not mixed with this one."""
         for job in jobs:
             folder = self.folder / job.key
-            if (folder / RECIPE_FILE).is_file() and read_run_recipe(folder) != job.recipe:
+            if (folder / RECIPE_FILE).is_file() and _differ(read_run_recipe(folder), job.recipe):
                 raise RunError(f"{folder}: was run with other settings or another budget; choose another --out")
+            before = outcome.data if (outcome := saved_outcome(folder)) is not None else {}
+            now = self._contents(job.recipe) if before else {}
+            changed = [split for split, old in before.items() if now.get(split, old) != old]
+            if changed:
+                raise RunError(f"{folder}: data.{changed[0]} changed since its result; choose another --out")
+
+    def _contents(self, recipe: Recipe) -> dict[str, str]:
+        """What the data of a recipe holds, read once for all jobs that share it."""
+        name = repr(recipe.data.but(batching=None).tree())
+        if name not in self.contents:
+            self.contents[name] = data_contents(recipe)
+        return self.contents[name]
 
     def _attempt(self, job: Job, title: str) -> Outcome | None:
         """The outcome of a job, done now if it was not; None while another process works on it."""
@@ -91,7 +105,7 @@ class Queue:
                 ended = train_run(job.recipe, folder, watcher, resume=begun)
                 if ended == "stopped on request":
                     raise KeyboardInterrupt
-                outcome = trained_outcome(folder, tested=job.tested)
+                outcome = replace(trained_outcome(folder, tested=job.tested), data=self._contents(job.recipe))
             except KeyboardInterrupt:
                 raise Failure(f"stopped at {job.key}; the same command goes on from there") from None
             except Exception as error:  # whatever it was, it costs one row and not the table
@@ -104,6 +118,11 @@ class Queue:
         if not self.keep_weights:
             shutil.rmtree(folder / CHECKPOINTS)
         return outcome
+
+
+def _differ(one: Recipe, other: Recipe) -> bool:
+    """Whether recipes are of different runs; where data lies is no difference, as its contents are compared."""
+    return any(path != "data.folder" for path, _, _ in changed_settings(one, other))
 
 
 @contextmanager

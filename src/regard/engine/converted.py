@@ -3,8 +3,9 @@
     RUN/cache/ctranslate2-KEY-float32/  model.bin config.json tokenizer.json …   as `regard export` writes it
                                         engine.json threads.json agreement.json  what this package needs beside it
 
-KEY is a hash of the checkpoint's manifest, the recipe and the vocabularies: whatever of them changes, another folder is
-asked for, and made in a process of its own (that needs torch; here nothing does).
+KEY is a hash of the checkpoint's manifest, the recipe, the vocabularies, the code that converts and the version of
+CTranslate2: whatever of them changes, another folder is asked for, and made in a process of its own (that needs torch;
+here nothing does).
 """
 
 import json
@@ -12,7 +13,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,10 +137,22 @@ def folder_for(run: Path, precision: Precision) -> Path:
     checkpoint = best_checkpoint(run)
     if checkpoint is None:
         raise Unfit("it has no checkpoint yet")
-    key = sha256(__version__.encode())
+    key = sha256(_converter().encode())
     for file in (checkpoint / "manifest.json", run / "recipe.toml", *sorted(run.glob("tokenizer*.json"))):
         key.update(sha256(file.read_bytes()).digest())
     return run / "cache" / f"ctranslate2-{key.hexdigest()[:16]}-{precision}"
+
+
+@cache
+def _converter() -> str:
+    """What converts a model: another version of it may write another one."""
+    package = Path(__file__).parents[1]
+    files = [*sorted((package / "export").glob("*.py")), *sorted((package / "engine").glob("*.py"))]
+    code = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    try:
+        return f"{__version__} {code} {version('ctranslate2')}"
+    except PackageNotFoundError:
+        return f"{__version__} {code}"
 
 
 def best_checkpoint(run: Path) -> Path | None:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from regard.config import read_toml
+from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
 from regard.decode.quick import Quick, exchanged, quickest
 from regard.errors import ConfigError, RunError
@@ -83,6 +84,19 @@ class Run:
     def longest(self) -> int | None:
         """Most tokens of an input that the model was made for; None where the task cuts longer ones itself."""
         return self.recipe.longest_input
+
+    def source(self, data: SourceConfig | str) -> SourceConfig:
+        """A split of the run's recipe by its name, or other data; ConfigError where the recipe's folder is gone."""
+        if not isinstance(data, str):
+            return data
+        source, folder = self.recipe.data.split(data), Path(self.recipe.data.folder or "")
+        if not folder.is_dir() and any(not file.exists() for file in source.files(folder)):
+            raise ConfigError(
+                "data.folder",
+                f"{folder} is no longer there; name other data with --data, or say where it lies now: "
+                f"regard train {self.folder / RECIPE_FILE} data.folder=… --out {self.folder} --resume",
+            )
+        return source
 
     def but(self, **task: Any) -> "Run":  # noqa: ANN401
         """The same run with some settings of its task changed, such as what becomes of unknown words."""

@@ -1,6 +1,7 @@
 """The recipe: one tree that says everything about a run."""
 
 from collections.abc import Sequence
+from os.path import expanduser  # pathlib's raises where there is no such user
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,7 +69,7 @@ class Recipe(Config):
 def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
     """A recipe file (or the defaults) with `key=value` settings on top; its folder is where its data's names start."""
     recipe = resolve_recipe(read_toml(file) if file is not None else {}, overrides)
-    folder = Path(recipe.data.folder) if recipe.data.folder else file.parent if file else Path()
+    folder = Path(expanduser(recipe.data.folder)) if recipe.data.folder else file.parent if file else Path()
     return recipe.but(data=recipe.data.but(folder=str(folder.resolve())))
 
 

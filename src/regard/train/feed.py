@@ -47,7 +47,7 @@ class Feed:
         Returns whether it is the same batch.
         """
         number = self.batches.num_batches(epoch)
-        same = index < number and batches in (None, number)
+        same = index == 0 or (index < number and batches in (None, number))
         self.epoch, self.index = epoch, index if same else min(number - 1, max(0, int((epochs - epoch) * number)))
         self._ready = None
         return same

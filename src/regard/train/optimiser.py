@@ -282,7 +282,8 @@ class Optimiser:
         """Puts back what `tensors` and `scalars` gave, exactly; copies."""
         if scalars["kind"] != self.kind:
             raise RunError(
-                f"the saved optimiser is {scalars['kind']}, the recipe asks for {self.kind}; use the run's own recipe"
+                f"train.optimiser: the saved optimiser is {scalars['kind']}, the recipe asks for {self.kind}; use the "
+                "run's own recipe"
             )
         if len(tensors) != scalars["tensors"]:
             raise RunError(f"the saved optimiser has {len(tensors)} tensors, expected {scalars['tensors']}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from regard.data.images.store import PIXELS, Album
+from regard.errors import DataError
 from regard.tasks.images import ImageTask
 from regard.web.served import Served
 
@@ -31,7 +32,10 @@ def first_image(served: Served) -> FirstImage | None:
     assert isinstance(run.task, ImageTask)
     albums = sorted(run.folder.glob(f"cache/*/{PIXELS}"), key=lambda file: file.stat().st_size)
     for file in albums:
-        album = Album(file.parent, file.parent.name, run.task.config.canvas(run.recipe.model))
+        try:
+            album = Album(file.parent, file.parent.name, run.task.config.canvas(run.recipe.model))
+        except DataError:  # left by another version, or damaged: training would make it anew
+            continue
         if len(album):
             grid = album.pixels[0]
             stream = io.BytesIO()
