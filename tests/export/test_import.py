@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from tiny import ENGLISH, pair, tokenizer
+from tiny import ENGLISH, decoder, pair, tokenizer
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 
@@ -67,7 +67,7 @@ def random_model(name: str, vocab: int, **more: Any) -> nn.Module:
 def saved(name: str, folder: Path) -> nn.Module:
     model = random_model(name, TOKENS.vocab_size)
     model.save_pretrained(folder)  # type: ignore[operator]
-    write_tokenizer(TOKENS, pair(), folder)
+    write_tokenizer(TOKENS, decoder() if name.endswith(("CausalLM", "LMHeadModel")) else pair(), folder)
     return model
 
 
@@ -181,8 +181,8 @@ def broken(folder: Path, kind: str) -> None:
         ("bend", "activation_function: expected one of relu"),
         ("missing", "its settings speak of 2 layers of width 768"),
         ("wordpiece", "tokenizer.json: not a tokenizer that regard can use"),
-        ("larger", "its tokenizer has 301 tokens, its model's embedding 300 rows"),
-        ("no tokenizer", "AutoTokenizer.from_pretrained(…).save_pretrained(…)"),
+        ("larger", "has 301 tokens, but the model's embedding has 300 rows"),
+        ("no tokenizer", "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"),
     ],
 )
 def test_what_cannot_come_in_is_refused_with_a_reason(kind: str, words: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ the one to the other is said by few numbers, which lie beside `tokenizer.json`.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,10 @@ class Numbering:
     """Our special tokens that stand before every text."""
     tidy: bool = False
     """Whether the space before punctuation is taken away from what is decoded."""
+    split_special: bool = False
+    """Whether a special token spelt in a text is text."""
+    marian: bool = False
+    """Whether texts are tokenised as by the class MarianTokenizer (`data/marian.py`)."""
 
     @property
     def problem(self) -> str | None:
@@ -71,8 +75,14 @@ class Numbering:
         return tuple(own for own, number in enumerate(self.special) if number == NONE or own in seconds)
 
     def to_ours(self, ids: Sequence[int]) -> list[int]:
-        """Their ids as ours; a piece that their model has no row for is unknown."""
-        return [self.ours[number] if number < self.size else UNK for number in ids]
+        """Their ids as ours."""
+        try:
+            return [self.ours[number] for number in ids]
+        except IndexError:
+            wrong = next(number for number in ids if number >= self.size)
+            raise DataError(
+                "text", f"holds the special token {wrong}, but the model has only {self.size:,} rows; take it out"
+            ) from None
 
     def to_theirs(self, ids: Sequence[int]) -> list[int]:
         """Our ids as theirs; what their vocabulary does not have is left out."""
@@ -105,7 +115,10 @@ def beside(tokenizer: Path) -> Path:
 
 
 def _of_tree(tree: dict[str, Any]) -> Numbering:
+    if unknown := tree.keys() - {one.name for one in fields(Numbering)}:
+        raise ValueError(f"unknown key {min(unknown)!r}")
     numbers = [*tree["special"], tree["size"], *tree["first"]]
-    if not all(type(number) is int for number in numbers) or type(tree["tidy"]) is not bool:
+    flags = {key: value for key, value in tree.items() if key not in ("special", "size", "first")}
+    if not all(type(number) is int for number in numbers) or not all(type(flag) is bool for flag in flags.values()):
         raise TypeError("expected whole numbers")
-    return Numbering(tuple(tree["special"]), tree["size"], tuple(tree["first"]), tree["tidy"])
+    return Numbering(tuple(tree["special"]), tree["size"], tuple(tree["first"]), **flags)

@@ -24,6 +24,8 @@ SPACE = "▁"
 Kind = Literal["normal", "unknown", "control", "user", "unused", "byte"]
 KINDS: dict[int, Kind] = {1: "normal", 2: "unknown", 3: "control", 4: "user", 5: "unused", 6: "byte"}
 UNIGRAM, BPE = 1, 2
+NAMED = (("bos_token", 41, 1, b"<s>"), ("eos_token", 42, 2, b"</s>"), ("unk_token", 40, 0, b"<unk>"))
+"""Name, field, default id and default piece of the trainer's special tokens; the piece is five fields further."""
 Value = TypeVar("Value", int, bytes)
 VARINT, EIGHT_BYTES, COUNTED, FOUR_BYTES = 0, 1, 2, 5
 
@@ -50,6 +52,17 @@ class SentencePieceModel:
     """Whether a text begins with a space."""
     squeeze: bool = True
     """Whether spaces at the ends, and all but one of several, are taken away."""
+    escape: bool = True
+    """Whether spaces become ▁."""
+    suffix: bool = False
+    """Whether ▁ stands after words."""
+    denormalised: bool = False
+    """Whether characters are replaced again in decoded text."""
+    unknown_id: int = 0
+    """The id of the unknown piece that the trainer noted."""
+    unknown_piece: str = "<unk>"
+    named: tuple[tuple[str, int, str], ...] = ()
+    """Name, id (-1: none) and piece of the special tokens that the trainer noted."""
 
     @property
     def unknown(self) -> int:
@@ -132,15 +145,17 @@ def _model(data: bytes) -> SentencePieceModel:
     subwords: list[Subword] = []
     trainer: dict[int, int | bytes] = {}
     normaliser: dict[int, int | bytes] = {}
+    denormaliser: dict[int, int | bytes] = {}
+    messages = {2: trainer, 3: normaliser, 5: denormaliser}
     for number, value in fields(data):
-        if number not in (1, 2, 3):
+        if number not in (1, 2, 3, 5):
             continue
         if not isinstance(value, bytes):
             raise ValueError(f"field {number} is a number, expected a message")
         if number == 1:
             subwords.append(_subword(value))
         else:
-            (trainer if number == 2 else normaliser).update(fields(value))
+            messages[number].update(fields(value))
         if len(subwords) > MOST_PIECES:
             raise ValueError(f"more than {MOST_PIECES:,} pieces")
     return SentencePieceModel(
@@ -150,6 +165,15 @@ def _model(data: bytes) -> SentencePieceModel:
         characters=_field(normaliser, 2, b""),
         dummy_prefix=bool(_field(normaliser, 3, 1)),
         squeeze=bool(_field(normaliser, 4, 1)),
+        escape=bool(_field(normaliser, 5, 1)),
+        suffix=bool(_field(trainer, 24, 0)),
+        denormalised=bool(_field(denormaliser, 2, b"")),
+        unknown_id=_signed(_field(trainer, 40, 0)),
+        unknown_piece=_field(trainer, 45, b"<unk>").decode(),
+        named=tuple(
+            (key, _signed(_field(trainer, at, default)), _field(trainer, at + 5, piece).decode() or piece.decode())
+            for key, at, default, piece in NAMED
+        ),
     )
 
 
@@ -157,6 +181,11 @@ def _subword(data: bytes) -> Subword:
     found = dict(fields(data))
     (score,) = struct.unpack("<f", _field(found, 2, bytes(4)))
     return Subword(_field(found, 1, b"").decode(), score, KINDS[_field(found, 3, 1)])
+
+
+def _signed(value: int) -> int:
+    """A 32-bit number, which negative ones are written as 64 bits of."""
+    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def _field(found: dict[int, int | bytes], number: int, default: Value) -> Value:
@@ -200,6 +229,28 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             raise ValueError(f"field {number} is of an unknown type")
         yield number, value
+
+
+def write_unigram(pieces: list[tuple[str, float]], characters: bytes) -> bytes:
+    """A unigram model's file with the usual special pieces first; `characters` is its table of replacements."""
+    usual: list[Subword] = [
+        Subword("<unk>", 0.0, "unknown"),
+        *(Subword(one, 0.0, "control") for one in ("<s>", "</s>")),
+    ]
+    numbers = {kind: number for number, kind in KINDS.items()}
+    data = b""
+    for one in [*usual, *(Subword(text, score) for text, score in pieces)]:
+        text = one.text.encode()
+        data += _message(1, _message(1, text) + b"\x15" + struct.pack("<f", one.score) + bytes([24, numbers[one.kind]]))
+    return data + _message(2, bytes([24, UNIGRAM])) + _message(3, _message(2, characters))
+
+
+def _message(number: int, content: bytes) -> bytes:
+    """A field whose size stands before it."""
+    size, left = b"", len(content)
+    while left >= 128:
+        size, left = size + bytes([left & 127 | 128]), left >> 7
+    return bytes([number << 3 | COUNTED]) + size + bytes([left]) + content
 
 
 def _whole(data: bytes, place: int) -> tuple[int, int]:

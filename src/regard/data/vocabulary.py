@@ -22,6 +22,7 @@ from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import ByteLevel
 
+from regard.data.marian import HIDDEN, MarianPieces
 from regard.data.numbering import NONE, Numbering
 from regard.data.pipeline import BYTE_CHARACTERS
 from regard.data.special import MASK, SPECIAL_TOKENS, UNK
@@ -48,7 +49,7 @@ class Vocabulary:
     """Tokens, and how text is cut into them; `core` is the tokenizer of the `tokenizers` library."""
 
     def __init__(self, core: Core, numbering: Numbering | None = None) -> None:
-        core.encode_special_tokens = numbering is None  # "<eos>" in a text is text
+        core.encode_special_tokens = numbering is None or numbering.split_special  # "<eos>" in a text is text
         self.core = core
         self.numbering = numbering
         self.vocab_size = core.get_vocab_size() if numbering is None else len(numbering.theirs)
@@ -77,6 +78,7 @@ class Vocabulary:
         """The text as `decode` gives it back."""
         if self.numbering is not None:
             return self.decode(self.encode(text))
+        require_unicode(text)
         normaliser = self.core.normalizer
         normalised = normaliser.normalize_str(text) if normaliser else text
         return normalised[1:] if self._prefixed and text else normalised
@@ -90,8 +92,12 @@ class Vocabulary:
 
     def cut(self, text: str) -> list[int]:
         """The ids of a part of a text, without what stands before every text."""
-        ids = self._encoding(text).ids
-        return ids if self.numbering is None else self.numbering.to_ours(ids)
+        if self.numbering is None:
+            return self._encoding(text).ids
+        if self._marian is None:
+            return self.numbering.to_ours(self._encoding(text).ids)
+        require_unicode(text)
+        return self.numbering.to_ours([number for number, _, _ in self._marian.encode(text)])
 
     @property
     def first(self) -> tuple[int, ...]:
@@ -116,8 +122,8 @@ class Vocabulary:
 
     def cut_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many parts of texts, on all cores."""
-        if len(texts) == 1:  # sooner done than handed on
-            return [self.cut(texts[0])]
+        if len(texts) == 1 or self._marian is not None:  # sooner done than handed on
+            return list(map(self.cut, texts))
         try:
             found = [encoding.ids for encoding in self.core.encode_batch_fast(texts, add_special_tokens=False)]
             return found if self.numbering is None else list(map(self.numbering.to_ours, found))
@@ -128,12 +134,14 @@ class Vocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out, except `<unk>` where the vocabulary is our own."""
+        if self._marian is not None:
+            return self._tidied(self._marian.decode(self._written(ids)))
         return self._tidied(self.core.decode(self._written(ids), skip_special_tokens=self.numbering is not None))
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids, on all cores."""
-        if len(batch) == 1:
-            return [self.decode(batch[0])]
+        if len(batch) == 1 or self._marian is not None:
+            return list(map(self.decode, batch))
         rows = [self._written(ids) for ids in batch]
         return list(map(self._tidied, self.core.decode_batch(rows, skip_special_tokens=self.numbering is not None)))
 
@@ -158,9 +166,14 @@ class Vocabulary:
 
     def pieces(self, text: str) -> list[Piece]:
         """The tokens of a text with the characters each covers."""
-        encoding = self._encoding(text)
-        ids = encoding.ids if self.numbering is None else self.numbering.to_ours(encoding.ids)
-        spans = zip(ids, encoding.offsets, strict=True)
+        if self._marian is not None:
+            require_unicode(text)
+            numbers = self._marian.encode(text)
+            spans = zip(self.cut(text), ((start, end) for _, start, end in numbers), strict=True)
+        else:
+            encoding = self._encoding(text)
+            ids = encoding.ids if self.numbering is None else self.numbering.to_ours(encoding.ids)
+            spans = zip(ids, encoding.offsets, strict=True)
         return [Piece(i, self._shown[i], start, end) for i, (start, end) in spans]
 
     def _encoding(self, text: str) -> Encoding:
@@ -171,6 +184,12 @@ class Vocabulary:
             raise
 
     @cached_property
+    def _marian(self) -> MarianPieces | None:
+        if self.numbering is None or not self.numbering.marian:
+            return None
+        return MarianPieces(self.core, self.numbering.size, self.numbering.split_special)
+
+    @cached_property
     def names(self) -> list[str]:
         """The name of each id, no two alike; those of special tokens are ours."""
         if self.numbering is None:
@@ -179,7 +198,10 @@ class Vocabulary:
         theirs = ((i, self.core.id_to_token(i)) for i in self.numbering.theirs[first:])
         return [
             *SPECIAL_TOKENS,
-            *(f"<unnamed {i}>" if name in (None, *SPECIAL_TOKENS) else str(name) for i, name in theirs),
+            *(
+                f"<unnamed {i}>" if name in (None, *SPECIAL_TOKENS) else str(name).removeprefix(HIDDEN)
+                for i, name in theirs
+            ),
         ]
 
     @cached_property

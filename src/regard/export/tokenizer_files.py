@@ -1,10 +1,13 @@
 """Tokenizers as `AutoTokenizer` loads them: ours with what the task puts around texts, others as they came."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
+from regard.data.marian import HIDDEN
 from regard.data.numbering import NONE, Numbering
+from regard.data.sentencepiece import write_unigram
 from regard.data.special import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
 from regard.export.subject import Subject
@@ -14,6 +17,9 @@ NAMED = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS, "mask": MASK, "sep": SE
 
 def write_tokenizers(subject: Subject, folder: Path) -> None:
     """tokenizer.json and tokenizer_config.json; a target with a vocabulary of its own has them in `target/`."""
+    if subject.source.numbering is not None and subject.source.numbering.marian:
+        _write_marian(subject, subject.source.numbering, folder)
+        return
     write_tokenizer(subject.source, subject, folder)
     if not subject.joint:
         (folder / "target").mkdir()
@@ -55,7 +61,34 @@ def _write_as_it_came(tokenizer: Tokenizer, numbering: Numbering, subject: Subje
         "padding_side": "left" if subject.continues else "right",
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": numbering.tidy,
+        "split_special_tokens": numbering.split_special,
         **{f"{name}_token": tokenizer.core.id_to_token(number) for name, number in named.items() if number != NONE},
+    }
+    _write_settings(settings, folder)
+
+
+def _write_marian(subject: Subject, numbering: Numbering, folder: Path) -> None:
+    """The files of a MarianTokenizer: no tokenizer.json can say how it tokenises."""
+    tables = []
+    for side, tokenizer in (("source", subject.source), ("target", subject.target)):
+        tree = json.loads(tokenizer.core.to_str())
+        special = {token["content"] for token in tree["added_tokens"]}
+        pieces = [(name, score) for name, score in tree["model"]["vocab"] if name[0] != HIDDEN and name not in special]
+        characters = base64.b64decode(tree["normalizer"]["precompiled_charsmap"]) if tree["normalizer"] else b""
+        (folder / f"{side}.spm").write_bytes(write_unigram(pieces, characters))
+        names = [name.removeprefix(HIDDEN) for name, _ in tree["model"]["vocab"][: numbering.size]]
+        tables.append({name: number for number, name in enumerate(names)})
+    separate = tables[0] != tables[1]
+    for name, table in zip(("vocab.json", "target_vocab.json")[: 1 + separate], tables, strict=False):
+        (folder / name).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+    named = {name: subject.source.core.id_to_token(numbering.special[NAMED[name]]) for name in ("unk", "eos", "pad")}
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "model_max_length": subject.input_tokens or subject.length,
+        "separate_vocabs": separate,
+        "clean_up_tokenization_spaces": numbering.tidy,
+        "split_special_tokens": numbering.split_special,
+        **{f"{name}_token": token for name, token in named.items()},
     }
     _write_settings(settings, folder)
 

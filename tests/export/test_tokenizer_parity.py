@@ -1,0 +1,115 @@
+"""Every kind of tokenizer folder in many settings beside `AutoTokenizer`: ids, special tokens and decoded text."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+import transformers.convert_slow_tokenizer
+from odd_texts import SURROGATES, TEXTS
+from tokenizer_folders import KINDS, OLDER_KINDS, SETTINGS, SHAPES, make_folder
+from transformers import AutoTokenizer
+
+from regard.data.special import BOS, EOS
+from regard.data.tokenizer import Tokenizer, WordConfig
+from regard.errors import DataError
+from regard.export.tokenizer_classes import load_tokenizer, pipeline_json
+from regard.export.vocabulary import read_vocabularies
+
+ALWAYS = {
+    "plain": KINDS.keys(),
+    "added tokens": KINDS.keys(),
+    "general class": ("BERT", "T5"),
+    "without a class": ("Llama", "BERT"),
+    "class as once called": ("GPT-2",),
+    "additional special tokens": ("T5", "Pegasus"),
+    "extra special tokens": ("GPT-NeoX",),
+    "split special tokens": ("BERT", "words"),
+    "cleaned up": ("BERT", "Llama", "unigram with bytes"),
+    "prefix space": ("GPT-2", "Llama"),
+    "no prefix space": ("Llama",),
+    "legacy": ("Llama",),
+    "cased": ("BERT",),
+    "accents kept": ("BERT",),
+    "Chinese in words": ("BERT",),
+    "few sentinels": ("T5",),
+    "begin": ("GPT-2", "Llama", "byte-level Llama"),
+}
+"""Settings and the kinds that they change; all others of each kind are compared by the slow tests."""
+SLOW = pytest.mark.slow
+CASES = [
+    pytest.param(kind, setting, files, marks=[] if kind in ALWAYS.get(setting, ()) else SLOW)
+    for files, kinds in (("tokenizer.json", KINDS), ("older", OLDER_KINDS))
+    for kind in kinds
+    for setting in SETTINGS
+]
+CASES += [pytest.param(kind, "plain", "older with added tokens") for kind in OLDER_KINDS]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("folders")
+
+
+@pytest.fixture(autouse=True)
+def without_sentencepiece(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """transformers reads .model files by protobuf alone, but wants sentencepiece installed."""
+    monkeypatch.setattr(transformers.convert_slow_tokenizer, "requires_backends", lambda *_: None)
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity(transformers.logging.CRITICAL)
+    yield
+    transformers.logging.set_verbosity(level)
+
+
+def ids_of(theirs: Any, texts: list[str], special: bool) -> list[list[int]]:
+    return theirs(texts, add_special_tokens=special, verbose=False)["input_ids"]
+
+
+@pytest.mark.parametrize(("kind", "setting", "files"), CASES)
+def test_ids_and_text_are_those_of_auto_tokenizer(kind: str, setting: str, files: str, base: Path) -> None:
+    folder = make_folder(kind, setting, base, files)
+    settings = json.loads((folder / "config.json").read_text())
+    try:
+        theirs = AutoTokenizer.from_pretrained(folder)
+    except Exception:  # what the library cannot load is refused here, too
+        theirs = None
+    if theirs is None:
+        assert (setting, files) == ("general class", "older") or (kind, setting) == ("Pegasus", "unknown")
+        with pytest.raises(DataError):
+            load_tokenizer(folder, settings)
+        return
+    assert pipeline_json(load_tokenizer(folder, settings).core) == pipeline_json(theirs.backend_tokenizer)
+    shape = SHAPES.get(settings["model_type"], "decoder")
+    (ours,) = read_vocabularies(folder, settings, shape, [len(theirs)])
+    assert ours.numbering is not None
+    back = ours.numbering.to_theirs
+    plain, whole = ids_of(theirs, TEXTS, special=False), ids_of(theirs, TEXTS, special=True)
+    assert [back(ids) for ids in ours.cut_batch(TEXTS)] == plain
+    around = [[*ours.first, *ids] if shape == "decoder" else [*ours.first, *ids, EOS] for ids in ours.cut_batch(TEXTS)]
+    begins = shape == "decoder" and bool(whole[0])
+    assert [back([BOS, *ids] if begins else ids) for ids in around] == whole
+    decoded = [theirs.decode(ids, skip_special_tokens=True) for ids in plain]
+    assert ours.decode_batch(ours.cut_batch(TEXTS)) == decoded
+
+
+def saved_again(ours: Tokenizer, folder: Path) -> Tokenizer:
+    ours.save(folder / "tokenizer.json")
+    return Tokenizer.load(folder / "tokenizer.json")
+
+
+def test_a_text_that_is_no_unicode_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    folder = make_folder("BERT", "plain", tmp_path, "older")
+    (ours,) = read_vocabularies(folder, {"model_type": "bert"}, "encoder", [500])
+    own = Tokenizer.train(["a b"], WordConfig(normalise="nfc"))
+    for tokenizer in (ours, saved_again(ours, tmp_path), own):
+        for text in SURROGATES:
+            with pytest.raises(DataError, match="is a lone surrogate"):
+                tokenizer.encode(text)
+            with pytest.raises(DataError, match="is a lone surrogate"):
+                tokenizer.encode_batch([text, "a"])
+            with pytest.raises(DataError, match="is a lone surrogate"):
+                tokenizer.pieces(text)
+            with pytest.raises(DataError, match="is a lone surrogate"):
+                tokenizer.normalise(text)
