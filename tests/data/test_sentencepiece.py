@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.sentencepiece import BPE, Subword, merges, read_sentencepiece
+from regard.data.sentencepiece import BPE, UNIGRAM, read_sentencepiece, write_unigram
 from regard.errors import DataError
 
 PIECES = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), ("▁a", -1.5, 1), ("b", -2.0, 1), ("ab", -2.5, 1),
@@ -40,7 +40,7 @@ def test_a_file_is_read_as_its_protocol_says(tmp_path: Path) -> None:
     assert [(one.text, one.score) for one in found.subwords] == [(text, score) for text, score, _ in PIECES]
     assert [one.kind for one in found.subwords][:4] == ["unknown", "control", "control", "normal"]
     assert (found.algorithm, found.byte_fallback, found.characters) == (BPE, True, b"abc")
-    assert (found.dummy_prefix, found.squeeze, found.unknown) == (False, False, 0)
+    assert (found.dummy_prefix, found.squeeze) == (False, False)
 
 
 def test_what_is_left_out_is_as_the_protocol_says(tmp_path: Path) -> None:
@@ -48,27 +48,26 @@ def test_what_is_left_out_is_as_the_protocol_says(tmp_path: Path) -> None:
     assert (found.dummy_prefix, found.squeeze, found.byte_fallback, found.characters) == (True, True, False, b"")
 
 
-@pytest.mark.parametrize(
-    ("prefix", "squeeze", "expected"),
-    [
-        (True, True, ["▁a", "b", "▁a"]),
-        (True, False, ["▁a", "b", "▁", "▁a", "▁"]),  # as transformers has it: a space that is there is enough
-        (False, True, ["ab", "▁a"]),
-        (False, False, ["▁a", "b", "▁", "▁a", "▁"]),
-    ],
-)
-def test_spaces_are_read_as_the_file_says(prefix: bool, squeeze: bool, expected: list[str], tmp_path: Path) -> None:
-    made = proto(add_dummy_prefix=prefix, remove_extra_whitespaces=squeeze)
-    core = read_sentencepiece(written(tmp_path, made.SerializeToString())).core()
-    assert core.encode(" ab  a ").tokens == expected
-    assert core.encode("a<sep>b").tokens[1] == "<sep>"
-    assert core.decode(core.encode("ab a").ids) == "ab a"
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    pieces = [("▁a", -1.5), ("b" * 200, -2.0), ("世界", -0.25)]
+    model = read_sentencepiece(written(tmp_path, write_unigram(pieces, b"table" * 60)))
+    assert [(one.text, one.score) for one in model.subwords[3:]] == pieces
+    assert [(one.text, one.kind) for one in model.subwords[:3]] == [
+        ("<unk>", "unknown"), ("<s>", "control"), ("</s>", "control"),
+    ]  # fmt: skip
+    assert (model.algorithm, model.characters, model.dummy_prefix) == (UNIGRAM, b"table" * 60, True)
+    parsed = proto([])
+    parsed.ParseFromString((tmp_path / "spiece.model").read_bytes())
+    assert [(one.piece, one.score, one.type) for one in parsed.pieces[3:]] == [(*piece, 1) for piece in pieces]
 
 
-def test_merges_follow_the_scores() -> None:
-    texts = {"a": -9.0, "b": -8.0, "c": -7.0, "bc": -1.0, "ab": -2.0, "abc": -3.0}
-    found = merges([Subword(text, score) for text, score in texts.items()])
-    assert found == [("b", "c"), ("a", "b"), ("a", "bc"), ("ab", "c")]
+def test_special_tokens_of_the_trainer_are_read(tmp_path: Path) -> None:
+    made = proto()
+    made.trainer_spec.unk_id, made.trainer_spec.bos_id, made.trainer_spec.eos_id = 3, -1, 7
+    made.trainer_spec.eos_piece, made.trainer_spec.unk_piece = "<end>", "<what>"
+    model = read_sentencepiece(written(tmp_path, made.SerializeToString()))
+    assert (model.unknown_id, model.unknown_piece) == (3, "<what>")
+    assert model.named == (("bos_token", -1, "<s>"), ("eos_token", 7, "<end>"), ("unk_token", 3, "<what>"))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +115,6 @@ def test_no_bytes_do_harm(tmp_path_factory: pytest.TempPathFactory, data: bytes,
     whole = b"\x0a\x10\x0a\x05<unk>\x15" + struct.pack("<f", -1.0) + b"\x18\x02"
     for bytes_ in (data, whole[:place] + put + whole[place:]):
         try:
-            read_sentencepiece(written(folder, bytes_)).core()
+            read_sentencepiece(written(folder, bytes_))
         except DataError:
             continue

@@ -15,7 +15,9 @@ from transformers import AutoTokenizer
 from regard.data.special import BOS, EOS
 from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.errors import DataError
+from regard.export.subject import Subject
 from regard.export.tokenizer_classes import load_tokenizer, pipeline_json
+from regard.export.tokenizer_files import write_tokenizer
 from regard.export.vocabulary import read_vocabularies
 
 ALWAYS = {
@@ -92,6 +94,17 @@ def test_ids_and_text_are_those_of_auto_tokenizer(kind: str, setting: str, files
     assert [back([BOS, *ids] if begins else ids) for ids in around] == whole
     decoded = [theirs.decode(ids, skip_special_tokens=True) for ids in plain]
     assert ours.decode_batch(ours.cut_batch(TEXTS)) == decoded
+    exported = AutoTokenizer.from_pretrained(export(ours, settings, shape, folder / "exported"))
+    assert ids_of(exported, TEXTS, special=True) == whole
+    assert [exported.decode(ids, skip_special_tokens=True) for ids in plain] == decoded
+
+
+def export(ours: Tokenizer, settings: dict[str, Any], shape: str, folder: Path) -> Path:
+    kind = {"encoder": "classification", "decoder": "language_model"}.get(shape, "translation")
+    folder.mkdir()
+    write_tokenizer(ours, Subject(None, None, kind, {"text": ours}, length=48), folder)  # type: ignore[arg-type]
+    (folder / "config.json").write_text(json.dumps(settings))
+    return folder
 
 
 def saved_again(ours: Tokenizer, folder: Path) -> Tokenizer:

@@ -76,12 +76,13 @@ class CharacterTable:
     """SentencePiece's compiled table of character replacements: a double array over UTF-8, then the replacements."""
 
     def __init__(self, data: bytes) -> None:
-        if data and len(data) < 4:
+        data = data or bytes(4)
+        if len(data) < 4:
             raise ValueError("the table of replaced characters ends too early")
-        size = struct.unpack_from("<I", data)[0] if data else 0
+        (size,) = struct.unpack_from("<I", data)
         if size % 4 or 4 + size > len(data):
             raise ValueError("the table of replaced characters has another size than it says")
-        self._units: tuple[int, ...] = struct.unpack_from(f"<{size // 4}I", data, 4) if size else ()
+        self._units: tuple[int, ...] = struct.unpack_from(f"<{size // 4}I", data, 4)
         self._texts = data[4 + size :]
 
     def normalise(self, text: str) -> tuple[str, list[int]]:

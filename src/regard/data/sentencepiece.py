@@ -1,7 +1,7 @@
-"""A SentencePiece model file read without its library, and the same way of cutting text as a `tokenizer.json`.
+"""A SentencePiece model file read and written without its library.
 
 The file is a protocol buffer: a list of pieces with their scores, and how text is normalised. Only what decides how
-text is cut is read; sizes are checked before anything is believed.
+text is tokenised is read; sizes are checked before anything is believed.
 """
 
 import math
@@ -11,15 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as Core
-
 from regard.errors import DataError
 
 LARGEST_FILE = 64_000_000  # bytes; a quarter of a million pieces take about a tenth of it
 MOST_PIECES = 2**21
 LONGEST_PIECE = 256  # characters
-SPACE = "▁"
 
 Kind = Literal["normal", "unknown", "control", "user", "unused", "byte"]
 KINDS: dict[int, Kind] = {1: "normal", 2: "unknown", 3: "control", 4: "user", 5: "unused", 6: "byte"}
@@ -63,69 +59,6 @@ class SentencePieceModel:
     unknown_piece: str = "<unk>"
     named: tuple[tuple[str, int, str], ...] = ()
     """Name, id (-1: none) and piece of the special tokens that the trainer noted."""
-
-    @property
-    def unknown(self) -> int:
-        """The id of the unknown piece."""
-        return next(number for number, subword in enumerate(self.subwords) if subword.kind == "unknown")
-
-    def core(self, extra: list[str] | None = None) -> Core:
-        """The same cuts by the `tokenizers` library; `extra` are special tokens after the pieces."""
-        found = [*self.subwords, *(Subword(token, 0.0, "control") for token in extra or [])]
-        core = Core(self._model(found))
-        core.normalizer = self._normaliser()
-        core.pre_tokenizer = self._spaces()
-        core.decoder = self._decoder()
-        core.add_special_tokens([one.text for one in found if one.kind in ("control", "unknown")])
-        core.add_tokens([one.text for one in found if one.kind == "user"])
-        return core
-
-    def _model(self, found: list[Subword]) -> models.Model:
-        if self.algorithm == UNIGRAM:
-            scores = [(one.text, one.score) for one in found]
-            return models.Unigram(scores, unk_id=self.unknown, byte_fallback=self.byte_fallback)
-        numbers = {one.text: number for number, one in enumerate(found)}
-        return models.BPE(
-            numbers,
-            merges(self.subwords),
-            unk_token=self.subwords[self.unknown].text,
-            fuse_unk=True,
-            byte_fallback=self.byte_fallback,
-        )
-
-    def _normaliser(self) -> normalizers.Normalizer | None:
-        steps: list[normalizers.Normalizer] = []
-        if self.characters:
-            steps.append(normalizers.Precompiled(self.characters))
-        if self.squeeze and not self.dummy_prefix:
-            steps += [normalizers.Strip(), normalizers.Replace(Regex(r"\s+"), " ")]
-        return normalizers.Sequence(steps) if steps else None
-
-    def _spaces(self) -> pre_tokenizers.PreTokenizer:
-        if not self.dummy_prefix:
-            return pre_tokenizers.Metaspace(SPACE, prepend_scheme="never", split=self.squeeze)
-        if not self.squeeze:
-            return pre_tokenizers.Metaspace(SPACE, prepend_scheme="first", split=False)
-        cuts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(SPACE, prepend_scheme="always")]
-        return pre_tokenizers.Sequence(cuts)
-
-    def _decoder(self) -> decoders.Decoder:
-        if not self.byte_fallback:
-            return decoders.Metaspace(SPACE, prepend_scheme="always" if self.dummy_prefix else "never")
-        steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-        return decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if self.dummy_prefix else steps)
-
-
-def merges(subwords: list[Subword]) -> list[tuple[str, str]]:
-    """The merges of a BPE model, which its file does not hold: every cut of a piece into two, best piece first."""
-    numbers = {one.text: number for number, one in enumerate(subwords) if one.kind in ("normal", "unused", "user")}
-    ranked = sorted((one for one in subwords if one.kind == "normal"), key=lambda one: (-one.score, numbers[one.text]))
-    found: list[tuple[str, str]] = []
-    for one in ranked:
-        cuts = [(one.text[:place], one.text[place:]) for place in range(1, len(one.text))]
-        known = [(left, right) for left, right in cuts if left in numbers and right in numbers]
-        found += sorted(known, key=lambda cut: (numbers[cut[0]], numbers[cut[1]]))
-    return found
 
 
 def read_sentencepiece(file: Path) -> SentencePieceModel:

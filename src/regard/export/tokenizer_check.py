@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -50,7 +51,8 @@ def _library(folder: Path) -> list[Any] | None:
         return None
     from regard.export.huggingface import quiet
 
-    with quiet():
+    with quiet(), catch_warnings():
+        simplefilter("ignore")
         from transformers import AutoConfig, AutoTokenizer
 
         try:

@@ -206,7 +206,7 @@ def _files(folder: Path, name: str, tree: dict[str, Any] | None, kwargs: dict[st
         return _of_model(name, read_sentencepiece(paths[0]), kwargs)
     for path in paths:
         read_small(path)  # its size and encoding
-    return TokenizerFiles(kwargs, *map(str, paths))
+    return TokenizerFiles(kwargs, str(paths[0]), str(paths[-1]) if len(paths) > 1 else None)
 
 
 def _of_tree(folder: Path, name: str, tree: dict[str, Any], kwargs: dict[str, Any]) -> TokenizerFiles:

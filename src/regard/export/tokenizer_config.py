@@ -123,6 +123,9 @@ EXPECTED: Mapping[str, tuple[Any, ...]] = {
 }
 """Keys of which only these values are the same as none."""
 
+REFUSED = frozenset({"auto_map", "fast_tokenizer_files"})
+"""Keys that say that the tokenizer is another: a program in the folder, or a file of another name."""
+
 TOKEN_KEYS = frozenset({"content", "single_word", "lstrip", "rstrip", "normalized", "special"})
 Token = str | AddedToken
 
@@ -162,7 +165,7 @@ def require_known(file: Path, config: Mapping[str, Any]) -> None:
 
 def _known(key: str, value: object) -> bool:
     names_token = key.endswith("_token") and isinstance(value, str | dict)
-    return key in HONOURED or key in IRRELEVANT or names_token or key in ("auto_map", "fast_tokenizer_files")
+    return key in HONOURED or key in IRRELEVANT or names_token or key in REFUSED
 
 
 def merged(folder: Path, config: Mapping[str, Any], tree: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.marian import HIDDEN
-from regard.data.numbering import NONE, Numbering
+from regard.data.numbering import Numbering
 from regard.data.sentencepiece import write_unigram
 from regard.data.special import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from regard.data.tokenizer import Tokenizer
@@ -52,17 +52,20 @@ def _write_own(tokenizer: Tokenizer, subject: Subject, folder: Path) -> None:
 
 def _write_as_it_came(tokenizer: Tokenizer, numbering: Numbering, subject: Subject, folder: Path) -> None:
     """A tokenizer from elsewhere, with its own numbers and what it puts around texts."""
-    tree = within(json.loads(tokenizer.core.to_str()), numbering.size)
-    (folder / "tokenizer.json").write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")
-    named = {name: numbering.special[number] for name, number in NAMED.items()}
+    core = tokenizer.core
+    (folder / "tokenizer.json").write_text(core.to_str(), encoding="utf-8")
+    special = {number for number, token in core.get_added_tokens_decoder().items() if token.special}
+    # a piece that only the model's settings name would become a special token by its name
+    named = {name: numbering.special[own] for name, own in NAMED.items() if numbering.special[own] in special}
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": subject.input_tokens or subject.length,
         "padding_side": "left" if subject.continues else "right",
         "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": numbering.tidy,
+        "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": numbering.tidy,
         "split_special_tokens": numbering.split_special,
-        **{f"{name}_token": tokenizer.core.id_to_token(number) for name, number in named.items() if number != NONE},
+        **{f"{name}_token": core.id_to_token(number) for name, number in named.items()},
     }
     _write_settings(settings, folder)
 
@@ -91,22 +94,6 @@ def _write_marian(subject: Subject, numbering: Numbering, folder: Path) -> None:
         **{f"{name}_token": token for name, token in named.items()},
     }
     _write_settings(settings, folder)
-
-
-def within(tree: dict[str, Any], size: int) -> dict[str, Any]:
-    """A tokenizer without pieces that its model has no row for, which a Marian's SentencePiece model may have."""
-    model = tree["model"]
-    vocabulary = model["vocab"]
-    if isinstance(vocabulary, list):
-        kept: Any = vocabulary[:size]
-    else:
-        kept = {piece: number for piece, number in vocabulary.items() if number < size}
-    if len(kept) == len(vocabulary):
-        return tree
-    model = {**model, "vocab": kept}
-    if "merges" in model:
-        model["merges"] = [pair for pair in model["merges"] if {*pair, "".join(pair)} <= kept.keys()]
-    return {**tree, "model": model, "added_tokens": [one for one in tree["added_tokens"] if one["id"] < size]}
 
 
 def _write_settings(settings: dict[str, Any], folder: Path) -> None:
