@@ -43,13 +43,8 @@ def read_core(file: Path) -> Core:
 
 
 def read_any_core(file: Path) -> Core:
-    """The library's tokenizer in a file, whoever made it, as it is."""
-    return any_core(file, _read(file))
-
-
-def any_core(file: Path, text: str) -> Core:
-    """The tokenizer of a JSON text, which neither cuts off nor fills up, nor draws lots; `file` is for errors."""
-    core = _build(file, text, tried=True)
+    """The library's tokenizer in a file, whoever made it; it neither cuts off nor fills up, nor draws lots."""
+    core = _build(file, _read(file), tried=True)
     core.no_truncation()
     core.no_padding()
     if isinstance(core.model, BPE):
