@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from tiny import ENGLISH, decoder, pair, tokenizer
+from tiny import ENGLISH, pair, tokenizer
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 
@@ -67,7 +67,7 @@ def random_model(name: str, vocab: int, **more: Any) -> nn.Module:
 def saved(name: str, folder: Path) -> nn.Module:
     model = random_model(name, TOKENS.vocab_size)
     model.save_pretrained(folder)  # type: ignore[operator]
-    write_tokenizer(TOKENS, decoder() if name.endswith(("CausalLM", "LMHeadModel")) else pair(), folder)
+    write_tokenizer(TOKENS, pair(), folder)
     return model
 
 

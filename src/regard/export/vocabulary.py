@@ -29,9 +29,9 @@ KEYS = {PAD: "pad", UNK: "unk", BOS: "bos", EOS: "eos", MASK: "mask", SEP: "sep"
 AROUND_OWN = {
     "encoder": [([], [EOS])],
     "encoder-decoder": [([], [EOS])],
-    "decoder": [([], []), ([BOS], []), ([], [SEP])],
+    "decoder": [([], []), ([BOS], []), ([], [SEP]), ([], [EOS])],  # the last is the end of a document, not of a prompt
 }
-"""What an export of ours puts before and after a text."""
+"""What our own tokenizers put before and after a text."""
 PROBES = ("a", "the", "1", ".", "x y", "\u4e16")
 
 
