@@ -211,13 +211,36 @@ def test_an_edited_recipe_of_the_run_is_compared_with_the_checkpoint(base: Path)
     assert read_recipe(file).seed == 1
 
 
-def test_old_checkpoints_without_a_fingerprint_resume(base: Path):
-    step = base / "run" / "checkpoints" / "step-8"
+def test_a_run_is_not_opened_as_another_model_of_the_same_size(base: Path):
+    file = base / "run" / "recipe.toml"
+    text = file.read_text()
+    file.write_text(text.replace("heads = 2", "heads = 4"))
+    with pytest.raises(
+        ConfigError, match=r"model\.heads: .* has 4, but step \d was trained with 2; restore the setting"
+    ):
+        api.load(base / "run")
+    file.write_text(text.replace("steps = 8", "steps = 99"))
+    assert api.load(base / "run")
+
+
+def test_an_imported_model_is_a_start_and_no_run_to_resume(base: Path):
+    edit_state(base / "run" / "checkpoints" / "step-8", lambda state: state.clear())
+    with pytest.raises(RunError, match=r"step 8 was not saved by a run .* model\.from="):
+        resume(base, "train.steps=12")
+
+
+def edit_state(step: Path, edit) -> None:
+    """Changes the state of a checkpoint as another version of regard would have written it."""
     tree = json.loads((step / "state.json").read_text())
-    del tree["state"]["fingerprint"], tree["state"]["batches"]
+    edit(tree["state"])
     (step / "state.json").write_text(json.dumps(tree))
     (step / MANIFEST).unlink()
     write_manifest(step)
+
+
+def test_old_checkpoints_without_a_fingerprint_resume(base: Path):
+    for name in ("fingerprint", "batches"):
+        edit_state(base / "run" / "checkpoints" / "step-8", lambda state, name=name: state.pop(name))
     change_data(base)
     out, said = resume(base, "train.steps=10")
     assert sum("nothing could be compared" in sentence for sentence in said) == 1

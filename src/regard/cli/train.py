@@ -31,7 +31,7 @@ def train(
     if data_changed and not resume:
         raise ConfigError("--data-changed", "says what a run that resumes accepts; give --resume too, or leave it out")
     asked = [*(settings or []), *(["train.skip_bad=true"] if skip_bad else [])]
-    own = recipe.parent if resume and _is_of_a_run(recipe) else None
+    own = recipe.absolute().parent if resume and _is_of_a_run(recipe) else None
     folder = out or own or Path("runs") / recipe.stem
     api.train(recipe, *asked, out=folder, resume=resume, data_changed=data_changed)
 

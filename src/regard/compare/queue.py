@@ -15,8 +15,8 @@ from pathlib import Path
 from regard.compare.outcome import RESULT_FILE, Outcome, data_contents, saved_outcome, trained_outcome
 from regard.errors import Failure, RegardError, RunError
 from regard.run import Recipe
+from regard.run.fingerprint import changed_settings
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
-from regard.run.resuming import changed_settings
 from regard.run.training import train_run
 from regard.train.lock import RunLock
 from regard.train.watching import Watcher

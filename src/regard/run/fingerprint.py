@@ -1,12 +1,14 @@
 """What a checkpoint keeps of all that it was trained with: recipe, examples, vocabularies, labels."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from regard.config import Config
 from regard.data.content import tree_sha256
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
+from regard.run.recipe import Recipe
 from regard.tasks import Lexicon
 from regard.tasks.base import LABELS_FILE
 from regard.train.checkpoint import Checkpoint
@@ -35,7 +37,7 @@ class Fingerprint(Config):
     """SHA-256 of the labels, in their order."""
 
     @classmethod
-    def of(cls, recipe: Config, lexicon: Lexicon, splits: Mapping[str, Store]) -> "Fingerprint":
+    def of(cls, recipe: Recipe, lexicon: Lexicon, splits: Mapping[str, Store]) -> "Fingerprint":
         """Of a run as it is now."""
         data = {name: ExamplesFingerprint(**store.fingerprint) for name, store in splits.items()}
         return cls(recipe=recipe.tree(), data=data, tokenizers=identities(lexicon), labels=labels_sha256(lexicon))
@@ -53,6 +55,13 @@ class Fingerprint(Config):
                 f"the fingerprint of the checkpoint of step {checkpoint.step} is damaged ({error})"
             ) from None
 
+    def recipe_of(self, folder: Path) -> Recipe:
+        """The recipe in force when the checkpoint was written; settings that are new since have their defaults."""
+        try:
+            return Recipe.from_tree(self.recipe)
+        except ConfigError as error:
+            raise RunError(f"{folder}: its checkpoint is of another version of regard ({error})") from None
+
     def vocabulary_changes(self, lexicon: Lexicon) -> list[str]:
         """The files of vocabularies and labels that are not those of the checkpoint."""
         tokenizers = "tokenizer.json" if len(set(self.tokenizers.values())) == 1 else "tokenizer.*.json"
@@ -65,6 +74,30 @@ class Fingerprint(Config):
         now = {name: ExamplesFingerprint(**store.fingerprint) for name, store in splits.items()}
         both = [(name, self.data[name], now[name]) for name in now if name in self.data]
         return [f"data.{name} ({_counts(old, new)})" for name, old, new in both if old != new]
+
+
+def changed_settings(old: Recipe, new: Recipe) -> Iterator[tuple[str, Any, Any]]:
+    """The settings in which two recipes differ, with both values; None stands for one that is not given."""
+    one, other = dict(_leaves(old.tree())), dict(_leaves(new.tree()))
+    for path in dict.fromkeys([*one, *other]):
+        before, after = one.get(path), other.get(path)
+        moved = path == "start.run" and before and after and Path(before).resolve() == Path(after).resolve()
+        if before != after and not moved:
+            yield path, before, after
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def shown(value: object) -> str:
+    """The value of a setting for a sentence."""
+    text = "not given" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def identities(lexicon: Lexicon) -> dict[str, str]:

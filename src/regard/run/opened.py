@@ -14,7 +14,7 @@ from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
 from regard.decode.quick import Quick, exchanged, quickest
 from regard.errors import ConfigError, RunError
-from regard.run.fingerprint import Fingerprint
+from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.recipe import Recipe
 from regard.run.room import BYTES_TO_USE, demand_memory
 from regard.tasks import Lexicon, Task
@@ -70,7 +70,7 @@ class Run:
         task = recipe.task.task(lexicon)
         demand_memory(task.num_params(recipe.model), torch.device("cpu"), BYTES_TO_USE)
         saved = checkpoint.load(_chosen(folder, which))
-        _refuse_other_vocabulary(folder, saved, lexicon)
+        _refuse_edited(folder, saved, lexicon, recipe)
         model = task.build(recipe.model)
         put_weights(model, _served(saved, folder))
         return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
@@ -179,13 +179,22 @@ def _chosen(folder: Path, which: str) -> Path:
     return path
 
 
-def _refuse_other_vocabulary(folder: Path, saved: checkpoint.Checkpoint, lexicon: Lexicon) -> None:
-    """A model reads and writes the ids of the vocabulary that it was trained with."""
+def _refuse_edited(folder: Path, saved: checkpoint.Checkpoint, lexicon: Lexicon, recipe: Recipe) -> None:
+    """Weights mean what they were trained as: with this vocabulary, these labels, this model."""
     kept = Fingerprint.saved(saved)
-    if kept is not None and (changed := kept.vocabulary_changes(lexicon)):
+    if kept is None:
+        return
+    if changed := kept.vocabulary_changes(lexicon):
         raise RunError(
             f"{folder}: {' and '.join(changed)} changed since step {saved.step:,} was trained; restore it from a copy"
         )
+    for path, old, new in changed_settings(kept.recipe_of(folder), recipe):
+        if path.startswith(("model.", "task.kind")):
+            raise ConfigError(
+                path,
+                f"{folder / RECIPE_FILE} has {shown(new)}, but step {saved.step:,} was trained with {shown(old)}; "
+                "restore the setting",
+            )
 
 
 def _served(saved: checkpoint.Checkpoint, folder: Path) -> dict[str, torch.Tensor]:

@@ -4,14 +4,13 @@ Data is compared by its contents, so it may have moved. Settings of `train` may 
 run allows. Whatever else changed is named and refused, or accepted with `--data-changed` where the weights still fit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
-from regard.run.fingerprint import Fingerprint
+from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.opened import RECIPE_FILE, read_run_recipe
 from regard.run.recipe import Recipe
 from regard.tasks import Lexicon
@@ -45,13 +44,15 @@ class Resumption:
         if kept is None:
             before = read_run_recipe(out) if (out / RECIPE_FILE).is_file() else None
             return cls(out, saved, None, before, data_changed)
-        try:
-            return cls(out, saved, kept, Recipe.from_tree(kept.recipe), data_changed)
-        except ConfigError as error:
-            raise RunError(f"{out}: its checkpoint is of another version of regard ({error})") from None
+        return cls(out, saved, kept, kept.recipe_of(out), data_changed)
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuses settings that the run cannot change; before any data is read."""
+        if self.saved is not None and "optimiser" not in self.saved.state:
+            raise RunError(
+                f"{self.out}: step {self.saved.step} was not saved by a run with these settings, but imported: it has "
+                f"no state of training; start a new run from it with model.from={self.out}"
+            )
         if self.before is None:
             return
         for path, old, new in changed_settings(self.before, recipe):
@@ -59,7 +60,7 @@ class Resumption:
                 continue
             accepted = "" if _below(path, FIXED) else f", or accept it with {FLAG}"
             raise RunError(
-                f"{self.out}: cannot resume with another {path} (was {_shown(old)}, now {_shown(new)}); take it from "
+                f"{self.out}: cannot resume with another {path} (was {shown(old)}, now {shown(new)}); take it from "
                 f"{self.out / RECIPE_FILE}, or use a new --out{accepted}"
             )
         if self.saved is not None:
@@ -112,32 +113,9 @@ class Resumption:
     def settings_changed(self, recipe: Recipe) -> list[str]:
         """One sentence about all settings that have changed, if any has."""
         changes = changed_settings(self.before, recipe) if self.before else ()
-        listed = ", ".join(f"{path}={_shown(new)} (was {_shown(old)})" for path, old, new in changes)
+        listed = ", ".join(f"{path}={shown(new)} (was {shown(old)})" for path, old, new in changes)
         return [f"changed settings: {listed}"] if listed else []
-
-
-def changed_settings(old: Recipe, new: Recipe) -> Iterator[tuple[str, Any, Any]]:
-    """The settings in which two recipes differ, with both values; None stands for one that is not given."""
-    one, other = dict(_leaves(old.tree())), dict(_leaves(new.tree()))
-    for path in dict.fromkeys([*one, *other]):
-        before, after = one.get(path), other.get(path)
-        moved = path == "start.run" and before and after and Path(before).resolve() == Path(after).resolve()
-        if before != after and not moved:
-            yield path, before, after
-
-
-def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
 
 
 def _below(path: str, tables: Sequence[str]) -> bool:
     return any(path == table or path.startswith(f"{table}.") for table in tables)
-
-
-def _shown(value: object) -> str:
-    text = "not given" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
