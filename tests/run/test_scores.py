@@ -10,10 +10,14 @@ from small_runs import TINY_MODEL, classification, language_model, translation, 
 
 from regard import api
 from regard.claims.setup import Quiet
+from regard.data.sources import SourceConfig
 from regard.data.special import BOS, EOS
 from regard.decode import score
 from regard.errors import ConfigError
+from regard.run import training
 from regard.run.recipe import Recipe
+from regard.tasks import LanguageModel
+from regard.train.links import BEST, pointed
 
 
 def documents(folder: Path) -> dict:
@@ -35,6 +39,56 @@ def test_bits_per_byte_count_what_is_predicted_and_not_the_begin_tokens(tmp_path
     nats = -sum(map(sum, score(model, None, rows, eos=EOS, bos=BOS, device=run.device)))
     expected = nats / math.log(2) / sum(map(len, texts))
     assert api.evaluate(run, "valid").metrics["bits_per_byte"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_unknown_words_do_not_make_a_vocabulary_look_good(tmp_path: Path):
+    """Of twenty words nearly all text is unknown: easy to predict, and worth nothing."""
+    words = [f"word{number % 97}" for number in range(6000)]
+    found = {}
+    for name, tokenizer in (("words", {"kind": "word", "size": 20}), ("characters", "char")):
+        tree = {**language_model(tmp_path, steps=60), "tokenizer": tokenizer}
+        (tmp_path / "text.txt").write_text("".join(f"{' '.join(words[at : at + 8])}\n" for at in range(0, 6000, 8)))
+        run = api.train(write_recipe(tmp_path, tree), out=tmp_path / name, watcher=Quiet())
+        report = api.evaluate(run, "valid")
+        charged = {
+            part.split(":")[0]: float(part.split(":")[1]) for part in report.signatures["bits_per_byte"].split("|")
+        }
+        found[name] = report.metrics["bits_per_byte"], charged["unknown"], report
+    score, unknown, report = found["words"]
+    assert score - unknown < found["characters"][0], "without the charge it looked better"
+    assert score > 4 > found["characters"][0]
+    assert found["characters"][1] == 0
+    assert float(report.signatures["loss"].split("unknown:")[1].removesuffix("%")) > 50
+    assert report.targets.startswith("20 tokens")
+
+
+def test_bits_per_byte_of_no_bytes_are_not_given(tmp_path: Path):
+    run = api.train(write_recipe(tmp_path, documents(tmp_path)), out=tmp_path / "run", watcher=Quiet())
+    (tmp_path / "blank.jsonl").write_text('{"text": ""}\n' * 3)
+    report = api.evaluate(run, SourceConfig(file=str(tmp_path / "blank.jsonl"), text="text"))
+    assert "bits_per_byte" not in report.metrics
+    assert report.metrics["loss"] > 0
+
+
+@pytest.mark.parametrize("best", ["ter", "bleu", "rouge_l"])
+def test_the_best_checkpoint_follows_the_direction_of_its_score(best: str, tmp_path: Path, monkeypatch):
+    """Every score that a task can give may choose the best checkpoint, in its own direction; others are refused."""
+    task = {"kind": "summarisation", "input_tokens": 20} if best == "rouge_l" else "translation"
+    coming = iter([3.0, 1.0, 2.0])
+    monkeypatch.setattr(training, "score_generated", lambda *_: {best: next(coming)})
+    tree = {**translation(steps=3, save_every=1, valid_every=1, best=best), "task": task}
+    api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
+    assert pointed(tmp_path / "run" / "checkpoints", BEST) == (2 if best == "ter" else 1)
+    other = "bleu" if best == "rouge_l" else "rouge_l"
+    tree["train"]["best"] = other
+    with pytest.raises(ConfigError, match=f"the validation has no metric '{other}'"):
+        api.train(write_recipe(tmp_path, tree), out=tmp_path / "refused", watcher=Quiet())
+
+
+def test_a_score_that_is_not_registered_cannot_be_logged(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(LanguageModel, "summarise", lambda *_: {"loss": 1.0, "charm": 2.0})
+    with pytest.raises(TypeError, match="score 'charm' is not registered"):
+        api.train(write_recipe(tmp_path, language_model(tmp_path, steps=1)), out=tmp_path / "run", watcher=Quiet())
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ def evaluate(
         print(json.dumps(tree, ensure_ascii=False, indent=2))
         return
     print(f"{run}, step {opened.step:,}, {split}: {counted(report.examples, 'example')} in {report.seconds:.1f} s")
+    for reason, count in report.details.get("left_out", {}).items():
+        print(f"  {counted(count, 'example')} left out: {reason}")
     for name, value in report.metrics.items():
         signature = report.signatures.get(name, "")
         print(f"  {name:14} {value:10.4f}  {signature}".rstrip())

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from regard import __version__
 from regard.errors import counted
+from regard.metrics.registry import METRICS
 from regard.run.recipe import Recipe
 from regard.tasks import Task
 from regard.train.durable import replacing, reported
@@ -26,8 +27,8 @@ def write_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> No
     """Writes README.md into the run folder."""
     spent, model = trainer.spent, recipe.model
     valid = [line for line in read_metrics(folder / "metrics.jsonl") if line.get("split") == "valid"]
-    rows = [(name, value) for name, value in (valid[-1] if valid else {}).items() if isinstance(value, int | float)]
-    shown = [f"| {name} | {value:,.4g} |" for name, value in rows if name not in ("step", "tokens", "flops", "seconds")]
+    scores = {name: value for name, value in (valid[-1] if valid else {}).items() if name in METRICS}
+    shown = [f"| {METRICS[name].label} | {value:,.4g} |" for name, value in scores.items()]
     lines = [
         f"# {folder.name}",
         "",

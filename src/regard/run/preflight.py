@@ -13,6 +13,7 @@ from regard.data.batches import Batches
 from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
+from regard.decode.rules import RulesConfig
 from regard.errors import ConfigError, DataError, RunError
 from regard.metrics.registry import needs_text
 from regard.run.recipe import Recipe
@@ -90,9 +91,13 @@ def _try_translation(
 def score_generated(
     recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
 ) -> dict[str, float]:
-    """Scores of what the model generates greedily for the validation data."""
+    """Scores of what the model generates for the validation data: greedily, else by the rules of the recipe's search.
+
+    With search = "greedy" they are those of a test on the same data.
+    """
     source, per_batch, longest = recipe.data.split("valid"), recipe.train.tokens_per_batch, recipe.longest_input
-    return score(Asked(task, model, source, preparation, device, GreedyConfig(), per_batch, longest)).metrics
+    greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in RulesConfig.model_fields})
+    return score(Asked(task, model, source, preparation, device, greedy, per_batch, longest)).metrics
 
 
 def _short(search: AnySearch) -> AnySearch:

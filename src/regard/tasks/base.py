@@ -104,7 +104,8 @@ class TaskBase(Config):
     """Whether what its models predict are tokens of the vocabulary of the last of `texts`, and not labels."""
 
     smoothing: float = Field(0.0, ge=0, lt=1)
-    """Label smoothing: the share of each answer's probability that is spread over all answers."""
+    """Label smoothing: the share of each answer's probability that is spread over all answers. Losses are shown without
+    it; metrics.jsonl has the smoothed one as `objective`."""
     consistency: float = Field(0.0, ge=0)
     """R-Drop: read each batch twice under different dropout, and pull the two predictions together by this much. Helps
     where data is scarce, and doubles the cost of a step."""

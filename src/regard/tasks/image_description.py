@@ -32,7 +32,8 @@ class ImageDescriptionConfig(ImageTaskBase):
 
     kind: Literal["image_description"] = "image_description"
     smoothing: float = Field(0.1, ge=0, lt=1)
-    """Label smoothing: the share of each token's probability that is spread over all tokens."""
+    """Label smoothing: the share of each token's probability that is spread over all tokens. Losses are shown without
+    it; metrics.jsonl has the smoothed one as `objective`."""
     content: ClassVar[Content] = "captions"
     texts: ClassVar[tuple[str, ...]] = ("target",)
     scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "exact_match")

@@ -38,7 +38,8 @@ class SummarisationConfig(TaskBase):
 
     kind: Literal["summarisation"] = "summarisation"
     smoothing: float = Field(0.1, ge=0, lt=1)
-    """Label smoothing: the share of each token's probability that is spread over all tokens."""
+    """Label smoothing: the share of each token's probability that is spread over all tokens. Losses are shown without
+    it; metrics.jsonl has the smoothed one as `objective`."""
     input_tokens: int = Field(500, ge=2)
     """Most tokens of an input, its end token counted: longer ones are cut there, in training and after, and counted.
     `data.max_length` is for the outputs."""

@@ -32,7 +32,8 @@ class TranslationConfig(TaskBase):
 
     kind: Literal["translation"] = "translation"
     smoothing: float = Field(0.1, ge=0, lt=1)
-    """Label smoothing: the share of each token's probability that is spread over all tokens."""
+    """Label smoothing: the share of each token's probability that is spread over all tokens. Losses are shown without
+    it; metrics.jsonl has the smoothed one as `objective`."""
 
     unknown: Literal["keep", "replace"] = "keep"
     """What becomes of unknown words in translations of a word vocabulary: they stay `<unk>`, or the source word behind

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from regard.metrics.registry import METRICS
 from regard.train.watching import Watcher
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -27,8 +28,7 @@ def speed_of(line: Mapping[str, Any], peak: float | None) -> str:
 
 def scores_of(line: Mapping[str, Any]) -> str:
     """The metrics of a validation."""
-    beside = {"step", "split", "epoch", "tokens", "flops", "seconds", "tokens_per_second", "flops_per_second", "lr"}
-    return ", ".join(f"{name} {value:.4f}" for name, value in line.items() if name not in beside)
+    return ", ".join(f"{name} {value:.4f}" for name, value in line.items() if name in METRICS)
 
 
 def time_left(seconds: float, progress: float) -> str:

@@ -57,7 +57,7 @@ class TrainConfig(BudgetConfig):
     """Newest checkpoints that are kept, beside the best and the last."""
     best: str | None = None
     """Metric on the validation data that chooses the best checkpoint, such as loss, accuracy or bleu; the task's usual
-    one when left out."""
+    one when left out. Scores of generated text are those of a greedy search, whatever `search` says."""
     patience: PositiveInt | None = None
     """Stop after so many validations without a better one."""
     average: NonNegativeInt = 0
