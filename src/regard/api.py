@@ -18,6 +18,7 @@ from regard.claims import Result, Setup, chosen, run_claim, stored_results, writ
 from regard.compare import Comparison, compare_sweep, read_sweep
 from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
+from regard.engine.texts import Overlong
 from regard.errors import RunError
 from regard.export.images import ImageForm
 from regard.export.parity import Parity
@@ -73,11 +74,16 @@ def evaluate(
     data: SourceConfig | str = "test",
     search: AnySearch | None = None,
     others: Sequence[Run] = (),
+    overlong: Overlong | None = None,
 ) -> Report:
-    """The scores of a run on a split of its recipe, or on other data; of several runs that translate together."""
+    """The scores of a run on a split of its recipe, or on other data; of several runs that translate together.
+
+    Examples that are too long for the model are cut or left out as in training, and counted in the report; `overlong`
+    (cut, skip, error) says otherwise.
+    """
     run = run if isinstance(run, Run) else load(run)
     source = run.source(data)
-    return score_run(run, source, search, others)
+    return score_run(run, source, search, others, overlong)
 
 
 def translate(run: Run | str | Path, texts: Sequence[str], search: AnySearch | None = None) -> list[str]:

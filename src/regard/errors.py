@@ -1,7 +1,7 @@
 """Every mistake of a user ends in one of these: one sentence that says where, what was expected, what came."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
@@ -43,6 +43,16 @@ class InputError(RegardError):
         super().__init__(f"input {number}: {problem}")
         self.number = number
         self.problem = problem
+
+
+class OverlongError(InputError):
+    """Inputs with more tokens than a model takes: `inputs` has the problem of each by its number, from one."""
+
+    def __init__(self, inputs: Mapping[int, str]) -> None:
+        number, problem = next(iter(inputs.items()))
+        more = f"; so have {len(inputs) - 1} more" if len(inputs) > 1 else ""
+        super().__init__(number, f"{problem}{more}")
+        self.inputs = dict(inputs)
 
 
 @contextmanager

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.errors import ConfigError
+
 if TYPE_CHECKING:
     from regard.engine.choice import Choice
     from regard.engine.converted import Converted
     from regard.engine.searches import Search
+    from regard.engine.texts import Overlong
 
+OverlongOption = Annotated[
+    str, typer.Option("--overlong", help="Inputs that are too long: cut, skip or error; as in training if left out.")
+]
 Engine = Annotated[str, typer.Option(help="auto, torch or ctranslate2.", envvar="REGARD_ENGINE")]
 Int8 = Annotated[bool, typer.Option("--int8", help="Whole numbers of eight bits (ctranslate2): text may differ.")]
 
@@ -61,7 +67,18 @@ def asked_search(converted: "Converted", asked: Mapping[str, Any]) -> "Search":
     return {**base, **asked}
 
 
-def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str]], list[list[Any]]]:
+def overlong_for(run: Path, given: str) -> "Overlong":
+    """What becomes of inputs that are too long: what is given, or else what became of them in training."""
+    if given:
+        if given not in ("cut", "skip", "error"):
+            raise ConfigError("--overlong", f"expected cut, skip or error, got '{given}'")
+        return given
+    file = run / "recipe.toml"
+    data = tomllib.loads(file.read_text(encoding="utf-8")).get("data", {}) if file.is_file() else {}
+    return data.get("overlong", "skip")
+
+
+def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str], bool], list[list[Any]]]:
     """What writes with CTranslate2: with the workers that suit one line, or many lines."""
     from regard.engine.threads import open_engine
 
@@ -70,9 +87,11 @@ def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str]], list[li
     assert search is not None
     opened = cache(lambda many: open_engine(converted, many))
 
-    def write(lines: list[str]) -> list[list[Any]]:
+    def write(lines: list[str], cut: bool) -> list[list[Any]]:
         engine = opened(len(lines) > 1)
-        found = (engine.translate if converted.verb == "translate" else engine.generate)(lines, search, scored)
+        if converted.verb == "generate":
+            return engine.generate(lines, search, scored)
+        found = engine.translate(lines, search, scored, cut)
         say_cut(found)
         return found
 

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from regard.cli.engines import OverlongOption, overlong_for, say_limit
 from regard.cli.parts import Out, evaluate_parts, refuse_many
 from regard.errors import ConfigError, counted
 
@@ -22,9 +23,13 @@ def evaluate(
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with all that was written.")] = False,
+    overlong: OverlongOption = "",
     out: Out = None,
 ) -> None:
-    """Test a run, on its test data or other. BLEU, perplexity or accuracy, each with how it was computed."""
+    """Test a run, on its test data or other. BLEU, perplexity or accuracy, each with how it was computed.
+
+    Examples that are too long for the model are cut or left out as in training, counted and named.
+    """
     from regard import api
     from regard.cli.parse import parse_data, parse_search, with_unknown
     from regard.train.distributed import leads, take_gpu
@@ -36,12 +41,14 @@ def evaluate(
             "--search", f"a run of task {opened.recipe.task.kind} is tested without writing; leave it out"
         )
     others = [api.load(other, device) for other in ensemble or []]
+    say_limit(opened.limit(parse_search(search), others))
     split = data or ("test" if opened.recipe.data.test is not None else "valid")
     if out is None:
         refuse_many()
-        report = api.evaluate(opened, parse_data(split), parse_search(search), others)
+        report = api.evaluate(opened, parse_data(split), parse_search(search), others, overlong_for(run, overlong))
     else:
-        report = evaluate_parts(opened, parse_data(split), out, parse_search(search), others)
+        beyond = overlong_for(run, overlong)
+        report = evaluate_parts(opened, parse_data(split), out, parse_search(search), others, beyond)
         if not leads():
             return
     if as_json:
@@ -54,8 +61,19 @@ def evaluate(
     for name, value in report.metrics.items():
         signature = report.signatures.get(name, "")
         print(f"  {name:14} {value:10.4f}  {signature}".rstrip())
+    _show_overlong(report.overlong)
     if "confusion" in report.details:
         _show_confusion(report.details["labels"], report.details["confusion"])
+
+
+def _show_overlong(overlong: dict[str, Any]) -> None:
+    if not overlong:
+        return
+    count, first = overlong["count"], overlong["examples"]
+    what = "cut at the end" if overlong["treatment"] == "cut" else "left out"
+    print(f"  {counted(count, 'example')} too long for the model, {what}{', the first' if count > len(first) else ''}:")
+    for example in first:
+        print(f"    {example}")
 
 
 def _show_confusion(labels: list[str], counts: list[list[int]]) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.engines import say
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from regard.data.sources import SourceConfig
     from regard.engine.choice import Choice
+    from regard.engine.texts import Overlong
     from regard.run.opened import Run
     from regard.run.scoring import Report
     from regard.run.written import PartFormat as Format
@@ -45,6 +47,7 @@ def translate_parts(
     ensemble: list[Path],
     unknown: str,
     dictionary: Path | None,
+    overlong: "Overlong",
 ) -> None:
     """Translates a file into a folder, together with whoever else does."""
     from regard.run.written import SUFFIXES
@@ -54,7 +57,7 @@ def translate_parts(
     if to not in SUFFIXES:
         raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
     if choice.converted is not None:
-        made, total = _fast_parts(choice, file, out, to, lines_per_part)
+        made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong)
     else:
         from regard.cli.parse import parse_beam, with_unknown
         from regard.run.opened import Run
@@ -65,11 +68,13 @@ def translate_parts(
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
         others = [Run.open(other, device) for other in ensemble]
         search = parse_beam(opened, settings)
-        made, total = translate_file(opened, file, out, search, others, to, lines_per_part)
+        made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say)
     print(f"regard: {counted(total, 'part')} in {out}, {made:,} of them made by this process", file=sys.stderr)
 
 
-def _fast_parts(choice: "Choice", file: Path, out: Path, to: "Format", lines_per_part: int) -> tuple[int, int]:
+def _fast_parts(
+    choice: "Choice", file: Path, out: Path, to: "Format", lines_per_part: int, overlong: "Overlong"
+) -> tuple[int, int]:
     """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
     from regard.engine.machine import cores
     from regard.engine.model import FastEngine, Workers
@@ -83,14 +88,21 @@ def _fast_parts(choice: "Choice", file: Path, out: Path, to: "Format", lines_per
     shared = Workers(max(1, cores() // beside), 1)
     engine = open_engine(converted, many=True) if beside == 1 else FastEngine(converted, shared)
     asked = {"engine": f"ctranslate2 {converted.precision}", "models": [converted.folder.name], "search": dict(search)}
-    return write_file(
-        lambda batch: engine.translate(batch, search, scored=to != "text"), asked, file, out, to, lines_per_part
-    )
+    write = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
+    asked |= {"overlong": overlong}
+    return write_file(write, asked, file, out, to, lines_per_part, overlong, say)
 
 
-def evaluate_parts(run: "Run", data: "SourceConfig | str", out: Path, search: Any, others: "list[Run]") -> "Report":  # noqa: ANN401
+def evaluate_parts(
+    run: "Run",
+    data: "SourceConfig | str",
+    out: Path,
+    search: Any,  # noqa: ANN401
+    others: "list[Run]",
+    overlong: "Overlong",
+) -> "Report":
     """Tests a run on translations that are written into a folder, together with whoever else does."""
     from regard.run.sharded import score_in_parts
 
     source = run.source(data)
-    return score_in_parts(run, source, out, search, others)
+    return score_in_parts(run, source, out, search, others, overlong=overlong)

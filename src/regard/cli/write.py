@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import Engine, Int8, chosen, fast_writer, say, say_cut, say_limit
+from regard.cli.engines import (
+    Engine,
+    Int8,
+    OverlongOption,
+    chosen,
+    fast_writer,
+    overlong_for,
+    say,
+    say_cut,
+    say_limit,
+)
 from regard.cli.parts import Out, PartFormat, PerPart, refuse_many, translate_parts
 from regard.errors import ConfigError, located
 
 if TYPE_CHECKING:
     from regard.data.text import Input
+    from regard.engine.texts import Overlong
 
 LINES_AT_ONCE = 256
 
@@ -47,8 +58,10 @@ def translate(
     out: Out = None,
     part_format: PartFormat = "text",
     lines_per_part: PerPart = 1024,
+    overlong: OverlongOption = "",
 ) -> None:
-    """Translate line for line; a blank line stays blank."""
+    """Translate line for line; a blank line stays blank, and one that is too long is cut or left blank, and named."""
+    beyond = overlong_for(run, overlong)
     asked = {}
     if beam is not None or nbest is not None:
         asked = {"size": beam or max(5, nbest or 1)} | ({} if nbest is None else {"n_best": nbest})
@@ -60,31 +73,39 @@ def translate(
     if out is not None:
         kind = "json" if as_json else part_format
         translate_parts(
-            run, file, out, kind, lines_per_part, choice, asked, device, ensemble or [], unknown, dictionary
+            run, file, out, kind, lines_per_part, choice, asked, device, ensemble or [], unknown, dictionary, beyond
         )
         return
     if choice.converted is not None:
         write = fast_writer(choice, scored=as_json)
     else:
         write = _torch_translator(run, asked, device, ensemble or [], unknown, dictionary)
-    for lines, rows in _worked([[_named(file)]] if file and _describes(run) else _batches(file), write):
-        for line, outputs in zip(lines, rows, strict=True):
+    for lines, rows, problems in _worked(
+        [[_named(file)]] if file and _describes(run) else _batches(file), write, beyond
+    ):
+        for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
-                print(json.dumps({"source": line, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False))
+                tree = {"source": line, "outputs": [vars(output) for output in outputs], **problem}
+                print(json.dumps(tree, ensure_ascii=False))
             else:
                 print("\t".join(_one_line(output.text) for output in outputs))
         sys.stdout.flush()
 
 
 def _worked(
-    batches: "Iterable[list[Input]]", work: Callable[[list[Any]], list[Any]]
-) -> Iterator[tuple[list[Any], list[Any]]]:
-    """The texts of each batch and what a model makes of them; one that it refuses is named by its file and line."""
+    batches: "Iterable[list[Input]]", work: Callable[[list[Any], bool], list[Any]], overlong: "Overlong"
+) -> Iterator[tuple[list[Any], list[Any], list[dict[str, str]]]]:
+    """The texts of each batch, what a model makes of them, and what JSON says of those that are too long.
+
+    One that the model refuses is named by its file and line.
+    """
+    from regard.engine.texts import fitted
+
     for batch in batches:
         texts = [line.text for line in batch]
-        with located([line.origin for line in batch]):
-            results = work(texts)
-        yield texts, results
+        results, problems = fitted(texts, work, [line.origin for line in batch], overlong, say)
+        told = [{"overlong": problems[number]} if number in problems else {} for number in range(1, len(texts) + 1)]
+        yield texts, results, told
 
 
 def _named(file: Path) -> "Input":
@@ -104,7 +125,7 @@ def _describes(run: Path) -> bool:
 
 def _torch_translator(
     run: Path, asked: dict[str, Any], device: str, ensemble: list[Path], unknown: str, dictionary: Path | None
-) -> Callable[[list[str]], list[list[Any]]]:
+) -> Callable[[list[str], bool], list[list[Any]]]:
     from regard.cli.parse import parse_beam, with_unknown
     from regard.run.opened import Run
 
@@ -114,8 +135,8 @@ def _torch_translator(
     search = parse_beam(opened, asked)
     say_limit(opened.limit(search, others))
 
-    def write(lines: list[str]) -> list[list[Any]]:
-        found = opened.translate(lines, search, others)
+    def write(lines: list[str], cut: bool) -> list[list[Any]]:
+        found = opened.translate(lines, search, others, cut)
         say_cut(found)
         return found
 
@@ -159,13 +180,14 @@ def generate(
         if stream:
             _stream(opened, search, file)
             return
-        write = lambda lines: opened.generate(lines, search)  # noqa: E731
-    for lines, rows in _worked(_batches(file), write):
-        for line, outputs in zip(lines, rows, strict=True):
+        write = lambda lines, _: opened.generate(lines, search)  # noqa: E731
+    for lines, rows, problems in _worked(_batches(file), write, "skip"):
+        for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
-                print(json.dumps({"prompt": line, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False))
+                tree = {"prompt": line, "outputs": [vars(output) for output in outputs], **problem}
+                print(json.dumps(tree, ensure_ascii=False))
             else:
-                print(line + outputs[0].text)
+                print(line + "".join(output.text for output in outputs[:1]))
         sys.stdout.flush()
 
 
@@ -195,18 +217,27 @@ def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN40
 
 
 def classify(
-    run: RunArgument, files: FilesArgument = None, as_json: Probabilities = False, device: Device = "auto"
+    run: RunArgument,
+    files: FilesArgument = None,
+    as_json: Probabilities = False,
+    device: Device = "auto",
+    overlong: OverlongOption = "",
 ) -> None:
-    """Give each line its label. A tagger gives words their tags and reads CoNLL-U too; a blank line stays blank."""
+    """Give each line its label. A tagger gives words their tags and reads CoNLL-U too; a blank line stays blank.
+
+    A line that is too long is cut or left blank, and named.
+    """
     from regard import api
 
     opened = api.load(run, device)
-    for lines, rows in _worked(_to_classify(opened.recipe.task.content, files or []), opened.classify):
-        for line, row in zip(lines, rows, strict=True):
+    read = _to_classify(opened.recipe.task.content, files or [])
+    for lines, rows, problems in _worked(read, opened.classify, overlong_for(run, overlong)):
+        for line, row, problem in zip(lines, rows, problems, strict=True):
             label = max(row, key=row.__getitem__) if row else ""
             if as_json:
                 text = line if isinstance(line, str) else line.text
-                print(json.dumps({"text": text, "label": label or None, "probabilities": row}, ensure_ascii=False))
+                tree = {"text": text, "label": label or None, "probabilities": row, **problem}
+                print(json.dumps(tree, ensure_ascii=False))
             else:
                 print(label)
         sys.stdout.flush()

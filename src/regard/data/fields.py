@@ -38,9 +38,11 @@ class TextField:
         plain = {"tokenizer": self.tokenizer.identity, "sampler": self.sampler and self.sampler.settings}
         return {**vars(self), **plain}
 
-    def within(self, limit: int) -> "TextField":
-        """The same field with at most so many tokens."""
-        return replace(self, max_length=limit if self.max_length is None else min(limit, self.max_length))
+    def within(self, limit: int, overlong: Literal["skip", "cut"]) -> "TextField":
+        """The same field with at most so many tokens; `overlong` holds where it had no limit."""
+        if self.max_length is None:
+            return replace(self, max_length=limit, overlong=overlong)
+        return replace(self, max_length=min(limit, self.max_length))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each text, at whatever length."""
@@ -106,7 +108,7 @@ class NumbersField:
         """All that decides what is stored, as plain values."""
         return dict(vars(self))
 
-    def within(self, limit: int) -> "NumbersField":
+    def within(self, limit: int, overlong: Literal["skip", "cut"]) -> "NumbersField":
         """The same field with at most so many numbers."""
         return replace(self, max_length=limit if self.max_length is None else min(limit, self.max_length))
 

@@ -63,8 +63,12 @@ class FastEngine:
             intra_threads=workers.threads,
         )
 
-    def translate(self, texts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
+    def translate(
+        self, texts: Sequence[str], search: Search, scored: bool = False, cut: bool = False
+    ) -> list[list[Output]]:
         """The translations of each text, best first; a blank text stays blank, a long one is split at sentences.
+
+        Sentences that are too long are `cut`, or OverlongError names all texts that have one.
 
         Of a long text, a summariser reads the beginning. `scored` adds the log-probability of each token, which costs
         another reading.
@@ -72,7 +76,7 @@ class FastEngine:
         search = self.converted.limited(search)
         if self.converted.input_tokens is not None:
             return self._summaries(texts, search, scored, self.converted.input_tokens)
-        pieces = passages(texts, self.source, self.converted.longest)
+        pieces = passages(texts, self.source, self.converted.longest, cut=cut)
         flat = [piece for own in pieces for piece in own]
         found = iter(self._translate(flat, search, scored))
         return [joined([next(found) for _ in own]) for own in pieces]

@@ -3,7 +3,8 @@
 One line of JSON asks, one answers:
 
     {"verb": "translate", "texts": ["…"], "search": {…}, "scored": false}  →  {"outputs": [[{"text": "…", …}]]}
-                                                                           →  {"error": "a sentence of …", "input": 1}
+                                                                           →  {"overlong": {"1": "a sentence of …"}}
+                                                                           →  {"error": "…", "input": 1}
 """
 
 import json
@@ -17,7 +18,7 @@ from typing import IO, Any
 from regard.engine.converted import Converted
 from regard.engine.searches import Search
 from regard.engine.texts import Output, Summary
-from regard.errors import Failure, InputError, RegardError
+from regard.errors import Failure, InputError, OverlongError, RegardError
 
 
 class Remote:
@@ -30,13 +31,15 @@ class Remote:
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
         )
 
-    def translate(self, texts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
+    def translate(
+        self, texts: Sequence[str], search: Search, scored: bool = False, cut: bool = False
+    ) -> list[list[Output]]:
         """The translations of each text, best first."""
-        return self._ask("translate", texts, search, scored)
+        return self._ask("translate", texts, search, scored=scored, cut=cut)
 
     def generate(self, prompts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
         """What the model writes after each prompt."""
-        return self._ask("generate", prompts, search, scored)
+        return self._ask("generate", prompts, search, scored=scored)
 
     def close(self) -> None:
         """Ends the process."""
@@ -47,8 +50,8 @@ class Remote:
         self._child.wait()
         self._child.stdout.close()
 
-    def _ask(self, verb: str, texts: Sequence[str], search: Search, scored: bool) -> list[list[Output]]:
-        asked = {"verb": verb, "texts": list(texts), "search": dict(search), "scored": scored}
+    def _ask(self, verb: str, texts: Sequence[str], search: Search, **how: bool) -> list[list[Output]]:
+        asked = {"verb": verb, "texts": list(texts), "search": dict(search), **how}
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         try:
@@ -60,6 +63,8 @@ class Remote:
         if not line:
             raise Failure("the process of CTranslate2 has ended; start again, or use --engine torch")
         answer = json.loads(line)
+        if "overlong" in answer:
+            raise OverlongError({int(number): problem for number, problem in answer["overlong"].items()})
         if "input" in answer:
             raise InputError(answer["input"], answer["error"])
         if "error" in answer:
@@ -82,9 +87,11 @@ def serve(converted: Converted, many: bool, asked: IO[str], answers: IO[str]) ->
 
 
 def _answer(engine: Any, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    write = engine.translate if asked["verb"] == "translate" else engine.generate
+    write = engine.translate if asked.pop("verb") == "translate" else engine.generate
     try:
-        found = write(asked["texts"], asked["search"], asked["scored"])
+        found = write(asked.pop("texts"), asked.pop("search"), **asked)
+    except OverlongError as error:
+        return {"overlong": error.inputs}
     except InputError as error:
         return {"error": error.problem, "input": error.number}
     except (RegardError, ValueError, RuntimeError) as error:

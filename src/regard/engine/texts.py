@@ -1,16 +1,19 @@
 """What every engine does alike with a text before and after its model, so that all of them write the same."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from regard.data.special import BOS, EOS, UNK
 from regard.data.vocabulary import Vocabulary
-from regard.errors import InputError
+from regard.errors import OverlongError, located
 
 TOKENS_AT_ONCE = 4096
 TOKENS_ON_GPU, ROWS_ON_GPU = 16384, 512
 """A GPU takes as long for a step of many rows as of few; more rows than that fill its memory with keys and values."""
+Overlong = Literal["cut", "skip", "error"]
+"""What becomes of an input that is too long: its beginning is read, it is left out, or it is an error."""
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 
@@ -49,19 +52,83 @@ class Passage:
 
 
 def passages(
-    texts: Sequence[str], source: Vocabulary, longest: int | None, prefixes: Sequence[Sequence[int]] | None = None
+    texts: Sequence[str],
+    source: Vocabulary,
+    longest: int | None,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    cut: bool = False,
 ) -> list[list[Passage]]:
-    """Each text as token rows that fit: whole, or sentence by sentence; none where it is blank."""
+    """Each text as token rows that fit: whole, or sentence by sentence; none where it is blank.
+
+    Sentences that do not fit are `cut` at the end, or OverlongError names all texts that have one.
+    """
     given = zip(texts, source.encode_batch(texts), [()] * len(texts) if prefixes is None else prefixes, strict=True)
-    return [
-        _fitting(text, ids, source, longest, place, prefix) for place, (text, ids, prefix) in enumerate(given, start=1)
-    ]
+    split = [_sentences(text, ids, source, longest, prefix) for text, ids, prefix in given]
+    if longest is None:
+        return split
+    if not cut:
+        refuse_overlong([max(map(len, parts), default=0) for parts in split], longest, "a sentence of ")
+    return [[_cut(part, longest) for part in parts] for parts in split]
 
 
-def _fitting(
-    text: str, ids: list[int], source: Vocabulary, longest: int | None, place: int, prefix: Sequence[int]
+def refuse_overlong(lengths: Sequence[int], longest: int | None, what: str = "") -> None:
+    """OverlongError for inputs with more tokens than a model takes."""
+    if problems := overlong_inputs(lengths, longest, what):
+        raise OverlongError(problems)
+
+
+def overlong_inputs(lengths: Sequence[int], longest: int | None, what: str = "") -> dict[int, str]:
+    """What is wrong with each input that has more tokens than a model takes, by its number from one."""
+    return {
+        number: f"{what}{length} tokens, the model takes at most {longest}; shorten it, or train with a larger "
+        "data.max_length"
+        for number, length in enumerate(lengths, start=1)
+        if longest is not None and length > longest
+    }
+
+
+def fitted(
+    texts: list[Any],
+    work: Callable[[list[Any], bool], list[Any]],
+    origins: Sequence[tuple[object, int]],
+    overlong: Overlong,
+    say: Callable[[str], None],
+) -> tuple[list[Any], dict[int, str]]:
+    """What a model makes of texts, and what is wrong with those that are too long, by number from one.
+
+    These are cut, which `work` is told, or left blank, and `say` names file and line of each; or the first of them is
+    an error.
+    """
+    with located(origins):
+        try:
+            return work(texts, False), {}
+        except OverlongError as error:
+            if overlong == "error":
+                raise
+            problems = error.inputs
+        for number, problem in problems.items():
+            file, line = origins[number - 1]
+            what = "cut at the end" if overlong == "cut" else "left blank"
+            say(f"{file}:{line}: {problem.partition(';')[0]}; {what}")
+        if overlong == "cut":
+            return work(texts, True), problems
+        blank = ["" if number in problems else text for number, text in enumerate(texts, start=1)]
+        results = work(blank, False)
+        for number in problems:  # nothing, not what becomes of a blank text
+            results[number - 1] = [] if isinstance(results[number - 1], list) else None
+        return results, problems
+
+
+def _cut(passage: Passage, longest: int) -> Passage:
+    if len(passage) <= longest:
+        return passage
+    return replace(passage, source=[*passage.source[: longest - 1], EOS])
+
+
+def _sentences(
+    text: str, ids: list[int], source: Vocabulary, longest: int | None, prefix: Sequence[int]
 ) -> list[Passage]:
-    """One text, of which the tokens are known; `place` is for errors."""
+    """One text, of which the tokens are known, whole where it fits."""
     if not text.strip():
         return []
     whole = Passage([*ids, EOS], list(prefix), text)
@@ -69,15 +136,7 @@ def _fitting(
         return [whole]
     sentences = [part for part in SENTENCE_END.split(text) if part.strip()]  # none behind a last full stop
     starts = [list(prefix), *([] for _ in sentences[1:])]  # the whole begins with it, not each sentence
-    parts = [Passage([*source.encode(part), EOS], start, part) for part, start in zip(sentences, starts, strict=True)]
-    for part in parts:
-        if len(part) > longest:
-            raise InputError(
-                place,
-                f"a sentence of {len(part)} tokens, the model takes at most {longest}; shorten it, or train with a "
-                "larger data.max_length",
-            )
-    return parts
+    return [Passage([*source.encode(part), EOS], start, part) for part, start in zip(sentences, starts, strict=True)]
 
 
 def beginning(text: str, source: Vocabulary, most: int) -> tuple[list[int], int]:
@@ -114,7 +173,9 @@ def limit_sentence(most: int, positions: int | None) -> str | None:
 def refuse_long_prompt(number: int, tokens: int, positions: int | None) -> None:
     """InputError for a prompt that the positions of a model cannot hold."""
     if positions is not None and tokens > positions:
-        raise InputError(number, f"a prompt of {tokens} tokens, and the model has {positions} positions; shorten it")
+        raise OverlongError(
+            {number: f"a prompt of {tokens} tokens, and the model has {positions} positions; shorten it"}
+        )
 
 
 def prompt_tokens(prompts: Sequence[str], vocabulary: Vocabulary, documents: bool) -> list[list[int]]:

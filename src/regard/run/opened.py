@@ -129,12 +129,26 @@ class Run:
         for other in others:
             _same_vocabulary(self, other)
 
+    @property
+    def cuts(self) -> bool:
+        """Whether inputs that are too long are cut, as in training."""
+        return self.recipe.data.overlong == "cut"
+
     def translate(
-        self, texts: Sequence[str], search: AnySearch | None = None, others: Sequence["Run"] = ()
+        self,
+        texts: Sequence[str],
+        search: AnySearch | None = None,
+        others: Sequence["Run"] = (),
+        cut: bool | None = None,
     ) -> list[list[Output]]:
-        """The translations of each text, best first."""
+        """The translations of each text, best first.
+
+        Sentences that are too long are `cut`, as in training unless said otherwise; OverlongError names those that are
+        not to be.
+        """
         self._needs("translate")
-        return self.writer(*others).translate(texts, search or self.recipe.usual_search)
+        cut = self.cuts if cut is None else cut
+        return self.writer(*others).translate(texts, search or self.recipe.usual_search, cut=cut)
 
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
         """What the model writes after each prompt."""
@@ -146,10 +160,10 @@ class Run:
         self._needs("generate")
         return self.writer().stream(prompt, search or self.recipe.usual_search, self.documents)
 
-    def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
-        """The probability of each label for each text."""
+    def classify(self, texts: Sequence[str], cut: bool | None = None) -> list[dict[str, float] | None]:
+        """The probability of each label for each text; those that are too long are `cut` as in training, or refused."""
         self._needs("classify")
-        return self.task.classify(self.model, texts, self.device, self.longest)
+        return self.task.classify(self.model, texts, self.device, self.longest, self.cuts if cut is None else cut)
 
     @property
     def documents(self) -> bool:

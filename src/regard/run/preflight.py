@@ -3,19 +3,20 @@
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from regard.data import street
 from regard.data.batches import Batches
-from regard.data.readers import read_examples
+from regard.data.readers import read_examples, read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.decode.rules import RulesConfig
 from regard.errors import ConfigError, DataError, RunError
-from regard.metrics.registry import needs_text
 from regard.run.recipe import Recipe
 from regard.run.scoring import Asked, score
 from regard.tasks import Task
@@ -24,7 +25,7 @@ from regard.tasks.writing import AnySearch
 from regard.train.settings import TrainConfig
 from regard.train.trackers import require_trackers
 
-TRIED_TOKENS = 2
+TRIED_EXAMPLES, TRIED_TOKENS = 4, 2
 FLOATS_PER_PARAMETER = 3
 """In a checkpoint: the weight and what the optimiser keeps of its gradient and of the square of it."""
 
@@ -70,22 +71,29 @@ def try_validation(
             writer = task.writer(model, device, recipe.longest_input, preparation.base)
             writer.generate([""], _short(recipe.usual_search), documents=train is None or not train.is_running_text)
         elif task.verb == "translate":
-            _try_translation(recipe, task, model, preparation, device)
+            metrics |= _try_translation(recipe, task, model, preparation, device)
     model.train(learning)
     best = recipe.train.best or task.best_metric
-    if best not in metrics and not needs_text(best):
+    if best == "pronoun" and _has_pronouns(recipe.data.split("valid"), preparation.base):
+        return  # though perhaps not in the first few examples
+    if best not in metrics:
         raise ConfigError("train.best", f"the validation has no metric '{best}'; known: {', '.join(sorted(metrics))}")
 
 
 def _try_translation(
     recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
-) -> None:
-    """A few tokens for the beginning of the first validation example, by the search that will be used."""
-    source = recipe.data.split("valid")
-    example: Any = next(iter(read_examples(source, preparation.base)))
-    given = example.picture if source.content == "captions" else " ".join(example.source.split()[:2])
-    writer: Any = task.writer(model, device, recipe.longest_input, preparation.base)
-    writer.translate([given], _short(recipe.usual_search))
+) -> dict[str, float]:
+    """The scores of a few tokens for a few validation examples, by the search that the trained model will use."""
+    source, search = recipe.data.split("valid").but(limit=TRIED_EXAMPLES), _short(recipe.usual_search)
+    asked = Asked(task, model, source, preparation, device, search, recipe.train.tokens_per_batch, recipe.longest_input)
+    return score(replace(asked, overlong="cut")).metrics
+
+
+def _has_pronouns(source: SourceConfig, base: Path) -> bool:
+    if source.street is None:
+        return False
+    pairs = list(read_pairs(source, base))
+    return street.pronoun_accuracy([pair.source for pair in pairs], [pair.target for pair in pairs])[1] > 0
 
 
 def score_generated(
@@ -97,7 +105,8 @@ def score_generated(
     """
     source, per_batch, longest = recipe.data.split("valid"), recipe.train.tokens_per_batch, recipe.longest_input
     greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in RulesConfig.model_fields})
-    return score(Asked(task, model, source, preparation, device, greedy, per_batch, longest)).metrics
+    asked = Asked(task, model, source, preparation, device, greedy, per_batch, longest)
+    return score(replace(asked, overlong=recipe.data.overlong)).metrics
 
 
 def _short(search: AnySearch) -> AnySearch:

@@ -8,19 +8,22 @@ Given again, the same command goes on with what is missing. How many processes t
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from regard.data.readers import read_pairs
 from regard.data.sources import SourceConfig
+from regard.engine.texts import Overlong
 from regard.errors import ConfigError
 from regard.run.opened import CHECKPOINTS, Run
 from regard.run.parts import Parts
 from regard.run.scoring import Report
+from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
 from regard.run.scoring.writing import report_written
 from regard.run.written import LINES_PER_PART, SUFFIXES, PartFormat, Write, maker, write_file
+from regard.tasks import Translation
 from regard.tasks.writing import AnySearch
 from regard.train.durable import sha256_of
 from regard.train.manifest import MANIFEST
@@ -34,10 +37,13 @@ def translate_file(
     others: Sequence[Run] = (),
     to: PartFormat = "text",
     lines_per_part: int = LINES_PER_PART,
+    overlong: Overlong | None = None,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are."""
-    write = _writer(run, search, others)
-    return write_file(write, _asked(run, search, others), file, folder, to, lines_per_part)
+    overlong = overlong or run.recipe.data.overlong
+    asked = {**_asked(run, search, others), "overlong": overlong}
+    return write_file(_writer(run, search, others), asked, file, folder, to, lines_per_part, overlong, say)
 
 
 def score_in_parts(
@@ -47,20 +53,26 @@ def score_in_parts(
     search: AnySearch | None = None,
     others: Sequence[Run] = (),
     lines_per_part: int = LINES_PER_PART,
+    overlong: Overlong | None = None,
 ) -> Report:
     """The scores of a run's translations, which are written into the parts of a folder first."""
     if run.task.verb != "translate":
         raise ConfigError("--out", f"only translations are tested in parts, got a run of {run.recipe.task.kind}")
     began = time.perf_counter()
     source.require(run.recipe.task.content, "data")
-    pairs = list(read_pairs(source, Path(run.recipe.data.folder or "")))
+    pairs, overlong = list(read_pairs(source, Path(run.recipe.data.folder or ""))), overlong or run.recipe.data.overlong
+    beyond = overlong_pairs(run.task, pairs, run.longest) if isinstance(run.task, Translation) else {}
+    refuse(beyond, overlong)
+    if overlong == "skip":
+        pairs = [pair for number, pair in enumerate(pairs) if number not in beyond]
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    asked = {"input": _digest(sources), "output": "json", **_asked(run, search, others)}
+    asked = {"input": _digest(sources), "output": "json", **_asked(run, search, others), "overlong": overlong}
     parts = Parts.open(folder, asked, len(sources), lines_per_part, SUFFIXES["json"])
-    parts.work(lambda: sources, maker(_writer(run, search, others), "json", lambda i: pairs[i].place.origin))
+    write = maker(_writer(run, search, others), "json", lambda i: pairs[i].place.origin, overlong)
+    parts.work(lambda: sources, write)
     rows = (json.loads(row) for number in range(len(parts)) for row in _rows(parts.file(number)))
     written = [row["outputs"][0]["text"] for row in rows]
-    return report_written(sources, references, written, source, began)
+    return with_overlong(report_written(sources, references, written, source, began), beyond, overlong)
 
 
 def _rows(file: Path) -> list[str]:
@@ -68,7 +80,7 @@ def _rows(file: Path) -> list[str]:
 
 
 def _writer(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Write:
-    return lambda batch: run.translate(batch, search, others)
+    return lambda batch, cut: run.translate(batch, search, others, cut)
 
 
 def _asked(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[str, Any]:

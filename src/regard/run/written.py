@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from regard.data.findings import Findings
 from regard.data.text import input_lines, unreadable
-from regard.engine.texts import Output
-from regard.errors import located
+from regard.engine.texts import Output, Overlong, fitted
 from regard.run.parts import Parts
 from regard.train.durable import sha256_of
 
@@ -23,16 +22,24 @@ LINES_AT_ONCE = 1024
 """Lines that are translated together: those of a file always in the same groups, whoever does it."""
 LINES_PER_PART = 1024
 
-Write = Callable[[list[str]], list[list[Output]]]
-"""The translations of each text, best first."""
+Write = Callable[[list[str], bool], list[list[Output]]]
+"""The translations of each text, best first; and whether to cut those that are too long, which are errors otherwise."""
 
 
 def write_file(
-    write: Write, asked: Mapping[str, Any], file: Path, folder: Path, to: PartFormat, lines_per_part: int
+    write: Write,
+    asked: Mapping[str, Any],
+    file: Path,
+    folder: Path,
+    to: PartFormat,
+    lines_per_part: int,
+    overlong: Overlong = "error",
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are.
 
-    `asked` is all that the result depends on beside the input and the format.
+    `asked` is all that the result depends on beside the input and the format. Lines that are too long are named to
+    `say`, unless they are an error.
     """
 
     unreadable([file], Findings())
@@ -43,12 +50,16 @@ def write_file(
     count = sum(1 for _ in read())  # reads all of it, so that a line that is not text is known before the work begins
     wanted = {"input": sha256_of(file), "output": to, **asked}
     parts = Parts.open(folder, wanted, count, lines_per_part, SUFFIXES[to])
-    made = parts.work(read, maker(write, to, lambda index: (file, index + 1)))
+    made = parts.work(read, maker(write, to, lambda index: (file, index + 1), overlong, say))
     return made, len(parts)
 
 
 def maker(
-    write: Write, to: PartFormat, origin: Callable[[int], tuple[object, int]]
+    write: Write,
+    to: PartFormat,
+    origin: Callable[[int], tuple[object, int]],
+    overlong: Overlong = "error",
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> Callable[[int, list[str]], bytes]:
     """What makes the contents of a part; `origin` gives file and line of a text by its index."""
 
@@ -56,8 +67,8 @@ def maker(
         remaining, outputs = iter(texts), list[list[Output]]()
         while batch := list(islice(remaining, LINES_AT_ONCE)):
             start = first + len(outputs)
-            with located([origin(start + index) for index in range(len(batch))]):
-                outputs += write(batch)
+            origins = [origin(start + index) for index in range(len(batch))]
+            outputs += fitted(batch, write, origins, overlong, say)[0]
         if to == "parquet":
             return _parquet(first, texts, outputs)
         line = json_line if to == "json" else text_line

@@ -239,7 +239,12 @@ class Task(ABC):
         raise ConfigError("task", f"a model of {self.config.kind} writes no text")  # type: ignore[attr-defined]
 
     def classify(
-        self, model: nn.Module, texts: Sequence[str], device: torch.device, longest: int | None = None
+        self,
+        model: nn.Module,
+        texts: Sequence[str],
+        device: torch.device,
+        longest: int | None = None,
+        cut: bool = False,
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each input; None for a blank one."""
         raise ConfigError("task", f"a model of {self.config.kind} gives no labels")  # type: ignore[attr-defined]

@@ -149,7 +149,12 @@ class Classification(Task):
         return {**super().summarise(sums), "accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
 
     def classify(
-        self, model: nn.Module, texts: Sequence[str], device: torch.device, longest: int | None = None
+        self,
+        model: nn.Module,
+        texts: Sequence[str],
+        device: torch.device,
+        longest: int | None = None,
+        cut: bool = False,
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each text; None for a blank one."""
-        return classify(model, self.tokenizer, self.lexicon.labels, texts, device, longest)
+        return classify(model, self.tokenizer, self.lexicon.labels, texts, device, longest, cut)

@@ -76,7 +76,12 @@ class ImageClassification(ImageTask, Classification):
 
     @torch.no_grad()
     def classify(
-        self, model: nn.Module, texts: Sequence[AnyImage], device: torch.device, longest: int | None = None
+        self,
+        model: nn.Module,
+        texts: Sequence[AnyImage],
+        device: torch.device,
+        longest: int | None = None,
+        cut: bool = False,
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each image, a file's name or its bytes; None for a blank name."""
         config: Any = model.config

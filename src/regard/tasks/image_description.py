@@ -103,7 +103,7 @@ class Describer(Writer):
     """The model's settings."""
 
     def translate(
-        self, texts: Sequence[AnyImage], config: AnySearch, prefixes: Sequence[str] | None = None
+        self, texts: Sequence[AnyImage], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = False
     ) -> list[list[Output]]:
         """The descriptions of each image, a file's name or its bytes, best first; none for a blank name."""
         starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]

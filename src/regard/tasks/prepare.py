@@ -101,7 +101,10 @@ class Preparation:
         if self.model is None or isinstance(self.config.batching(self.data), StreamConfig):
             return fields
         limits = task.position_limits(self.model)
-        return {name: field.within(limits[name]) if name in limits else field for name, field in fields.items()}
+        overlong = self.data.overlong
+        return {
+            name: field.within(limits[name], overlong) if name in limits else field for name, field in fields.items()
+        }
 
     def _room(self, task: Task) -> str:
         """What the positions of the model can hold, for a sentence."""

@@ -21,7 +21,7 @@ class SummaryWriter(Writer):
     """Most tokens of a text, its end token counted."""
 
     def translate(
-        self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
+        self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = True
     ) -> list[list[Output]]:
         """The summaries of each text, best first; a blank text stays blank."""
         if self.positions is not None and config.max_length > self.positions:

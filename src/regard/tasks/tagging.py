@@ -23,8 +23,8 @@ from regard.data.store_writing import Row
 from regard.data.subwords import Cut, cut_words
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.decode import in_batches
-from regard.engine.texts import TOKENS_AT_ONCE
-from regard.errors import ConfigError, DataError, InputError, RegardError, nearest
+from regard.engine.texts import TOKENS_AT_ONCE, refuse_overlong
+from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError, nearest
 from regard.nn.device import sent
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
@@ -164,11 +164,21 @@ class Tagging(Task):
         return {**super().summarise(sums), "accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
 
     def classify(
-        self, model: nn.Module, texts: Sequence[str | Tagged], device: torch.device, longest: int | None = None
+        self,
+        model: nn.Module,
+        texts: Sequence[str | Tagged],
+        device: torch.device,
+        longest: int | None = None,
+        cut: bool = False,
     ) -> list[dict[str, float] | None]:
         """The likeliest tags of each sentence, one space apart, and how likely all of them are; None for a blank."""
         sentences = [_sentence(text, place) if isinstance(text, str) else text for place, text in enumerate(texts, 1)]
-        found = iter(self.tag(model, [sentence for sentence in sentences if sentence.words], device, longest))
+        given = {number: sentence for number, sentence in enumerate(sentences, start=1) if sentence.words}
+        try:
+            found = iter(self.tag(model, list(given.values()), device, longest))
+        except OverlongError as error:  # of the sentences that are not blank
+            numbers = list(given)
+            raise OverlongError({numbers[number - 1]: what for number, what in error.inputs.items()}) from None
         return [dict([_whole(next(found))]) if sentence.words else None for sentence in sentences]
 
     @torch.no_grad()
@@ -178,8 +188,9 @@ class Tagging(Task):
         """The likeliest tag of each word of each sentence, and its probability; given tags are not looked at."""
         follows = needs_tree(model.config)
         jobs = [_Job(sentence, cut_words(self.tokenizer, sentence.words)) for sentence in sentences]
+        refuse_overlong([len(job) for job in jobs], longest)
         for job in jobs:
-            job.check(longest, follows)
+            job.check_tree(follows)
 
         def work(batch: list[_Job]) -> list[list[tuple[str, float]]]:
             likely, chosen = model(_grid(batch, follows, device)).float().softmax(-1).max(-1)
@@ -200,13 +211,8 @@ class _Job:
     def __len__(self) -> int:
         return len(self.cut.tokens)
 
-    def check(self, longest: int | None, follows_tree: bool) -> None:
-        """Refuses what the model was not made for."""
-        if longest is not None and len(self) > longest:
-            raise self._refusal(
-                f"{len(self)} tokens, the model takes at most {longest}; shorten it, or train with a larger "
-                "data.max_length"
-            )
+    def check_tree(self, follows_tree: bool) -> None:
+        """Refuses a sentence without the tree that the model follows."""
         if follows_tree and self.sentence.heads is None:
             raise self._refusal(NO_TREE)
 

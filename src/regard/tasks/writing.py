@@ -22,10 +22,10 @@ from regard.engine.texts import (
     passages,
     prompt_tokens,
     refuse_long_prompt,
+    refuse_overlong,
 )
 from regard.engine.texts import SENTENCE_END as SENTENCE_END
 from regard.engine.texts import Output as Output
-from regard.errors import InputError
 from regard.nn.layout import Sequences
 from regard.tasks.unknown import UnknownWords
 
@@ -64,12 +64,15 @@ class Writer:
         return {"tokens_per_batch": TOKENS_ON_GPU, "rows_per_batch": max(1, ROWS_ON_GPU // rows)}
 
     def translate(
-        self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None
+        self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = False
     ) -> list[list[Output]]:
-        """The translations of each text, best first; a blank text stays blank, a long one is split at sentences."""
+        """The translations of each text, best first; a blank text stays blank, a long one is split at sentences.
+
+        Sentences that are too long are `cut`, or OverlongError names all texts that have one.
+        """
         assert self.source is not None
         starts = [self.target.encode("")] * len(texts) if prefixes is None else map(self.target.encode, prefixes)
-        pieces = passages(texts, self.source, self.longest, list(starts))
+        pieces = passages(texts, self.source, self.longest, list(starts), cut)
         jobs = [job for own in pieces for job in own]
         found = iter(
             self._alike(jobs, lambda job: len(job.prefix), lambda batch: self._translate(batch, config), config)
@@ -188,16 +191,13 @@ def classify(
     texts: Sequence[str],
     device: torch.device,
     longest: int | None = None,
+    cut: bool = False,
 ) -> list[dict[str, float] | None]:
-    """The probability of each label for each text; None for a blank one."""
+    """The probability of each label for each text, None for a blank one; texts that are too long are cut or refused."""
     rows = [[*tokenizer.encode(text), EOS] if text.strip() else [] for text in texts]
-    for place, row in enumerate(rows, 1):
-        if longest is not None and len(row) > longest:
-            raise InputError(
-                place,
-                f"{len(row)} tokens, the model takes at most {longest}; shorten it, or train with a larger "
-                "data.max_length",
-            )
+    if cut and longest is not None:
+        rows = [row if len(row) <= longest else [*row[: longest - 1], EOS] for row in rows]
+    refuse_overlong([len(row) for row in rows], longest)
 
     def work(batch: list[list[int]]) -> list[dict[str, float]]:
         probabilities = model(Sequences.padded(batch, device=device)).float().softmax(-1).tolist()

@@ -27,7 +27,7 @@ class FastEngine(RunEngine):
         """By the run's usual search; where the process is gone, by torch from then on."""
         if outputs == 1 and self.remote is not None:
             try:
-                return self.remote.translate(texts, self.search)
+                return self.remote.translate(texts, self.search, cut=self.run.cuts)
             except Failure as error:
                 log.warning("%s: %s; torch goes on", self.run.name, error)
                 self.remote = None

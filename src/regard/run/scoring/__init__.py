@@ -1,15 +1,18 @@
 """A run tested on data: the scores that its task is known by, each with what it was computed with."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from torch import nn
 
 from regard.data.sources import SourceConfig
+from regard.engine.texts import Overlong
 from regard.errors import ConfigError
 from regard.metrics.registry import require_registered
 from regard.run.opened import Run
 from regard.run.scoring.images import score_image_description
 from regard.run.scoring.labels import score_labels
+from regard.run.scoring.lengths import treated, with_overlong
 from regard.run.scoring.loss import score_language_model
 from regard.run.scoring.masked import score_masked
 from regard.run.scoring.report import Asked as Asked
@@ -42,8 +45,17 @@ SCORERS: dict[type[Task], Callable[[Asked], Report]] = {
 }
 
 
-def score_run(run: Run, source: SourceConfig, search: AnySearch | None = None, others: Sequence[Run] = ()) -> Report:
-    """The scores of a run's model on one source; of several together, where the task writes."""
+def score_run(
+    run: Run,
+    source: SourceConfig,
+    search: AnySearch | None = None,
+    others: Sequence[Run] = (),
+    overlong: Overlong | None = None,
+) -> Report:
+    """The scores of a run's model on one source; of several together, where the task writes.
+
+    Examples that are too long are cut or left out as in training, if `overlong` does not say otherwise.
+    """
     recipe = run.recipe
     source.require(recipe.task.content, "data")
     if others and run.task.verb != "translate":
@@ -53,11 +65,13 @@ def score_run(run: Run, source: SourceConfig, search: AnySearch | None = None, o
     models: list[nn.Module] = [other.model for other in others]
     search = search or recipe.usual_search
     per_batch = recipe.train.tokens_per_batch
-    return score(Asked(run.task, run.model, source, preparation, run.device, search, per_batch, run.longest, models))
+    asked = Asked(run.task, run.model, source, preparation, run.device, search, per_batch, run.longest, models)
+    return score(replace(asked, overlong=overlong or recipe.data.overlong))
 
 
 def score(asked: Asked) -> Report:
     """The scores of a model that need not be in a run folder yet."""
+    asked, beyond = treated(asked)
     report = SCORERS[type(asked.task)](asked)
     require_registered(report.metrics)
-    return report
+    return with_overlong(report, beyond, asked.overlong)

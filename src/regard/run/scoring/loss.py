@@ -18,6 +18,7 @@ from regard.errors import DataError
 from regard.evaluate import MeasuredBatch, measure, measuring_batches
 from regard.metrics.spelling import Restoration
 from regard.run.scoring.report import Asked, Report, fingerprint, targets_of
+from regard.tasks import Tagging
 
 
 def score_language_model(asked: Asked) -> Report:
@@ -33,7 +34,7 @@ def score_language_model(asked: Asked) -> Report:
     tested = fingerprint((text,) for text in _restored(asked, field.tokenizer, restoration))
     unit = f"unit:token|unknown:{restoration.unknown / tokens:.2%}"
     signatures = {"loss": unit, "perplexity": unit}
-    if size := restoration.size:
+    if (size := restoration.size) and not store.cut:  # what was cut off is not predicted
         nll = values["loss"] * (tokens - begin_tokens(store, batches))
         unknown, altered = restoration.unknown_bits, restoration.altered_bits
         values["bits_per_byte"] = metrics.bits_per_byte(nll, size, unknown + altered)
@@ -46,7 +47,9 @@ def score_language_model(asked: Asked) -> Report:
 
 def _restored(asked: Asked, tokenizer: Tokenizer, restoration: Restoration) -> Iterator[str]:
     """The texts of a source one by one; what it takes to restore each from its tokens is added up."""
-    for example in read_texts(asked.source, asked.preparation.base):
+    for number, example in enumerate(read_texts(asked.source, asked.preparation.base)):
+        if number in asked.left_out:
+            continue
         text = example.text + example.end
         restore(text, tokenizer, restoration)
         yield text
@@ -78,7 +81,9 @@ def begin_tokens(store: Store, batches: Batches) -> int:
 
 def open_source(asked: Asked) -> tuple[Store, Batches]:
     """The encoded source and its batches, cut alike for all models with one vocabulary and batch size."""
-    preparation = replace(asked.preparation, data=asked.preparation.data.but(test=asked.source))
+    overlong = "cut" if asked.overlong == "cut" and not isinstance(asked.task, Tagging) else "skip"
+    data = asked.preparation.data.but(test=asked.source, overlong=overlong)
+    preparation = replace(asked.preparation, data=data)
     store = preparation.open(asked.task, "test")
     return store, measuring_batches(store, preparation.config.batching(preparation.data), asked.tokens_per_batch)
 

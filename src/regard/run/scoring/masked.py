@@ -31,8 +31,8 @@ def score_masked(asked: Asked) -> Report:
     signatures = {"pseudo_perplexity": f"tokens:{len(alone)}|hidden:alone"}
     tokens = sum(int(lengths.sum()) for lengths in store.lengths.values())
     return Report(
-        values, tokens, time.perf_counter() - began, signatures, evidence=evidence,
-        fingerprint=fingerprint_of(asked.source, asked.preparation.base), targets=targets_of(asked.task),
+        values, tokens, time.perf_counter() - began, signatures, evidence=evidence, targets=targets_of(asked.task),
+        fingerprint=fingerprint_of(asked.source, asked.preparation.base, asked.left_out),
     )  # fmt: skip
 
 

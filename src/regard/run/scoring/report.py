@@ -1,6 +1,6 @@
 """What a test is asked to do, and what it found."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch import nn
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged, Text
 from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
+from regard.engine.texts import Overlong
 from regard.errors import counted
 from regard.tasks.base import Task
 from regard.tasks.prepare import Preparation
@@ -35,6 +36,10 @@ class Asked:
     """Most tokens of an input that the model was made for."""
     others: Sequence[nn.Module] = ()
     """Further models that write together with the first."""
+    overlong: Overlong = "skip"
+    """What becomes of examples that are too long for the model."""
+    left_out: Collection[int] = ()
+    """Numbers of the examples, from zero, that are left out because they are too long."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Report:
     """SHA-256 of the examples that were tested: scores of other examples are not comparable."""
     targets: str = ""
     """What a mean over targets is a mean over, as `targets_of` says it."""
+    overlong: dict[str, Any] = field(default_factory=dict)
+    """Of examples that are too long for the model: what became of them, how many there are, and the first of them."""
 
     def tree(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -64,13 +71,15 @@ class Report:
             "signatures": self.signatures,
             "examples": self.examples,
             "seconds": round(self.seconds, 3),
+            **({"overlong": self.overlong} if self.overlong else {}),
             **self.details,
         }
 
 
-def fingerprint_of(source: SourceConfig, base: Path) -> str:
-    """SHA-256 of all examples of a source, in order: what the model is given and what it should answer."""
-    return fingerprint(content_of(example) for example in read_examples(source, base))
+def fingerprint_of(source: SourceConfig, base: Path, left_out: Collection[int] = ()) -> str:
+    """SHA-256 of the examples of a source, in order: what the model is given and what it should answer."""
+    examples = enumerate(read_examples(source, base))
+    return fingerprint(content_of(example) for number, example in examples if number not in left_out)
 
 
 def fingerprint(examples: Iterable[tuple[str, ...]]) -> str:

@@ -8,7 +8,7 @@ from regard.data import street
 from regard.data.readers import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
-from regard.errors import located
+from regard.errors import DataError, located
 from regard.run.scoring.report import Asked, Report, fingerprint
 
 
@@ -49,11 +49,15 @@ def report_written(
 
 def write_all(asked: Asked) -> tuple[list[str], list[str], list[str]]:
     """The sources of a split of pairs, their references, and what the model writes for each."""
-    pairs = list(read_pairs(asked.source, asked.preparation.base))
+    read = enumerate(read_pairs(asked.source, asked.preparation.base))
+    pairs = [pair for number, pair in read if number not in asked.left_out]
+    if not pairs:
+        raise DataError("data", "no example is left to test: all are too long for the model; see data.max_length")
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     together: list[Any] = [asked.model, *asked.others]
     stepper = Ensemble(together) if asked.others else asked.model
     writer = asked.task.writer(stepper, asked.device, asked.longest, asked.preparation.base)
     with located([pair.place.origin for pair in pairs]):
-        written = [outputs[0].text for outputs in writer.translate(sources, asked.search)]
+        outputs = writer.translate(sources, asked.search, cut=asked.overlong == "cut")
+    written = [found[0].text for found in outputs]
     return sources, references, written

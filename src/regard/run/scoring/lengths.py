@@ -1,0 +1,94 @@
+"""Examples that are too long for a model: found before a test begins, named in its report."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from regard.data.batches import StreamConfig
+from regard.data.examples import Example, Pair
+from regard.data.fields import AnyField
+from regard.data.readers import read_examples, read_pairs
+from regard.engine.texts import Overlong, passages
+from regard.errors import ConfigError, DataError, OverlongError
+from regard.run.scoring.loss import open_source
+from regard.run.scoring.report import Asked, Report
+from regard.tasks import Summarisation, Tagging, Task, Translation
+
+NAMED = 5
+"""Examples that a report names."""
+AT_ONCE = 1024
+
+Beyond = dict[int, tuple[Example, str]]
+"""Examples that are too long, by their number from zero, and what is wrong with each."""
+
+
+def find_overlong(asked: Asked) -> Beyond:
+    """The examples that are too long for the model, by their number from zero, and what is wrong with each."""
+    task, preparation = asked.task, asked.preparation
+    if isinstance(task, Translation):
+        pairs = list(read_pairs(asked.source, preparation.base))
+        return overlong_pairs(task, pairs, asked.longest)
+    if not task.config.texts or isinstance(preparation.config.batching(preparation.data), StreamConfig):
+        return {}
+    if asked.source.content == "captions":  # read as images, and the sentences about them are only compared
+        return {}
+    store, _ = open_source(asked)
+    if not store.skipped and not store.cut:
+        return {}
+    fields = {name: field for name, field in store.fields.items() if name in task.config.texts}
+    if isinstance(task, Summarisation):
+        fields.pop("source")  # cut by design, and counted as such
+    return dict(_beyond(task, fields, read_examples(asked.source, preparation.base)))
+
+
+def overlong_pairs(task: Translation, pairs: Sequence[Pair], longest: int | None) -> Beyond:
+    """The pairs with a sentence that is too long, by their number from zero, and what is wrong with each."""
+    try:
+        passages([pair.source for pair in pairs], task.source, longest)
+    except OverlongError as error:
+        return {number - 1: (pairs[number - 1], problem) for number, problem in error.inputs.items()}
+    return {}
+
+
+def _beyond(
+    task: Task, fields: Mapping[str, AnyField], examples: Iterable[Example]
+) -> Iterable[tuple[int, tuple[Example, str]]]:
+    """Examples with a field that is too long."""
+    remaining, first = iter(examples), 0
+    while batch := list(islice(remaining, AT_ONCE)):
+        rows = [task.row(example) for example in batch]
+        for name, field in fields.items():
+            for number, tokens in enumerate(field.encode([row[name] for row in rows])):
+                if field.is_overlong(tokens):
+                    yield (
+                        first + number,
+                        (batch[number], f"{name} of {len(tokens)} tokens, the model takes at most {field.max_length}"),
+                    )
+        first += len(batch)
+
+
+def treated(asked: Asked) -> tuple[Asked, Beyond]:
+    """What is asked with the examples to leave out, and those that are too long; DataError where these are an error."""
+    if asked.overlong == "cut" and isinstance(asked.task, Tagging):
+        raise ConfigError("--overlong", "a sentence with its tags cannot be cut; choose skip or error")
+    beyond = find_overlong(asked)
+    refuse(beyond, asked.overlong)
+    return replace(asked, left_out=frozenset(beyond) if asked.overlong == "skip" else frozenset()), beyond
+
+
+def refuse(beyond: Beyond, overlong: Overlong) -> None:
+    """DataError for the first example that is too long, where that is an error."""
+    if beyond and overlong == "error":
+        example, problem = next(iter(beyond.values()))
+        more = f"; {len(beyond)} examples are too long" if len(beyond) > 1 else ""
+        raise DataError(
+            example.place.file, f"{problem}{more}; evaluate the others with --overlong skip", example.place.line
+        )
+
+
+def with_overlong(report: Report, beyond: Beyond, overlong: Overlong) -> Report:
+    """The report, which names the first examples that are too long."""
+    if not beyond:
+        return report
+    first = [f"{example.place}: {problem}" for example, problem in islice(beyond.values(), NAMED)]
+    return replace(report, overlong={"treatment": overlong, "count": len(beyond), "examples": first})
