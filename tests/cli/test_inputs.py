@@ -75,22 +75,25 @@ def test_an_over_long_line_of_a_file_is_named_by_its_own_number(classifier, tmp_
     text = "\n".join(["a good film"] * (line - 1) + [LONG, "a bad film"]).encode()
     file = tmp_path / ("many.txt.gz" if packed else "many.txt")
     file.write_bytes(gzip.compress(text) if packed else text)
-    assert refusal("classify", classifier, file).startswith(f"{file}:{line}: 61 tokens, the model takes at most 16")
+    said = refusal("classify", classifier, file, "--overlong", "error")
+    assert said.startswith(f"{file}:{line}: 61 tokens, the model takes at most 16")
 
 
 def test_an_over_long_line_of_standard_input_is_named_by_its_own_number(classifier, translator):
     text = ("\n".join(["a good film"] * 299) + "\n").encode()
-    said = refusal("classify", classifier, stdin=text + LONG.encode())
+    said = refusal("classify", classifier, "--overlong", "error", stdin=text + LONG.encode())
     assert said.startswith("standard input:300: 61 tokens, the model takes at most 16")
-    said = refusal("translate", translator, "--engine", "torch", stdin=b"\n" * 299 + LONG.encode())
+    engine = ("--engine", "torch", "--overlong", "error")
+    said = refusal("translate", translator, *engine, stdin=b"\n" * 299 + LONG.encode())
     assert said.startswith("standard input:300: a sentence of")
 
 
 def test_an_over_long_example_in_an_evaluation_is_named_by_its_file_and_line(classifier, translator, tmp_path):
     rows = ["a good film\tpos"] * 299 + [f"{LONG}\tneg"]
     (tmp_path / "test.tsv").write_text("\n".join(rows))
-    said = refusal("evaluate", classifier, "--data", f'{{file="{tmp_path}/test.tsv",text=0,label=1,header=false}}')
-    assert said.startswith(f"{tmp_path}/test.tsv:300: 61 tokens")
+    data = f'{{file="{tmp_path}/test.tsv",text=0,label=1,header=false}}'
+    said = refusal("evaluate", classifier, "--data", data, "--overlong", "error")
+    assert said.startswith(f"{tmp_path}/test.tsv:300: text of 61 tokens")
 
 
 def test_located_errors_name_the_file_of_each_input():

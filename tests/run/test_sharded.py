@@ -123,7 +123,7 @@ def test_a_line_that_cannot_be_read_or_translated_is_named(run: api.Run, tmp_pat
     assert not (tmp_path / "out").exists()
     (tmp_path / "long.txt").write_text("The dog sleeps.\n" * 7 + "word " * 500 + "\n")
     with pytest.raises(DataError, match=r"long.txt:8: a sentence of"):
-        translate_file(run, tmp_path / "long.txt", tmp_path / "long", lines_per_part=5)
+        translate_file(run, tmp_path / "long.txt", tmp_path / "long", lines_per_part=5, overlong="error")
 
 
 def test_scores_in_parts_are_the_scores(run: api.Run, tmp_path: Path):
