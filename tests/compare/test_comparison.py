@@ -174,3 +174,12 @@ def test_a_failure_that_cannot_be_written_down_is_still_a_row(tmp_path: Path, mo
     monkeypatch.setattr("regard.compare.queue.Outcome.save", full)
     job = Job("runs/lost", resolve_recipe(TINY))
     assert Queue(tmp_path, Quiet()).work([job])["runs/lost"].problem == "the disk is full"
+
+
+def test_a_picture_that_cannot_be_drawn_costs_no_comparison(compared: Comparison, tmp_path: Path, monkeypatch):
+    def fails(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("regard.compare.comparison.plot.write_figure", fails)
+    said = compared.write_plot(tmp_path / "plot.png")
+    assert said == f"{tmp_path / 'plot.png'} could not be written (no space left); the tables beside it are whole"

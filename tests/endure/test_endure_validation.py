@@ -1,5 +1,6 @@
 """A failure costs nothing that came before it: not in a validation, not in a step, not at the end of a run."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from endured import course, differences, tiny_recipe, train
 
 from regard.run import training
+from regard.tasks.writing import Writer
 from regard.train.checkpoint import load
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
@@ -118,3 +120,24 @@ def test_another_metric_on_resuming_is_not_compared_with_the_old_best(tmp_path: 
     assert load(tmp_path / "run" / "checkpoints" / "best").step in (2, 4)
     assert "chrf" in lines[-1]
     assert course(tmp_path / "run")
+
+
+def test_a_request_to_stop_is_answered_while_texts_are_generated(tmp_path: Path, monkeypatch):
+    recipe = tiny_recipe(4, best="bleu", valid_every=2)
+    train(recipe, tmp_path / "whole")
+    original, calls = Writer._translate, []
+
+    def translate(self: Writer, batch: list, config: object) -> list:
+        calls.append(1)
+        if len(calls) == 2:  # the first is tried beforehand
+            signal.raise_signal(signal.SIGTERM)
+        return original(self, batch, config)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Writer, "_translate", translate)
+        train(recipe, tmp_path / "run")
+    assert len(calls) == 2
+    state = load(tmp_path / "run" / "checkpoints" / "last").state
+    assert (state["spent"]["steps"], state["due"]) == (2, True)
+    train(recipe, tmp_path / "run", resume=True)
+    assert differences(tmp_path / "run", tmp_path / "whole") == []

@@ -53,7 +53,7 @@ class Comparison:
         }  # fmt: skip
 
     def write(self, folder: Path) -> None:
-        """table.md, table.tex, table.json and plot.png."""
+        """table.md, table.tex and table.json."""
         texts = {
             "table.md": table.markdown(self.rows, self.metric, self.caption),
             "table.tex": table.latex(self.rows, self.metric, self.caption),
@@ -62,7 +62,14 @@ class Comparison:
         for name, text in texts.items():
             with reported(name, folder, len(text)), replacing(folder / name) as stream:
                 stream.write(text.encode())
-        plot.write_figure(plot.draw(self.rows, self.metric), folder / "plot.png")
+
+    def write_plot(self, file: Path) -> str | None:
+        """The table as a picture; a sentence where it cannot be written, which costs no comparison."""
+        try:
+            plot.write_figure(plot.draw(self.rows, self.metric), file)
+        except Exception as error:
+            return f"{file} could not be written ({error}); the tables beside it are whole"
+        return None
 
 
 def _machine() -> str:
@@ -102,6 +109,10 @@ def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Compa
     )  # fmt: skip
     with turn(out / "locks" / "table"):
         comparison.write(out)
+        problem = comparison.write_plot(out / "plot.png")
+    if problem is not None:
+        with watch() as watcher:
+            watcher.say(problem)
     return comparison
 
 

@@ -112,6 +112,7 @@ class Queue:
                 outcome = Outcome(problem=_said(error))
                 watcher.say(f"failed: {outcome.problem}")
                 with suppress(RegardError, OSError):  # what kept the run from being written may keep this from it too
+                    folder.mkdir(parents=True, exist_ok=True)  # a run that is refused leaves no folder
                     outcome.save(folder)
                 return outcome
         outcome.save(folder)

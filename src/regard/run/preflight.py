@@ -97,16 +97,21 @@ def _has_pronouns(source: SourceConfig, base: Path) -> bool:
 
 
 def score_generated(
-    recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
+    recipe: Recipe,
+    task: Task,
+    model: nn.Module,
+    preparation: Preparation,
+    device: torch.device,
+    watch: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
     """Scores of what the model generates for the validation data: greedily, else by the rules of the recipe's search.
 
-    With search = "greedy" they are those of a test on the same data.
+    With search = "greedy" they are those of a test on the same data. What `watch` raises before a batch ends it.
     """
     source, per_batch, longest = recipe.data.split("valid"), recipe.train.tokens_per_batch, recipe.longest_input
     greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in RulesConfig.model_fields})
     asked = Asked(task, model, source, preparation, device, greedy, per_batch, longest)
-    return score(replace(asked, overlong=recipe.data.overlong)).metrics
+    return score(replace(asked, overlong=recipe.data.overlong, watch=watch)).metrics
 
 
 def _short(search: AnySearch) -> AnySearch:

@@ -256,7 +256,7 @@ def _trainer(
 
     def validate(candidate: nn.Module) -> dict[str, float]:
         metrics = measure(task, candidate, valid, team.device, lambda _: _heed(stop))
-        return metrics | _generated_scores(recipe, task, candidate, preparation, team.device)
+        return metrics | _generated_scores(recipe, task, candidate, preparation, team.device, lambda: _heed(stop))
 
     return Trainer(
         config, task, model, batches, validate, out,
@@ -311,16 +311,22 @@ def _heed(stop: Callable[[], str | None]) -> None:
 
 
 def _generated_scores(
-    recipe: Recipe, task: Task, model: nn.Module, preparation: Preparation, device: torch.device
+    recipe: Recipe,
+    task: Task,
+    model: nn.Module,
+    preparation: Preparation,
+    device: torch.device,
+    watch: Callable[[], None],
 ) -> dict[str, float]:
     """Scores of what the model generates, where one of them chooses the best checkpoint."""
     if not needs_text(recipe.train.best):
         return {}
     learning = model.training
     model.eval()
-    scores = score_generated(recipe, task, model, preparation, device)
-    model.train(learning)
-    return scores
+    try:
+        return score_generated(recipe, task, model, preparation, device, watch)
+    finally:
+        model.train(learning)
 
 
 class _Silent(Watcher):

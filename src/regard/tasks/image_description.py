@@ -122,6 +122,7 @@ class Describer(Writer):
         return score(self.stepper, self._patches(sources), rows, eos=EOS, bos=BOS)
 
     def _describe(self, jobs: Sequence[tuple[AnyImage, list[int]]], config: AnySearch) -> list[list[Output]]:
+        self.watch()
         grid, prompts = self._patches([image for image, _ in jobs]), [start for _, start in jobs]
         rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
         return self._outputs(rows, prompts)

@@ -46,6 +46,8 @@ class Writer:
     """Most source tokens the model was made for."""
     unknown: UnknownWords | None = None
     """What replaces the unknown words of a translation; when left out, they stay."""
+    watch: Callable[[], None] = lambda: None
+    """Called before each batch; what it raises ends the work."""
 
     @cached_property
     def positions(self) -> int | None:
@@ -99,6 +101,7 @@ class Writer:
         return [results[index] for index in range(len(jobs))]
 
     def _translate(self, batch: list[Passage], config: AnySearch) -> list[list[Output]]:
+        self.watch()
         grid = Sequences.padded([job.source for job in batch], device=self.device)
         prompts = [job.prefix for job in batch]
         rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)

@@ -1,6 +1,7 @@
 """Scores of models that describe images: sentences beside sentences."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from regard import metrics
@@ -20,6 +21,7 @@ def score_image_description(asked: Asked) -> Report:
     ]
     together: list[Any] = [asked.model, *asked.others]
     writer: Any = asked.task.writer(Ensemble(together) if asked.others else asked.model, asked.device)
+    writer = replace(writer, watch=asked.watch)
     found = writer.translate([example.picture for example in examples], asked.search)
     written, references = [outputs[0].text for outputs in found], [example.target for example in examples]
     scores = {"bleu": metrics.bleu(written, references), "chrf": metrics.chrf(written, references)}

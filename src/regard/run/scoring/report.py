@@ -1,6 +1,6 @@
 """What a test is asked to do, and what it found."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -40,6 +40,8 @@ class Asked:
     """What becomes of examples that are too long for the model."""
     left_out: Collection[int] = ()
     """Numbers of the examples, from zero, that are left out because they are too long."""
+    watch: Callable[[], None] = lambda: None
+    """Called before each batch that is generated; what it raises ends the test."""
 
 
 @dataclass(frozen=True)

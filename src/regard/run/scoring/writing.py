@@ -1,6 +1,7 @@
 """Scores of what a model writes beside what a person wrote."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from regard import metrics
@@ -57,6 +58,7 @@ def write_all(asked: Asked) -> tuple[list[str], list[str], list[str]]:
     together: list[Any] = [asked.model, *asked.others]
     stepper = Ensemble(together) if asked.others else asked.model
     writer = asked.task.writer(stepper, asked.device, asked.longest, asked.preparation.base)
+    writer = replace(writer, watch=asked.watch)
     with located([pair.place.origin for pair in pairs]):
         outputs = writer.translate(sources, asked.search, cut=asked.overlong == "cut")
     written = [found[0].text for found in outputs]
