@@ -245,7 +245,7 @@ def _parquet(random: Random, folder: Path, name: str, rows: list[Row], content: 
     if oddity in ("null", "ragged") and rows:
         values[columns[0]][0] = None
     if content in ("images", "captions"):
-        values["image"] = [_picture(random, 8) for _ in rows]
+        values["image"] = [picture(random, 8) for _ in rows]
     if oddity == "empty":
         values = {column: [] for column in columns}
     table = pa.table({column: pa.array(cells) for column, cells in values.items()})
@@ -299,7 +299,8 @@ def _conllu(random: Random, folder: Path, name: str, rows: list[Row], content: s
     return Split(source, _count(rows, oddity), paths=[path.name])
 
 
-def _picture(random: Random, size: int, mode: str = "RGB", form: str = "PNG") -> bytes:
+def picture(random: Random, size: int, mode: str = "RGB", form: str = "PNG") -> bytes:
+    """A random image file."""
     image = Image.new(mode, (size, size))
     image.putdata([_pixel(random, mode) for _ in range(size * size)])
     stream = io.BytesIO()
@@ -315,11 +316,11 @@ def _pixel(random: Random, mode: str) -> Any:
 
 def _odd_picture(random: Random, oddity: str | None) -> bytes:
     if oddity is None or random.random() < 0.7:
-        return _picture(random, 8)
+        return picture(random, 8)
     if oddity in ("cut", "empty", "latin-1"):
-        data = _picture(random, 8)
+        data = picture(random, 8)
         return data[: random.choice([0, 10, len(data) - 12])]
-    return _picture(random, random.choice([1, 7, 9, 16]), random.choice(["L", "RGB", "RGBA"]))
+    return picture(random, random.choice([1, 7, 9, 16]), random.choice(["L", "RGB", "RGBA"]))
 
 
 def _class_folders(random: Random, folder: Path, name: str, rows: list[Row], content: str, oddity: str | None) -> Split:

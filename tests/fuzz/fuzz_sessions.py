@@ -16,7 +16,7 @@ from typing import Any
 
 import fuzz_oracle as oracle
 from fuzz_command import Outcome, hastened, inside, run_command
-from fuzz_data import ODD, RARE, Corpus, make_corpus, sentence
+from fuzz_data import ODD, RARE, Corpus, make_corpus, picture, sentence
 from fuzz_recipes import CONTENT, as_override, as_toml, make_recipe, random_setting, small_model
 
 EXTRAS = {
@@ -327,6 +327,13 @@ class Session:
         ended = joined + end if texts else ""
         return ended.encode(), texts if ended else []
 
+    def _pictures(self) -> list[str]:
+        """Files of images, one at least, though the data may lie in an archive."""
+        if not (self.folder / "data" / "one.png").exists():
+            (self.folder / "data" / "one.png").write_bytes(picture(self.random, 8))
+        files = [str(path.relative_to(self.folder)) for path in (self.folder / "data").rglob("*.png")]
+        return sorted(files, key=lambda name: (name != "data/one.png", name))
+
     def _write(self, run: Trained, folder: str | None = None) -> Iterator[None]:
         verb = VERBS.get(run.task, "translate")
         if self.random.random() < 0.06:
@@ -340,9 +347,7 @@ class Session:
         words = [verb, folder, *as_json]
         targets: list[str] = []
         if run.corpus.content in ("images", "captions"):
-            pictures = sorted(str(path.relative_to(self.folder)) for path in (self.folder / "data").rglob("*.png"))[:3]
-            pictures = pictures or ["data/none.png"]
-            pictures = pictures[:1] if verb == "translate" else pictures
+            pictures = self._pictures()[: 1 if verb == "translate" else 3]
             words += pictures if self.random.random() < 0.6 else []
             texts = pictures
             data = "".join(f"{picture}\n" for picture in pictures).encode()
@@ -355,39 +360,37 @@ class Session:
         inputs = texts if sound else None
         self.command(*words, stdin=data, targets=targets, check=_written(verb, inputs, bool(as_json), parts))
 
+    def _pick(self, valid: Sequence[object], wrong: Sequence[object]) -> str:
+        """Mostly a value that an option takes."""
+        return str(self.random.choice(wrong if self.random.random() < 0.1 else valid))
+
     def _write_options(self, verb: str, folder: str, targets: list[str]) -> list[str]:
-        pick = self.random.choice
+        pick = self._pick
         words: list[str] = []
         if verb != "classify":
-            engine = pick(["torch"] * 9 + ["auto", "ctranslate2", "x"])
-            if engine in ("torch", "x") or "ctranslate2" not in missing_extras():
-                words += ["--engine", engine, *self._maybe(0.05, "--int8")]
-            else:
-                words += ["--engine", "torch"]
+            engine = pick(["torch"] * 9 + ["auto", "ctranslate2"], ["x"])
+            if engine in ("auto", "ctranslate2") and "ctranslate2" in missing_extras():
+                engine = "torch"
+            words += ["--engine", engine, *self._maybe(0.05 if engine == "torch" else 0.3, "--int8")]
         if verb == "translate":
-            words += self._maybe(0.3, "--beam", str(pick([1, 2, 3, 4, 5, 64, 0, "x"])))
-            words += self._maybe(0.2, "--nbest", str(pick([1, 2, 3, 9, 0])))
-            words += self._maybe(0.06, "--ensemble", pick([folder, folder, "nothing"]))
-            words += self._maybe(0.06, "--unknown", pick(["keep", "replace", "x"]))
-            words += self._maybe(0.03, "--dictionary", pick(["nothing", "data"]))
+            words += self._maybe(0.3, "--beam", pick([1, 2, 3, 4, 5, 64], [0, "x"]))
+            words += self._maybe(0.2, "--nbest", pick([1, 2, 3, 9], [0]))
+            words += self._maybe(0.06, "--ensemble", pick([folder], ["nothing"]))
+            words += self._maybe(0.06, "--unknown", pick(["keep", "replace"], ["x"]))
+            words += self._maybe(0.03, "--dictionary", pick(["data"], ["nothing"]))
             if self.random.random() < 0.1:
                 targets.append(f"parts{self.number}")
-                words += [
-                    "--out",
-                    targets[0],
-                    "--format",
-                    pick(["text", "json", "parquet", "x"]),
-                    *self._maybe(0.5, "--lines-per-part", "2"),
-                ]
+                words += ["--out", targets[0], "--format", pick(["text", "json", "parquet"], ["x"])]
+                words += self._maybe(0.5, "--lines-per-part", "2")
         if verb == "generate":
-            words += self._maybe(0.5, "--length", str(pick([1, 3, 8, 0])))
-            words += self._maybe(0.4, "--temperature", str(pick([0, 0.5, 1, 2, -1, "nan"])))
-            words += self._maybe(0.2, "--top-k", str(pick([1, 5, 10**6, 0])))
-            words += self._maybe(0.2, "--top-p", str(pick([0.5, 1, 0, 2, "inf"])))
-            words += self._maybe(0.2, "--min-p", str(pick([0.1, 1, 0, -1])))
-            words += self._maybe(0.3, "--seed", str(pick([0, 1, 2**40, -1])))
+            words += self._maybe(0.5, "--length", pick([1, 3, 8], [0]))
+            words += self._maybe(0.4, "--temperature", pick([0, 0.5, 1, 2], [-1, "nan", "inf"]))
+            words += self._maybe(0.2, "--top-k", pick([1, 5, 10**6], [0]))
+            words += self._maybe(0.2, "--top-p", pick([0.5, 1], [0, 2, "inf"]))
+            words += self._maybe(0.2, "--min-p", pick([0.1, 1, 0], [-1, "nan"]))
+            words += self._maybe(0.3, "--seed", pick([0, 1, 2**40], [-1, 2**70]))
             words += self._maybe(0.1, "--stream")
-        return words + self._maybe(0.1, "--device", pick(["cpu", "auto", "cuda", "x"]))
+        return words + self._maybe(0.1, "--device", pick(["cpu", "auto"], ["cuda", "x"]))
 
     def _resume(self, run: Trained, folder: str | None = None) -> Iterator[None]:
         """On with a run: as it was, longer, or with something changed."""
@@ -473,8 +476,7 @@ class Session:
 
     def _look(self, run: Trained) -> Iterator[None]:
         if run.corpus.content in ("images", "captions"):
-            pictures = sorted((self.folder / "data").rglob("*.png"))
-            text = str(pictures[0].relative_to(self.folder)) if pictures else "none.png"
+            text = self._pictures()[0]
         else:
             text = self.random.choice([*run.corpus.texts(self.random), "", " ", "🙂", "the " * 300])
         pattern = self._maybe(0.2, "--pattern")
@@ -662,7 +664,7 @@ def _counted(truth: dict[str, int | None], as_json: bool) -> Callable[[Outcome],
     def check(outcome: Outcome) -> list[str]:
         if not as_json:
             text = outcome.stdout.decode()
-            shown = [f"{name}: {count:,} example" for name, count in truth.items() if count is not None]
+            shown = [f"{name}: {count:,} " for name, count in truth.items() if count is not None]
             return [f"no '{line}'" for line in shown if line not in text]
         counts = {name: split["examples"] for name, split in oracle.strict_json(outcome.stdout)["statistics"].items()}
         return [f"{counts.get(name)} examples of {name} in place of {count}" for name, count in truth.items()

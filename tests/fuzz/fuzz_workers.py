@@ -1,6 +1,7 @@
 """Sessions side by side in processes of their own, so that one which hangs or dies is a finding and no more."""
 
 import argparse
+import faulthandler
 import json
 import os
 import re
@@ -11,8 +12,9 @@ import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import count
 from multiprocessing import connection, get_context
 from multiprocessing.context import SpawnProcess
@@ -106,6 +108,8 @@ def prepare_process() -> None:
     )
     os.environ.pop("REGARD_ENGINE", None)
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as tests/conftest.py does
+    source = str(Path(find_spec("regard").origin).parents[1])  # type: ignore[union-attr, arg-type]
+    os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])  # sessions change the folder
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     import torch
 
@@ -126,14 +130,21 @@ def work(channel: connection.Connection) -> None:
             problem = f"the fuzzer itself: {traceback.format_exc()[-1500:]}"
             channel.send(("case", _failed(seed, -1, ["?"], problem)))
         finally:
+            faulthandler.cancel_dump_traceback_later()
             shutil.rmtree(folder, ignore_errors=True)
+            Path(f"{folder}.stack").unlink(missing_ok=True)
         channel.send(("done", seed))
 
 
 def _records(seed: int, folder: Path, channel: connection.Connection) -> Iterator[dict[str, Any]]:
     from fuzz_sessions import Session
 
-    session = Session(seed, folder, lambda seed, number, words: channel.send(("begin", (seed, number, list(words)))))
+    def begin(seed: int, number: int, words: Sequence[str]) -> None:
+        channel.send(("begin", (seed, number, list(words))))
+        faulthandler.dump_traceback_later(0.8 * SECONDS, file=stack)
+
+    stack = Path(f"{folder}.stack").open("w")  # noqa: SIM115
+    session = Session(seed, folder, begin)
     for case in session.cases():
         said = [line for line in case.outcome.stderr.splitlines() if line.strip()]
         yield {
@@ -177,6 +188,14 @@ class Worker:
         self.channel.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+            Path(f"{self.folder}.stack").unlink(missing_ok=True)
+
+    def stack(self) -> str:
+        """Where the process was shortly before its time was over, innermost first."""
+        file = Path(f"{self.folder}.stack")
+        text = file.read_text(errors="replace") if self.folder and file.exists() else ""
+        frames = re.findall(r'File "[^"]*?([^"/]+/[^"/]+)", line (\d+)', text)
+        return " < ".join(f"{file}:{line}" for file, line in frames[:12])
 
 
 def run_cases(
@@ -234,7 +253,7 @@ def _late(worker: Worker, summary: Summary, limit: float) -> str:
     if time.monotonic() - worker.since < limit:
         return "busy"
     assert worker.current is not None
-    summary.add(_failed(*worker.current, f"took longer than {limit:.0f} s"))
+    summary.add(_failed(*worker.current, f"took longer than {limit:.0f} s: {worker.stack()}"))
     return "gone"
 
 
