@@ -91,6 +91,18 @@ def test_a_mistake_is_one_line_whatever_it_names(
     assert sentence.removesuffix("\n").isprintable()
 
 
+@pytest.mark.parametrize("verb", [["train"], ["evaluate"], ["translate"], ["data", "check"]])
+def test_a_name_that_is_too_long_is_a_mistake(
+    verb: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["regard", *verb, "x" * 300])
+    with pytest.raises(SystemExit) as left:
+        main()
+    told = capsys.readouterr()
+    assert left.value.code == 2
+    assert "name too long" in (told.err + told.out).lower()
+
+
 def test_every_verb_says_in_the_list_what_it_does():
     listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output.partition("Commands:")[2]
     assert "..." not in listed

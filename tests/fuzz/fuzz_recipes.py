@@ -35,6 +35,16 @@ MODELS = {
     "image_classification": ["vision"],
     "image_description": ["vision-encoder-decoder"],
 }
+PRESETS = {
+    "translation": ["transformer-base", "t5-small"],
+    "summarisation": ["transformer-base", "t5-small", "gpt2-124m"],
+    "language_model": ["gpt2-124m", "llama-small"],
+    "masked_language_model": ["bert-base"],
+    "classification": ["bert-base"],
+    "tagging": ["bert-base"],
+    "image_classification": ["vit-tiny"],
+    "image_description": [None],
+}
 COSTLY = {
     ("train", "compile"): "compiling takes longer than a thousand cases",
     ("train", "parallel"): "one process has nothing to share; tests/endure and tests/train start several",
@@ -87,12 +97,13 @@ def make_recipe(random: Random, task: str, corpus: Corpus, changes: int) -> Tree
 def small_recipe(random: Random, task: str, corpus: Corpus) -> Tree:
     """A recipe that trains in a fraction of a second."""
     kind = random.choice(MODELS[task])
+    known = random.choice(PRESETS[task]) if random.random() < 0.25 else None
     search = {"kind": random.choice(["greedy", "beam", "beam", "sample"]), "max_length": random.randint(1, 10)}
     tree: Tree = {
         "task": {"kind": task} if random.random() < 0.8 else task,
         "seed": random.randint(0, 5),
         "data": {name: dict(split.source) for name, split in corpus.splits.items()},
-        "model": small_model(random, kind),
+        "model": small_preset(random, task, known) if known else small_model(random, kind),
         "train": {
             "steps": random.randint(1, 3),
             "tokens_per_batch": random.choice([100, 200, 400, 1000]),
@@ -122,6 +133,23 @@ def small_model(random: Random, kind: str) -> Tree:
     sizes = {"width": heads * random.choice([4, 8]), "depth": 2 if kind in ("gnmt", "deep-att") else 1, "heads": heads}
     sizes |= {"image": 8, "patch": random.choice([2, 4])}
     return {"kind": kind} | {name: size for name, size in sizes.items() if name in fields}
+
+
+def small_preset(random: Random, task: str, name: str) -> Tree:
+    """A model that everybody knows, and that other programs can therefore read, in miniature."""
+    tree: Tree = {"preset": name, "width": 4 * random.choice([4, 8]), "heads": 4, "depth": 1}
+    if name == "vit-tiny":
+        tree |= {
+            "image": 8,
+            "patch": 4,
+            "position": {"kind": "learned", "length": 5},
+            "head": {"kind": "pooled", "pooling": "first"},
+        }
+    if task == "classification":
+        tree["head"] = {"kind": "pooled", "pooling": "first", "hidden": tree["width"]}
+    if task == "tagging":
+        tree["head"] = {"kind": "token"}
+    return tree
 
 
 def random_setting(random: Random, tree: Tree) -> tuple[tuple[str, ...], Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import isclose
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import fuzz_oracle as oracle
 from fuzz_command import Outcome, hastened, inside, run_command
 from fuzz_data import ODD, RARE, Corpus, make_corpus, picture, sentence
-from fuzz_recipes import CONTENT, as_override, as_toml, make_recipe, random_setting, small_model
+from fuzz_recipes import CONTENT, MODELS, as_override, as_toml, make_recipe, random_setting, small_model
 
 EXTRAS = {
     "ctranslate2": ["ctranslate2"],
@@ -252,7 +253,8 @@ class Session:
         if trained is None:
             return
         steps = {
-            self._evaluate: 5, self._write: 8, self._resume: 3, self._again: 1, self._damaged: 5, self._look: 1.2,
+            self._evaluate: 5, self._agree: 1.5, self._write: 8, self._resume: 3, self._again: 1, self._damaged: 5,
+            self._look: 1.2,
             self._export: 1.5, self._from: 2, self._check_run: 1, self._stranger: 2,
         }  # fmt: skip
         for step in self.random.choices(list(steps), list(steps.values()), k=self.random.randint(3, 10)):
@@ -296,6 +298,22 @@ class Session:
         count = made.count if made and run.pristine and run.corpus.content not in ("text", "tagged") else None
         self.command(*words, targets=targets, check=_scored(bool(as_json), count))
         yield
+
+    def _agree(self, run: Trained) -> Iterator[None]:
+        """What was measured while training is measured again, twice, with the same result."""
+        words = ["evaluate", run.folder, "--data", "valid", "--which", "last", "--json"]
+        first = self.command(*words, check=_scored(True, None), exact=True)
+        if first.code == 0 and run.pristine:
+            lines = [json.loads(line) for line in (self.folder / run.folder / "metrics.jsonl").read_text().splitlines()]
+            valid = [line for line in lines if line.get("split") == "valid"]
+            tree = json.loads(first.stdout)
+            self.made[-1].problems += _differences(valid[-1] if valid else {}, tree["metrics"], "while training")
+        yield
+        if first.code == 0:
+            again = self.command(*words, exact=True)
+            scores = [json.loads(outcome.stdout or b'{"metrics": {}}')["metrics"] for outcome in (first, again)]
+            self.made[-1].problems += _differences(*scores, "before")
+            yield
 
     def _search(self) -> str:
         return self.random.choice(
@@ -525,6 +543,23 @@ class Session:
             if (self.folder / copy / "recipe.toml").is_file():
                 self._writing(VERBS.get(run.task, "translate"), run, copy, sound=False)
                 yield
+                if VERBS.get(run.task) == "classify":
+                    yield from self._same_classes(run, copy)
+
+    def _same_classes(self, run: Trained, copy: str) -> Iterator[None]:
+        """A classifier that was exported and imported gives the probabilities that it gave before."""
+        images = run.corpus.content == "images"
+        words = self._pictures()[:1] if images else []
+        data = b"" if images else "".join(f"{text}\n" for text in ["the dog sees", "a cat", "tired"]).encode()
+        before = self.command("classify", run.folder, "--json", *words, stdin=data, exact=True)
+        yield
+        after = self.command("classify", copy, "--json", *words, stdin=data, exact=True)
+        pairs = zip(oracle.lines_of(before.stdout), oracle.lines_of(after.stdout), strict=False)
+        for one, other in pairs if before.code == after.code == 0 else ():
+            rows = [json.loads(line)["probabilities"] for line in (one, other)]
+            if all(isinstance(row, dict) for row in rows):
+                self.made[-1].problems += _differences(*rows, "before export and import")
+        yield
 
     def _exported(self, out: str, as_json: bool, outcome: Outcome) -> list[str]:
         tree = oracle.strict_json((self.folder / out / "parity.json").read_bytes())
@@ -588,7 +623,7 @@ class Session:
             other = self.random.choice(list(CONTENT))
             files[1] = self._recipe(other, self._corpus(other), 0, "three")[0]
         if self.random.random() < 0.4:
-            kind = make_recipe(self.random, task, corpus, 0)["model"]["kind"]
+            kind = self.random.choice(MODELS[task])
             variants = {"plain": [], "other": [as_override(("model",), small_model(self.random, kind))],
                         "Größe (2)": [as_override(("train", "schedule"), "constant")]}  # fmt: skip
             tree = {"base": "one.toml", "seeds": self.random.choice([1, 2, [3]]), "variants": variants}
@@ -618,6 +653,13 @@ def _inline(source: dict[str, Any], folder: str) -> str:
     names = {"file", "images", "labels"} if {"file", "images", "street"} & source.keys() else {"source", "target"}
     tree = {key: f"{folder}/{value}" if key in names else value for key, value in source.items()}
     return as_override((), tree).removeprefix("=")
+
+
+def _differences(one: dict[str, Any], other: dict[str, Any], when: str) -> list[str]:
+    """Numbers that two tables have in common and that differ."""
+    names = [name for name in one if name in other and isinstance(one[name], float) and isinstance(other[name], float)]
+    return [f"{name} is {other[name]}, and was {one[name]} {when}" for name in names
+            if not isclose(one[name], other[name], rel_tol=1e-3, abs_tol=1e-4)]  # fmt: skip
 
 
 def _expected(file: str, overrides: Sequence[str]) -> tuple[Any, int | None]:

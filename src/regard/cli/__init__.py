@@ -1,6 +1,7 @@
 """The command line: verbs only. What needs torch is imported inside the verbs, so that help comes at once."""
 
 import atexit
+import errno
 import gc
 import os
 import sys
@@ -68,7 +69,8 @@ def main() -> None:
     except RegardError as error:
         _leave(str(error), error.exit_code)
     except OSError as error:  # a file that the machine refuses to read or write
-        _leave(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
+        code = 2 if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else 1  # names that can never be
+        _leave(f"{error.filename or 'a file'}: {error.strerror or error}", code)
     except (MemoryError, RuntimeError) as error:
         from regard.train.memory import is_want_of_memory
 
