@@ -78,7 +78,7 @@ def test_limits(found: dict[str, Any], complaint: str) -> None:
     ("subject", "words"),
     [
         (lambda: pair(position="alibi"), "model.position.kind: CTranslate2 needs"),
-        (lambda: pair(final_norm=False), "model.final_norm: CTranslate2 needs True, got False"),
+        (lambda: pair(final_norm=False), "model.final_norm: CTranslate2 needs true, got false"),
         (lambda: pair(attention={"kind": "window", "reach": 2}), "model.attention.kind: CTranslate2 needs 'full'"),
         (lambda: encoder(), "model.kind: CTranslate2 folders hold 'encoder-decoder' or 'decoder', got 'encoder'"),
     ],

@@ -131,13 +131,18 @@ def test_an_export_that_computes_something_else_is_not_kept(
     ("subject", "path", "words"),
     [
         (lambda: pair(position="rotary"), "model.position.kind", "the Pegasus layout needs 'sinusoidal' or 'learned'"),
+        (
+            lambda: pair(decoder_attention={"kind": "window", "reach": 3}),
+            "model.decoder_attention",
+            "the Pegasus layout needs nothing or 'full', got 'window', reach=3;",
+        ),
         (lambda: pair(norm="rms"), "model.norm.kind", "needs 'layer', got 'rms'"),
         (lambda: pair(norm={"kind": "layer", "epsilon": 1e-6}), "model.norm.epsilon", "needs 1e-05, got 1e-06"),
         (lambda: pair(attention={"kind": "window", "reach": 3}), "model.attention.kind", "needs 'full', got 'window'"),
         (lambda: pair(False, embedding={"share": "none"}), "model.embedding.share", "needs 'all'"),
         (lambda: decoder(position="alibi"), "model.position.kind", "export to onnx"),
-        (lambda: decoder(head={"kind": "vocabulary", "bias": True}), "model.head.bias", "needs False, got True"),
-        (lambda: encoder(), "model.norm_place", "'before'; model.final_norm needs False, got True; model.embedding"),
+        (lambda: decoder(head={"kind": "vocabulary", "bias": True}), "model.head.bias", "needs false, got true"),
+        (lambda: encoder(), "model.norm_place", "'before'; model.final_norm needs false, got true; model.embedding"),
         (lambda: encoder(**{**BERT, "head": "pooled"}), "model.head.pooling", "needs 'first', got 'mean'"),
     ],
 )  # fmt: skip

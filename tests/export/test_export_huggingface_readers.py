@@ -81,7 +81,7 @@ def test_hidden_words_are_guessed_in_transformers_as_here(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("subject", "words"),
     [
-        (lambda: masked(**WITHOUT_HEAD), "model.head.transform: the BERT layout needs 'gelu', got None"),
+        (lambda: masked(**WITHOUT_HEAD), "model.head.transform: the BERT layout needs 'gelu', got nothing"),
         (lambda: tagger(), "model.norm_place: the BERT layout needs 'after', got 'before'"),
         (lambda: vision(class_token=False, position={"kind": "learned", "length": 4}), "model.class_token: the ViT"),
     ],

@@ -76,6 +76,8 @@ def test_what_cannot_be_started_from_is_said(words: Path, tmp_path: Path):
         StartConfig(run="x").load(other, api.load(words).model)
     with pytest.raises(ConfigError, match=r"start.freeze: 'stak\.\*' fits no parameter"):
         StartConfig(run="x", freeze=("stak.*",)).hold(other)
+    with pytest.raises(ConfigError, match=r"start.run: x has no vocabulary, this task needs source, target"):
+        StartConfig(run="x").tokenizers({}, ["source", "target"])
     with pytest.raises(ConfigError, match=r"start.freeze: freezes all \d+ parameters"):
         StartConfig(run="x", freeze=("*",), layer_rate=0.5).hold(other)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from regard.config import Config
 from regard.errors import ConfigError
 
 Needs = Mapping[str, tuple[Any, ...]]
@@ -32,8 +33,17 @@ class Misfit:
     wanted: tuple[Any, ...]
 
     def __str__(self) -> str:
-        wanted = " or ".join(map(repr, self.wanted))
-        return f"needs {wanted}, got {self.got!r}"
+        wanted = " or ".join(dict.fromkeys(map(_shown, self.wanted)))
+        return f"needs {wanted}, got {_shown(self.got)}"
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401
+    """A value as a recipe has it; of a part, what it is and the settings that are not its defaults."""
+    if not isinstance(value, Config):
+        return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    changed = value.model_dump(exclude_defaults=True, exclude_none=True)
+    settings = "".join(f", {name}={setting!r}" for name, setting in changed.items() if name != "kind")
+    return f"'{getattr(value, 'kind', '…')}'{settings}"
 
 
 def misfits(config: Any, needs: Needs) -> list[Misfit]:  # noqa: ANN401

@@ -193,9 +193,8 @@ class StartConfig(Config):
             return {text: known[text] for text in texts}
         if len({tokenizer.identity for tokenizer in known.values()}) == 1:
             return dict.fromkeys(texts, next(iter(known.values())))
-        raise ConfigError(
-            "start.run", f"{self.run} has vocabularies for {', '.join(known)}, this task needs {', '.join(texts)}"
-        )
+        there = f"vocabularies for {', '.join(known)}" if known else "no vocabulary"
+        raise ConfigError("start.run", f"{self.run} has {there}, this task needs {', '.join(texts)}")
 
 
 @dataclass(frozen=True)
