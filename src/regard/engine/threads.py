@@ -10,13 +10,18 @@ import sys
 import time
 from pathlib import Path
 
+from regard.data.vocabulary import Vocabulary
 from regard.engine.converted import Converted, replace_text
 from regard.engine.machine import cores
 from regard.engine.model import FastEngine, Workers
+from regard.engine.searches import Search
+from regard.errors import RegardError
 
 FILE = "threads.json"
 ROUNDS, SECONDS = 5, 0.5
 """A way to share the work is tried so often, or until it has taken so long."""
+MOST_WRITTEN = 64
+"""Tokens that are generated for each input."""
 
 
 def workers_for(converted: Converted, many: bool) -> Workers:
@@ -55,9 +60,8 @@ def _seconds(converted: Converted, workers: Workers, many: bool) -> float:
     """The shortest of several tries: whatever else runs on the machine makes a try longer, nothing makes it shorter."""
     engine = FastEngine(converted, workers)
     write = engine.translate if converted.verb == "translate" else engine.generate
-    search = {**(converted.usual if converted.usual["kind"] != "sample" else converted.searches["greedy"])}
-    search["max_length"] = min(search["max_length"], 64)
-    texts = converted.texts if many else converted.texts[:1]
+    texts, search = timed_work(converted, engine.target)
+    texts = texts if many else texts[:1]
     write(texts, search)
     best, spent = float("inf"), 0.0
     for _ in range(ROUNDS):
@@ -70,10 +74,36 @@ def _seconds(converted: Converted, workers: Workers, many: bool) -> float:
     return best
 
 
+def timed_work(converted: Converted, vocabulary: Vocabulary) -> tuple[list[str], Search]:
+    """The inputs and the search that speed is measured on: no more tokens than the model has positions."""
+    texts, room = converted.texts, converted.room
+    search = {**(converted.usual if converted.usual["kind"] != "sample" else converted.searches["greedy"])}
+    if converted.prompted:
+        room -= converted.input_tokens or 0
+    elif converted.continues:  # half of the positions for the prompt, half for what follows
+        room -= (given := room // 2)
+        kept = max(1, given - converted.documents)
+        texts = [vocabulary.decode(ids[:kept]) for ids in vocabulary.encode_batch(texts)]
+        texts = [text for text in texts if len(vocabulary.encode(text)) <= kept] or [""]
+    search["max_length"] = max(1, min(search["max_length"], MOST_WRITTEN, room))
+    search["min_length"] = 0
+    return texts, search
+
+
 def _fits(file: Path) -> bool:
     return file.exists() and json.loads(file.read_text(encoding="utf-8"))["cores"] == cores()
 
 
+def main(folder: Path) -> int:
+    """The measuring process; where it cannot measure, one sentence says so, and one thread is used."""
+    try:
+        converted = Converted.read(folder)
+        replace_text(folder / FILE, json.dumps(measure(converted), indent=1) + "\n")
+    except (RegardError, RuntimeError, OSError) as error:
+        print(f"regard: {folder}: speed cannot be measured, so one thread is used: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    at = Converted.read(Path(sys.argv[1]))
-    replace_text(at.folder / FILE, json.dumps(measure(at), indent=1) + "\n")
+    sys.exit(main(Path(sys.argv[1])))

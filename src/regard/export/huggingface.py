@@ -35,7 +35,7 @@ def write_huggingface(subject: Subject, folder: Path) -> Layout:
     model = as_huggingface(layout, subject, Sizes(vocab, target_vocab, subject.labels, subject.room))
     with quiet():
         if subject.writes:
-            model.generation_config = _generation(subject)
+            model.generation_config = _generation(subject, layout)
         model.save_pretrained(folder)  # type: ignore[operator]
     if subject.images is None:
         write_tokenizers(subject, folder)
@@ -96,8 +96,9 @@ def _table(layout: Layout, config: Any, weights: Mapping[str, Tensor], name: str
     return weights[own] if own in weights else wave_table(config, length)
 
 
-def _generation(subject: Subject) -> Any:  # noqa: ANN401
-    """Greedy search that writes what ours may write."""
+def _generation(subject: Subject, layout: Layout) -> Any:  # noqa: ANN401
+    """Greedy search that writes what ours may write, no further than a table of positions reaches."""
+    limited = layout.learns_positions and subject.kind == "language_model"
     never = their_ids(subject.never, subject.target)
     numbers = {
         "pad_token_id": PAD,
@@ -109,7 +110,7 @@ def _generation(subject: Subject) -> Any:  # noqa: ANN401
     return need_transformers().GenerationConfig(
         **numbers,
         suppress_tokens=[number for number in never if number != numbers["eos_token_id"]] or None,
-        max_new_tokens=subject.most_written,
+        **({"max_length": subject.room} if limited else {"max_new_tokens": subject.most_written}),
         do_sample=False,
         num_beams=1,
     )

@@ -32,8 +32,8 @@ BLEU_LOSS = 0.3
 LOSS_RATIO = 0.01
 """Share by which int8 may change a language model's loss."""
 TOKENS_AT_ONCE = 2048
-PROMPT, WRITTEN = 16, 48
-"""Tokens of a prompt of a language model, and tokens that are written in a check."""
+WRITTEN = 48
+"""Tokens that are generated in a check."""
 
 Scores = NDArray[np.float32]
 Compared = Literal["logits", "log-probabilities"]
@@ -106,7 +106,7 @@ class Trained:
 
 def prompt(row: Row) -> list[int]:
     """What a model of one stack is given to write on from: the source and separator of a row that has them."""
-    return row.target[: PROMPT if row.given is None else row.given]
+    return row.target[: row.given]
 
 
 def following(logits: Scores, row: Row, subject: Subject) -> Scores:
@@ -230,7 +230,7 @@ def _scored(engine: Engine, rows: list[Row]) -> list[Scores]:
 
 
 def _written(subject: Subject, engine: Engine, rows: list[Row]) -> list[str]:
-    longest = max(1, min(WRITTEN, subject.room - PROMPT))
+    longest = max(1, min(WRITTEN, subject.room - subject.prompt_tokens))
     if subject.kind == "summarisation":
         longest = subject.most_written
     elif subject.translates:

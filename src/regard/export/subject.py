@@ -30,6 +30,8 @@ Kind = Literal[
 
 PASSAGE = 64
 """Tokens of a passage of running text that a language model is checked on."""
+PROMPT = 16
+"""Tokens of a passage that are given as a prompt."""
 HIDDEN = 7
 """Every so many-th token is hidden where a masked language model is checked."""
 
@@ -121,8 +123,9 @@ class Subject:
 
     @property
     def most_written(self) -> int:
-        """Most tokens that are written unless asked otherwise."""
-        return min(256, self.length if self.kind == "summarisation" else self.room)
+        """Most tokens that are generated unless asked otherwise."""
+        room = self.room - (self.input_tokens or 0) if self.prompted else self.room
+        return max(1, min(256, room, self.length) if self.kind == "summarisation" else min(256, room))
 
     @property
     def room(self) -> int:
@@ -135,6 +138,11 @@ class Subject:
         """Whether the positions of the model, on both sides, hold an example."""
         sides = (row.source, self.config.longest), (row.target, self.config.longest_target)
         return all(limit is None or len(tokens) <= limit for tokens, limit in sides)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens that a language model continues in a check; of few positions, half."""
+        return max(1, min(PROMPT, self.room // 2))
 
     @property
     def settled(self) -> Any:  # noqa: ANN401
@@ -218,6 +226,8 @@ class HeldOut:
         rows = make[subject.kind](subject)
         if subject.images is None:
             rows = [row for row in rows if len(row) <= subject.longest and subject.has_positions(row)]
+        else:
+            rows = [row for row in rows if len(row.target) <= subject.room]
         if not rows:
             raise DataError(
                 "data.valid", "no held-out text is left to check the export on; name other data with --data"
@@ -241,9 +251,10 @@ class HeldOut:
         return [Row([], [*prompt, *row.target[1:]], row.reference, given=len(prompt)) for prompt, row in joined]
 
     def _passages(self, subject: Subject) -> list[Row]:
+        given = subject.prompt_tokens
         if subject.documents:
-            return [Row([], [BOS, *ids]) for ids in subject.target.encode_batch(list(self.texts)) if ids]
-        return [Row([], ids) for ids in self._running(subject)]
+            return [Row([], [BOS, *ids], given=given) for ids in subject.target.encode_batch(list(self.texts)) if ids]
+        return [Row([], ids, given=given) for ids in self._running(subject)]
 
     def _running(self, subject: Subject) -> list[list[int]]:
         ids = subject.target.encode("".join(self.texts))
