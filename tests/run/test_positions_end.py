@@ -145,4 +145,16 @@ def test_a_summariser_of_one_stack_leaves_room_for_its_input(tmp_path: Path):
     run = api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
     texts = ["The dog sleeps.", "Anna threw away the old chair because it was much too old and broken, and so on."]
     assert [len(row[0].tokens) for row in run.translate(texts)] == [21, 21]
-    assert api.evaluate(run).examples == 30
+    report = api.evaluate(run)
+    assert report.examples == 30
+    assert report.overlong["scores"] == ["loss", "perplexity"]
+
+
+def test_an_ensemble_reads_what_all_of_its_members_can(translator: tuple[Run, list[str]], tmp_path: Path):
+    long, (short, _) = " ".join(["the dog sleeps"] * 20), translator
+    tree = translation(steps=2)
+    other = api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
+    assert (other.longest, other.longest_with([short])) == (256, 34)
+    assert len(other.writer(short).translate([long], GreedyConfig(), cut=True)[0][0].tokens) <= 34
+    with pytest.raises(InputError, match="the model takes at most 34"):
+        other.translate([long], others=[short])

@@ -71,6 +71,7 @@ def _show_overlong(overlong: dict[str, Any]) -> None:
         return
     count, first = overlong["count"], overlong["examples"]
     what = "cut at the end" if overlong["treatment"] == "cut" else "left out"
+    what += f" for {' and '.join(overlong['scores'])}" if "scores" in overlong else ""
     print(f"  {counted(count, 'example')} too long for the model, {what}{', the first' if count > len(first) else ''}:")
     for example in first:
         print(f"    {example}")

@@ -98,6 +98,11 @@ class Run:
             )
         return source
 
+    def longest_with(self, others: Sequence["Run"]) -> int | None:
+        """Most tokens of an input that each of several models was made for."""
+        limits = [run.longest for run in (self, *others) if run.longest is not None]
+        return min(limits, default=None)
+
     def but(self, **task: Any) -> "Run":  # noqa: ANN401
         """The same run with some settings of its task changed, such as what becomes of unknown words."""
         recipe = self.recipe.but(task=self.recipe.task.but(**task))
@@ -109,7 +114,7 @@ class Run:
         steppers: list[Any] = [self.model, *(other.model for other in others)]
         stepper = self.model if not others else Ensemble(steppers)
         self.refuse_strangers(others)
-        writer = self.task.writer(stepper, self.device, self.longest, Path(self.recipe.data.folder or ""))
+        writer = self.task.writer(stepper, self.device, self.longest_with(others), Path(self.recipe.data.folder or ""))
         quick_ones = {id(run.model): run.quick.stepper for run in (self, *others)}
         return replace(writer, stepper=exchanged(writer.stepper, quick_ones))
 

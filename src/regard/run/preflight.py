@@ -85,7 +85,8 @@ def _try_translation(
 ) -> dict[str, float]:
     """The scores of a few tokens for a few validation examples, by the search that the trained model will use."""
     source, search = recipe.data.split("valid").but(limit=TRIED_EXAMPLES), _short(recipe.usual_search)
-    asked = Asked(task, model, source, preparation, device, search, recipe.train.tokens_per_batch, recipe.longest_input)
+    unnoted = replace(preparation, notes=[])  # what is noticed of a few examples is nothing to tell
+    asked = Asked(task, model, source, unnoted, device, search, recipe.train.tokens_per_batch, recipe.longest_input)
     return score(replace(asked, overlong="cut")).metrics
 
 

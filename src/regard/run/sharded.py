@@ -61,7 +61,7 @@ def score_in_parts(
     began = time.perf_counter()
     source.require(run.recipe.task.content, "data")
     pairs, overlong = list(read_pairs(source, Path(run.recipe.data.folder or ""))), overlong or run.recipe.data.overlong
-    beyond = overlong_pairs(run.task, pairs, run.longest) if isinstance(run.task, Translation) else {}
+    beyond = overlong_pairs(run.task, pairs, run.longest_with(others)) if isinstance(run.task, Translation) else {}
     refuse(beyond, overlong)
     if overlong == "skip":
         pairs = [pair for number, pair in enumerate(pairs) if number not in beyond]

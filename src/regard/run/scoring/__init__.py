@@ -65,7 +65,8 @@ def score_run(
     models: list[nn.Module] = [other.model for other in others]
     search = search or recipe.usual_search
     per_batch = recipe.train.tokens_per_batch
-    asked = Asked(run.task, run.model, source, preparation, run.device, search, per_batch, run.longest, models)
+    longest = run.longest_with(others)
+    asked = Asked(run.task, run.model, source, preparation, run.device, search, per_batch, longest, models)
     return score(replace(asked, overlong=overlong or recipe.data.overlong))
 
 
@@ -74,4 +75,5 @@ def score(asked: Asked) -> Report:
     asked, beyond = treated(asked)
     report = SCORERS[type(asked.task)](asked)
     require_registered(report.metrics)
-    return with_overlong(report, beyond, asked.overlong)
+    some = ("loss", "perplexity") if isinstance(asked.task, Summarisation) else ()  # ROUGE compares texts of any length
+    return with_overlong(report, beyond, asked.overlong, some)

@@ -73,7 +73,8 @@ def treated(asked: Asked) -> tuple[Asked, Beyond]:
         raise ConfigError("--overlong", "a sentence with its tags cannot be cut; choose skip or error")
     beyond = find_overlong(asked)
     refuse(beyond, asked.overlong)
-    return replace(asked, left_out=frozenset(beyond) if asked.overlong == "skip" else frozenset()), beyond
+    left_out = asked.overlong == "skip" and not isinstance(asked.task, Summarisation)
+    return replace(asked, left_out=frozenset(beyond) if left_out else frozenset()), beyond
 
 
 def refuse(beyond: Beyond, overlong: Overlong) -> None:
@@ -86,9 +87,10 @@ def refuse(beyond: Beyond, overlong: Overlong) -> None:
         )
 
 
-def with_overlong(report: Report, beyond: Beyond, overlong: Overlong) -> Report:
-    """The report, which names the first examples that are too long."""
+def with_overlong(report: Report, beyond: Beyond, overlong: Overlong, scores: Sequence[str] = ()) -> Report:
+    """The report, which names the first examples that are too long; `scores` are those it matters to, if not all."""
     if not beyond:
         return report
     first = [f"{example.place}: {problem}" for example, problem in islice(beyond.values(), NAMED)]
-    return replace(report, overlong={"treatment": overlong, "count": len(beyond), "examples": first})
+    named = {"treatment": overlong, "count": len(beyond), "examples": first}
+    return replace(report, overlong=named | ({"scores": list(scores)} if scores else {}))
