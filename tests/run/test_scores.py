@@ -70,6 +70,33 @@ def test_bits_per_byte_of_no_bytes_are_not_given(tmp_path: Path):
     assert report.metrics["loss"] > 0
 
 
+def test_bits_per_byte_are_of_all_of_the_text_or_not_given(tmp_path: Path):
+    tree = documents(tmp_path)
+    tree["model"] |= {"position": {"kind": "learned", "length": 24}}
+    (tmp_path / "texts.jsonl").write_text("".join(f'{{"text": "no {number}"}}\n' for number in range(60)))
+    run = api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
+    short, long = (tmp_path / f"{name}.jsonl" for name in ("short", "long"))
+    short.write_text('{"text": "no 1"}\n{"text": "no 2"}\n')
+    long.write_text(short.read_text() + json.dumps({"text": "no 1 " * 40}) + "\n")
+    sources = [SourceConfig(file=str(file), text="text") for file in (short, long)]
+    whole = api.evaluate(run, sources[0])
+    some, cut = (api.evaluate(run, sources[1], overlong=overlong) for overlong in ("skip", "cut"))
+    assert some.metrics == pytest.approx(whole.metrics), "what is left out is not counted as text either"
+    assert "bits_per_byte" not in cut.metrics
+    assert cut.fingerprint != whole.fingerprint == some.fingerprint
+
+
+def test_the_first_token_of_a_line_that_is_read_alone_is_charged(tmp_path: Path):
+    tree = language_model(tmp_path, steps=2)
+    tree["data"]["batching"] = "bucketed"
+    run = api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
+    (tmp_path / "lines.txt").write_text("the dog sees the cat\n\n")
+    report = api.evaluate(run, SourceConfig(file=str(tmp_path / "lines.txt")))
+    tokens, vocab = 22, run.task.lexicon.tokenizers["text"].vocab_size
+    bits = report.metrics["loss"] * (tokens - 2) / math.log(2) + 2 * math.log2(vocab)
+    assert report.metrics["bits_per_byte"] == pytest.approx(bits / tokens)
+
+
 @pytest.mark.parametrize("best", ["ter", "bleu", "rouge_l"])
 def test_the_best_checkpoint_follows_the_direction_of_its_score(best: str, tmp_path: Path, monkeypatch):
     """Every score that a task can give may choose the best checkpoint, in its own direction; others are refused."""

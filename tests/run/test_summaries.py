@@ -18,6 +18,7 @@ from regard.compare.significance import judge
 from regard.compare.sweep import read_sweep
 from regard.errors import ConfigError
 from regard.run.recipe import read_recipe, resolve_recipe
+from regard.run.sharded import score_in_parts
 from regard.train.log import read_metrics
 from regard.train.loop import Watcher
 
@@ -113,6 +114,13 @@ def test_one_stack_learns_what_to_pick(trained: Path):
     assert report.metrics["rouge_1"] > 75, "a summary by chance has one word of three"
     assert report.metrics["perplexity"] < 3
     assert report.metrics["cut"] == 1.0
+
+
+def test_in_parts_the_scores_are_the_same(trained: Path, tmp_path: Path):
+    run = api.load(trained, "cpu")
+    whole, parts = api.evaluate(run, "valid"), score_in_parts(run, run.recipe.data.split("valid"), tmp_path)
+    assert parts.metrics == {name: whole.metrics[name] for name in ("rouge_1", "rouge_2", "rouge_l")}
+    assert parts.fingerprint == whole.fingerprint
 
 
 def test_scores_are_those_of_their_definitions(trained: Path, data: Path):

@@ -96,8 +96,8 @@ def _other_targets(recipes: Recipes, planner: Planner) -> list[tuple[str, str, s
     """
 
     def settings(recipe: Recipe) -> str:
-        data = recipe.data.split("train"), recipe.data.folder
-        return repr((recipe.task.tree(), data, recipe.tokenizer, recipe.start))
+        data, masking = (recipe.data.split("train"), recipe.data.folder), getattr(recipe.task, "masking", None)
+        return repr((recipe.task.kind, masking, data, recipe.tokenizer, recipe.start))
 
     if not _differing({name: settings(recipe) for name, recipe in recipes.items()}):
         return []

@@ -21,9 +21,10 @@ from regard.run.opened import CHECKPOINTS, Run
 from regard.run.parts import Parts
 from regard.run.scoring import Report
 from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
+from regard.run.scoring.summaries import report_summaries
 from regard.run.scoring.writing import report_written
 from regard.run.written import LINES_PER_PART, SUFFIXES, PartFormat, Write, maker, write_file
-from regard.tasks import Translation
+from regard.tasks import Summarisation, Translation
 from regard.tasks.writing import AnySearch
 from regard.train.durable import sha256_of
 from regard.train.manifest import MANIFEST
@@ -72,6 +73,8 @@ def score_in_parts(
     parts.work(lambda: sources, write)
     rows = (json.loads(row) for number in range(len(parts)) for row in _rows(parts.file(number)))
     written = [row["outputs"][0]["text"] for row in rows]
+    if isinstance(run.task, Summarisation):
+        return report_summaries(sources, references, written, began)
     return with_overlong(report_written(sources, references, written, source, began), beyond, overlong)
 
 

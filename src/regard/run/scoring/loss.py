@@ -1,5 +1,6 @@
 """Scores of a model by how well it predicts a text."""
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,23 +25,26 @@ from regard.tasks import Tagging
 def score_language_model(asked: Asked) -> Report:
     """Loss, perplexity, and bits per byte of the text; the evidence is the loss of each batch.
 
-    Bits per byte charge for all of the text, also for what its tokens do not tell (`metrics.spelling`).
+    Bits per byte charge for all of the text, also for what its tokens do not tell (`metrics.spelling`); where some was
+    cut, they are not given. The first token of a stream, or of a line that is read alone, is predicted from
+    nothing, and costs as much as one of all tokens does.
     """
     began = time.perf_counter()
     store, batches = open_source(asked)
-    values, evidence = measure_batches(asked, batches)
+    values, evidence, predicted = measure_batches(asked, batches)
     field, tokens = _text_field(store), sum(int(lengths.sum()) for lengths in store.lengths.values())
     restoration = Restoration()
     tested = fingerprint((text,) for text in _restored(asked, field.tokenizer, restoration))
     unit = f"unit:token|unknown:{restoration.unknown / tokens:.2%}"
     signatures = {"loss": unit, "perplexity": unit}
     if (size := restoration.size) and not store.cut:  # what was cut off is not predicted
-        nll = values["loss"] * (tokens - begin_tokens(store, batches))
+        first = (tokens - begin_tokens(store, batches) - predicted) * math.log2(field.tokenizer.vocab_size)
         unknown, altered = restoration.unknown_bits, restoration.altered_bits
-        values["bits_per_byte"] = metrics.bits_per_byte(nll, size, unknown + altered)
-        charges = f"unknown:{unknown / size:.3f}|altered:{altered / size:.3f}"
+        values["bits_per_byte"] = metrics.bits_per_byte(values["loss"] * predicted, size, first + unknown + altered)
+        charges = f"unknown:{unknown / size:.3f}|altered:{altered / size:.3f}|first:{first / size:.3f}"
         signatures["bits_per_byte"] = f"bytes:{size}|{charges}"
     targets = f"{targets_of(asked.task)}{' and ends of documents' if field.end else ''}"
+    tested += f" cut: {store.cut}" if store.cut else ""  # which are other examples
     seconds = time.perf_counter() - began
     return Report(values, tokens, seconds, signatures, evidence=evidence, fingerprint=tested, targets=targets)
 
@@ -88,8 +92,9 @@ def open_source(asked: Asked) -> tuple[Store, Batches]:
     return store, measuring_batches(store, preparation.config.batching(preparation.data), asked.tokens_per_batch)
 
 
-def measure_batches(asked: Asked, batches: Batches) -> tuple[dict[str, float], dict[str, list]]:
-    """The task's metrics over all batches, perplexity among them, and the evidence: loss and targets of each batch."""
+def measure_batches(asked: Asked, batches: Batches) -> tuple[dict[str, float], dict[str, list], int]:
+    """The task's metrics over all batches, with perplexity; the evidence, which is loss and targets of each batch; and
+    how many targets there are."""
     losses: list[float] = []
     targets: list[str] = []
     counted = 0.0
@@ -103,4 +108,5 @@ def measure_batches(asked: Asked, batches: Batches) -> tuple[dict[str, float], d
     values = measure(asked.task, asked.model, batches, asked.device, note)
     if not counted:
         raise DataError("data", "there is no token to predict: no text has more than one")
-    return values | {"perplexity": metrics.perplexity(values["loss"], 1)}, {"losses": losses, "targets": targets}
+    values["perplexity"] = metrics.perplexity(values["loss"], 1)
+    return values, {"losses": losses, "targets": targets}, round(counted)

@@ -24,7 +24,7 @@ def score_masked(asked: Asked) -> Report:
     """
     began = time.perf_counter()
     store, batches = open_source(asked)
-    values, evidence = measure_batches(asked, batches)
+    values, evidence, _ = measure_batches(asked, batches)
     chosen = spread(batches, ALONE)
     alone = surprises(asked.model, chosen, asked.device)
     values["pseudo_perplexity"] = metrics.perplexity(sum(alone), len(alone))

@@ -1,6 +1,7 @@
 """Scores of summaries: how well the model predicts those that people wrote, and what its own share with them."""
 
 import time
+from dataclasses import replace
 
 from regard import metrics
 from regard.run.scoring.loss import measure_batches, open_source
@@ -18,21 +19,26 @@ def score_summarisation(asked: Asked) -> Report:
     """
     began = time.perf_counter()
     store, batches = open_source(asked)
-    values, evidence = ({}, {}) if asked.others else measure_batches(asked, batches)
-    sources, references, written = write_all(asked)
+    values, evidence, _ = ({}, {}, 0) if asked.others else measure_batches(asked, batches)
+    report = report_summaries(*write_all(asked), began)
+    values |= {**report.metrics, "cut": sum(store.cut.values()) / report.examples}
+    evidence |= report.evidence
+    seconds = time.perf_counter() - began
+    return replace(report, metrics=values, seconds=seconds, evidence=evidence, targets=targets_of(asked.task))
+
+
+def report_summaries(sources: list[str], references: list[str], written: list[str], began: float) -> Report:
+    """The report of generated summaries beside those of people."""
     scores = metrics.rouge(written, references)
-    values |= {NAMES[kind]: score.value for kind, score in scores.items()}
-    values["cut"] = sum(store.cut.values()) / len(references)
     each = [metrics.rouge([one], [other]) for one, other in zip(written, references, strict=True)]
-    evidence |= {"written": written, "references": references}
+    evidence: dict[str, list] = {"written": written, "references": references}
     evidence |= {name: [found[kind].value for found in each] for kind, name in NAMES.items()}
     return Report(
-        values,
+        {NAMES[kind]: score.value for kind, score in scores.items()},
         len(references),
         time.perf_counter() - began,
         {NAMES[kind]: score.signature for kind, score in scores.items()},
         {"written": written},
         evidence,
         fingerprint(zip(sources, references, strict=True)),
-        targets_of(asked.task),
     )
