@@ -70,15 +70,15 @@ def test_the_examples_are_named_by_their_texts(tmp_path: Path, plant, monkeypatc
     def noted(self: Trainer) -> list:
         batch = self.feed.batch()
         source = batch.fields["source"]
-        read.append((batch.examples[0], self.task.source.decode(source.tokens[0][: source.lengths[0]].tolist())))
+        read.append((batch.origins[1][0], self.task.source.decode(source.tokens[0][: source.lengths[0]].tolist())))
         return original(self)
 
     monkeypatch.setattr(Trainer, "_next_inputs", noted)
     plant({3}, float("nan"), "loss")
     with pytest.raises(Failure) as caught:
         train(tiny_recipe(4), tmp_path / "run")
-    number, text = read[2]
-    assert f"(examples {number} '{text[:30]}" in str(caught.value)
+    line, text = read[2]
+    assert f"(examples street/train:{line} '{text[:30]}" in str(caught.value)
 
 
 def test_skip_bad_goes_on_counts_and_changes_no_weight_on_the_way(tmp_path: Path, plant, monkeypatch):

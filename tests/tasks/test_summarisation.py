@@ -170,7 +170,9 @@ def test_inputs_are_cut_at_their_limit_and_counted(tokenizer: Tokenizer, tmp_pat
         assert len(store) == len(TEXTS)
         read = store.gather("source", np.arange(len(TEXTS))).rows()
         assert read == [[*tokenizer.encode(text)[:5], EOS] for text in TEXTS]
-    assert f"data.train: {longer} examples cut: source longer than 6 tokens" in preparation.notes
+    first = next(line for line, text in enumerate(TEXTS, start=1) if len(tokenizer.encode(text)) + 1 > 6)
+    where = f"first at {tmp_path}/pairs.tsv:{first}"
+    assert f"data.train: {longer} pairs cut: source longer than 6 tokens ({where})" in preparation.notes
 
 
 @pytest.mark.parametrize(

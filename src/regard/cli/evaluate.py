@@ -55,7 +55,7 @@ def evaluate(
         tree = {"run": str(run), "checkpoint": opened.step, "data": split, **report.tree()}
         print(json.dumps(tree, ensure_ascii=False, indent=2))
         return
-    print(f"{run}, step {opened.step:,}, {split}: {counted(report.examples, 'example')} in {report.seconds:.1f} s")
+    print(f"{run}, step {opened.step:,}, {split}: {counted(report.examples, report.unit)} in {report.seconds:.1f} s")
     for reason, count in report.details.get("left_out", {}).items():
         print(f"  {counted(count, 'example')} left out: {reason}")
     for name, value in report.metrics.items():

@@ -35,6 +35,8 @@ class Batch:
     epoch: int = 0
     images: dict[str, UInt8[np.ndarray, "rows height width channels"]] = field(default_factory=dict)
     """Pixels by field, where examples have images."""
+    origins: tuple[str, Int64[np.ndarray, " rows"]] | None = None
+    """The file of the examples and the line of each, where these are known."""
 
 
 class Batches(ABC):
@@ -106,7 +108,8 @@ class ExampleBatches(Batches):
         labels = {name: values[examples] for name, values in self.store.labels.items()}
         images = self.store.images(examples, seed=self.seed, epoch=epoch)
         fields = {name: self.lay(rows) for name, rows in ragged.items()}
-        return Batch(fields, labels, examples, self.seed, epoch, images)
+        origins = (self.store.file, self.store.lines[examples]) if self.store.file else None
+        return Batch(fields, labels, examples, self.seed, epoch, images, origins)
 
 
 class StreamConfig(Config):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from regard.data.bare import grouped, read_bare, split_of
@@ -50,7 +51,7 @@ def check_sources(sources: Mapping[str, SourceConfig], base: Path = HERE, keep: 
     sources = _divisible(sources, base, findings)
     readings: dict[str, Reading] = {name: partial(read_examples, source, base) for name, source in sources.items()}
     train = "train" if "train" in sources else next(iter(sources), "")
-    return _check(readings, {train}, findings)
+    return _check(readings, {train}, findings, {name: source.unit for name, source in sources.items()})
 
 
 def _divisible(sources: Mapping[str, SourceConfig], base: Path, findings: Findings) -> dict[str, SourceConfig]:
@@ -78,7 +79,9 @@ def check_files(files: Iterable[str | Path], keep: int = 20) -> Checked:
     return _check(readings, train, Findings(strict=False, keep=keep))
 
 
-def _check(readings: dict[str, Reading], train: Set[str], findings: Findings) -> Checked:
+def _check(
+    readings: dict[str, Reading], train: Set[str], findings: Findings, units: Mapping[str, str] = MappingProxyType({})
+) -> Checked:
     """Reads each source once, those of `train` first, so that the others can be held against them."""
     statistics: dict[str, Statistics] = {}
     earlier: list[tuple[str, Seen]] = []
@@ -87,6 +90,7 @@ def _check(readings: dict[str, Reading], train: Set[str], findings: Findings) ->
         known = {label for one in trained for label in one.labels} if name not in train else set()
         known = set() if any(one.too_many_labels for one in trained) else known
         statistics[name], seen = _observe(readings[name](findings), known, findings)
+        statistics[name].unit = units.get(name, statistics[name].unit)
         _report_duplicates(seen, [one for other, one in earlier if {other, name} <= train], findings)
         if name not in train:
             _report_shared(

@@ -130,6 +130,12 @@ class SourceConfig(Config):
         return "text" if self.label is None else "labelled"
 
     @property
+    def unit(self) -> str:
+        """What one of its examples is called."""
+        units = {"pairs": "pair", "labelled": "labelled text", "text": "document", "tagged": "sentence"}
+        return "line" if self.is_running_text else units.get(self.content, "image")
+
+    @property
     def file_format(self) -> Format:
         """The format of `file`: the one given, or the one its name tells."""
         return self.format or format_of(self.file or "")

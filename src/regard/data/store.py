@@ -8,7 +8,7 @@ The folder of a store is named by a SHA-256 over the contents of the files, the 
 that encodes; as long as these are the same, the store is used again. It holds raw arrays and one JSON file with their
 sizes and checksums:
 
-    store.json      source.offsets  source.tokens      label.labels
+    store.json      source.offsets  source.tokens      label.labels      examples.lines
     or, where text is cut differently in each epoch:   source.offsets  source.text  source.rooms
 """
 
@@ -24,7 +24,7 @@ from jaxtyping import Int, Int64, Integer, UInt8
 from regard.data.collate import Ragged, take
 from regard.data.content import code_sha256, file_sha256, tree_sha256
 from regard.data.fields import AnyField, TextField
-from regard.data.store_writing import DESCRIPTION, FORMAT, Row, description_sha256, write_store
+from regard.data.store_writing import DESCRIPTION, FORMAT, LINES, Row, description_sha256, write_store
 from regard.errors import ConfigError, DataError, nearest
 
 
@@ -69,6 +69,8 @@ class Store:
 
     def __init__(self, folder: Path, fields: Mapping[str, AnyField], key: str) -> None:
         self.folder = folder
+        self.file = ""
+        """What messages call the file of the examples; empty where nobody has said it."""
         self.fields = dict(fields)
         description = _read_description(folder, key)
         self._files: dict[str, dict[str, Any]] = description["files"]
@@ -77,6 +79,8 @@ class Store:
         """How many examples were left out, by reason."""
         self.cut: dict[str, int] = description["cut"]
         """How many texts were cut at the end, by reason."""
+        self.first: dict[str, tuple[str, int]] = description.get("first", {})
+        """The field and the line of the first example that was left out or cut, by reason."""
         self._rows: str = description["rows"]
         self._arrays = {name: self._map(name) for name in self._files}
 
@@ -97,6 +101,11 @@ class Store:
     def labels(self) -> dict[str, Int64[np.ndarray, " examples"]]:
         """The labels of each example by field."""
         return {name.removesuffix(".labels"): array for name, array in self._arrays.items() if name.endswith(".labels")}
+
+    @cached_property
+    def lines(self) -> Int64[np.ndarray, " examples"]:
+        """The line of its file in which each example stood; 0 where that is not known."""
+        return np.asarray(self._arrays[LINES])
 
     def gather(self, field: str, examples: Int[np.ndarray, " examples"], *, seed: int = 0, epoch: int = 0) -> Ragged:
         """The tokens of some examples; seed and epoch matter only where text is cut at random."""

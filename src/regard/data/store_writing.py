@@ -26,6 +26,9 @@ FORMAT = 2
 DESCRIPTION = "store.json"
 ROWS_AT_ONCE = 1024
 CHARACTERS_AT_ONCE = 1_000_000
+LINE = "line"
+"""The key of a row under which it may have the line that its example stood in, from one."""
+LINES = "examples.lines"
 
 Row = Mapping[str, Any]
 """An example by the names of its fields: texts, lists of numbers, and labels, each one number."""
@@ -83,19 +86,27 @@ def _write_files(
 ) -> None:
     writers = {name: _FieldWriter(folder, name, field) for name, field in fields.items()}
     label_files = {name: ArrayFile(folder / f"{name}.labels", np.int64) for name in labels}
+    lines = ArrayFile(folder / LINES, np.int64)
     examples, skipped, cut, digest = 0, Counter[str](), Counter[str](), sha256()
+    first: dict[str, tuple[str, int]] = {}
     for chunk in chunks(rows, tuple(fields)):
-        digest.update("".join(f"{json.dumps(dict(row), default=_plain)}\n" for row in chunk).encode())
+        digest.update("".join(f"{json.dumps(_content(row), default=_plain)}\n" for row in chunk).encode())
         encoded = {name: field.encode([row[name] for row in chunk]) for name, field in fields.items()}
-        kept = _count_overlong(len(chunk), encoded, fields, skipped, cut)
+        kept = _count_overlong(chunk, encoded, fields, skipped, cut, first)
         for name, writer in writers.items():
             writer.write([chunk[i][name] for i in kept], [encoded[name][i] for i in kept])
         for name, file in label_files.items():
             file.write(np.array([chunk[i][name] for i in kept], np.int64))
+        lines.write(np.array([chunk[i].get(LINE, 0) for i in kept], np.int64))
         examples += len(kept)
-    files = [*label_files.values(), *(file for writer in writers.values() for file in writer.files)]
-    counts = {"examples": examples, "skipped": skipped, "cut": cut, "rows": digest.hexdigest()}
+    files = [lines, *label_files.values(), *(file for writer in writers.values() for file in writer.files)]
+    counts = {"examples": examples, "skipped": skipped, "cut": cut, "first": first, "rows": digest.hexdigest()}
     write_description(folder, key, counts, files)
+
+
+def _content(row: Row) -> dict[str, Any]:
+    """What a row holds, wherever its example stood."""
+    return {name: value for name, value in row.items() if name != LINE}
 
 
 def _plain(numbers: Any) -> Any:  # noqa: ANN401
@@ -132,17 +143,23 @@ def chunks(rows: Iterable[Row], texts: Sequence[str]) -> Iterator[list[Row]]:
 
 
 def _count_overlong(
-    rows: int,
+    rows: Sequence[Row],
     encoded: Mapping[str, list[list[int]]],
     fields: Mapping[str, AnyField],
     skipped: Counter[str],
     cut: Counter[str],
+    first: dict[str, tuple[str, int]],
 ) -> list[int]:
-    """The rows to keep; one that is left out is counted under the first field that is too long."""
+    """The rows to keep; one that is left out is counted under the first field that is too long.
+
+    `first` gets the field and the line of the first row that each reason was met in.
+    """
     kept: list[int] = []
-    for i in range(rows):
+    for i, row in enumerate(rows):
         overlong = [name for name, tokens in encoded.items() if fields[name].is_overlong(tokens[i])]
         to_skip = [name for name in overlong if fields[name].overlong == "skip"]
+        for name in to_skip[:1] or overlong:
+            first.setdefault(_reason(name, fields), (name, int(row.get(LINE, 0))))
         if to_skip:
             skipped[_reason(to_skip[0], fields)] += 1
         else:

@@ -250,7 +250,7 @@ def _trainer(
     several = f" × {team.size} ({config.parallel})" if config.parallel != "none" else ""
     several += f", experts divided among {divided_among}" if divided_among > 1 else ""
     watcher.say(
-        f"{counted(len(store), 'example')}, {task.num_params(recipe.model):,} parameters, {team.device}{several}; "
+        f"{_amount(store, recipe)}, {task.num_params(recipe.model):,} parameters, {team.device}{several}; "
         f"{_reason(precision)}"
     )
 
@@ -264,6 +264,15 @@ def _trainer(
         rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
         fingerprint=Fingerprint.of(recipe, task.lexicon, splits).tree(),
     )  # fmt: skip
+
+
+def _amount(store: Store, recipe: Recipe) -> str:
+    """How much training data there is; of plain text in tokens too, which is what a language model predicts."""
+    source = recipe.data.split("train")
+    amount = counted(len(store), source.unit)
+    if source.content != "text":
+        return amount
+    return f"{counted(sum(int(lengths.sum()) for lengths in store.lengths.values()), 'token')} in {amount}"
 
 
 def _reason(precision: Precision) -> str:

@@ -21,7 +21,7 @@ from regard.data.fields import AnyField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content, SourceConfig
 from regard.data.store import Store, open_store
-from regard.data.store_writing import Row
+from regard.data.store_writing import LINE, Row
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import load_tokenizers, save_tokenizers
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
@@ -200,7 +200,8 @@ class Task(ABC):
         **where: Any,  # noqa: ANN401
     ) -> Store:
         """The store of a split; a task whose examples are more than texts and labels opens one of another kind."""
-        return open_store(lambda: map(self.row, examples()), fields, self.config.labels, **where)
+        rows = lambda: ({**self.row(example), LINE: example.place.line} for example in examples())  # noqa: E731
+        return open_store(rows, fields, self.config.labels, **where)
 
     @abstractmethod
     def build(self, model: Any) -> nn.Module:  # noqa: ANN401

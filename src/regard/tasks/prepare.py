@@ -65,6 +65,7 @@ class Preparation:
         store = task.open_store(
             examples, fields, self.model, training, cache=self.cache, settings=self._settings(task, source, training)
         )
+        store.file = self._name(source)
         self._note(split, store, findings)
         if not len(store):
             raise DataError(
@@ -113,9 +114,19 @@ class Preparation:
         return f" and model.position.length: the model has positions for {held}" if held else ""
 
     def _note(self, split: str, store: Store, findings: Findings) -> None:
+        source = self.data.split(split)
         self.notes += [f"data.{split}: {summary}" for summary in findings.summaries()]
         for what, counts in (("left out", store.skipped), ("cut", store.cut)):
-            self.notes += [f"data.{split}: {counted(count, 'example')} {what}: {why}" for why, count in counts.items()]
+            for why, count in counts.items():
+                origin = self._origin(source, *store.first.get(why, ("", 0)))
+                where = f" ({'first ' if count > 1 else ''}at {origin})" if origin else ""
+                self.notes.append(f"data.{split}: {counted(count, source.unit)} {what}: {why}{where}")
+
+    def _origin(self, source: SourceConfig, field: str, line: int) -> str:
+        """Where a field of an example stood; empty where that is not known."""
+        files = source.files(self.base)
+        aligned = source.origin == "files" and field == "target"
+        return f"{files[1] if aligned else self._name(source)}:{line}" if line else ""
 
     def _texts(self, source: SourceConfig, field: str) -> Iterable[str]:
         return examples_text(read_examples(source, self.base), field)

@@ -46,8 +46,10 @@ class BadBatches:
 
 
 def _named(batch: Batch, words: Mapping[str, Tokenizer]) -> str:
-    """The numbers of the first few examples with the beginnings of their texts, and how many more there are."""
+    """File and line of the first few examples with the beginnings of their texts, and how many more there are."""
     numbers = batch.examples.tolist()
+    if batch.origins is not None:
+        numbers = [f"{batch.origins[0]}:{line}" for line in batch.origins[1].tolist()]
     name = next((name for name in batch.fields if name in words), None)
     texts = [words[name].decode(row) for row in _rows(batch, name)] if name else [""] * len(numbers)
     named = [

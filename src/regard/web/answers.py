@@ -10,6 +10,9 @@ from regard.errors import Failure, RegardError
 from regard.web.worker import Busy, Stopping
 
 OPENAI = "/v1/"
+EXPECTED = "Input should be "
+KINDS = {"str", "int", "float", "bool", "list", "dict", "none"}
+"""What pydantic calls the kinds of a value, in the place of an error."""
 TYPES = {401: "authentication_error", 408: "timeout_error", 500: "server_error", 503: "overloaded_error"}
 
 
@@ -81,7 +84,23 @@ def refusal_of(error: RegardError) -> Refusal:
 
 
 def sentence(errors: Sequence[Any]) -> str:
-    """The first complaint of pydantic, with the place it is about."""
-    first = errors[0]
-    place = ".".join(str(step) for step in first["loc"] if step != "body")
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    """What is wrong with the first field that pydantic complains about.
+
+    Of a field that may be of several kinds it complains about each; the kind that was meant is the one that fits best.
+    """
+    field = errors[0]["loc"][:2]
+    about = [error for error in errors if error["loc"][:2] == field]
+    deepest = max(len(_path(error)) for error in about)
+    best = [error for error in about if len(_path(error)) == deepest]
+    first, place = str(best[0]["msg"]), ".".join(map(str, _path(best[0])))
+    others = [str(error["msg"]).removeprefix(EXPECTED) for error in best[1:] if _path(error) == _path(best[0])]
+    said = " or ".join(dict.fromkeys([first, *others])) if first.startswith(EXPECTED) else first
+    return f"{place}: {said}" if place else said
+
+
+def _path(error: Any) -> list[str | int]:  # noqa: ANN401
+    """Where a complaint is about: names and numbers, without pydantic's names of kinds."""
+    known = [step for step in error["loc"] if step != "body"]
+    return known[:1] + [
+        step for step in known[1:] if isinstance(step, int) or (step.isidentifier() and step not in KINDS)
+    ]

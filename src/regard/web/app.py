@@ -87,7 +87,9 @@ async def _explain(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, RequestValidationError):
         return error_response(path, 422, sentence(error.errors()))
     if isinstance(error, HTTPException):
-        return error_response(path, error.status_code, str(error.detail), error.headers)
+        known = "; /openapi.json lists what there is" if error.status_code in (404, 405) else ""
+        detail = f"{error.detail}: {request.method} {path}{known}" if known else str(error.detail)
+        return error_response(path, error.status_code, detail, error.headers)
     if isinstance(error, Gone):
         return error_response(path, LEFT, "the client has left")
     refusal = refusal_of(error) if isinstance(error, RegardError) else error

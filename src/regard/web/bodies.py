@@ -1,10 +1,12 @@
 """The body of a request as fields, whether it came as JSON or as a form."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from regard.web.answers import Refusal
 
@@ -19,6 +21,29 @@ def _whole(value: object) -> object:
 
 WHOLE = BeforeValidator(_whole)
 """Beside an int, after its limits: a whole number as JSON has it, where 9.0 is one too."""
+
+
+@dataclass(frozen=True)
+class OrNull:
+    """Beside a type, last: the field may be null, which clients send for what they leave to the server."""
+
+    default: Any
+    """The value it then has."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        """The type's own schema, or null."""
+        nullable = core_schema.nullable_schema(handler(source))
+        return core_schema.no_info_after_validator_function(
+            lambda value: self.default if value is None else value, nullable
+        )
+
+
+def _without_blank(value: object) -> object:
+    return "" if isinstance(value, str) and value.isspace() else value
+
+
+BLANK = BeforeValidator(_without_blank)
+"""Beside a text with a limit: of a blank one a model reads nothing, however long it is."""
 
 
 def fields_of(body: bytes, content_type: str) -> dict[str, Any]:

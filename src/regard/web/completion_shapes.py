@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.web.bodies import WHOLE
+from regard.web.bodies import WHOLE, OrNull
 from regard.web.settings import CHARACTERS, CHOICES, LIKELIEST, PROMPT_TOKENS, STOPS, TEXTS, TOKENS_TO_WRITE
 
 Text = Annotated[str, Field(max_length=CHARACTERS)]
@@ -13,7 +13,8 @@ TokenIds = Annotated[list[TokenId], Field(min_length=1, max_length=PROMPT_TOKENS
 Texts = Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
 Stop = Annotated[str, Field(min_length=1, max_length=100)]
 Stops = Annotated[list[Stop], Field(max_length=STOPS)]
-Nothing = Annotated[float, Field(ge=0, le=0)]
+Switch = Annotated[bool, OrNull(False)]
+Nothing = Annotated[float, Field(ge=0, le=0), OrNull(0.0)]
 LARGEST_SEED = 2**53
 """Up to here JSON's numbers are exact in every program; beyond, clients that keep them as fractions send another."""
 
@@ -23,7 +24,7 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
-    include_usage: bool = False
+    include_usage: Switch = False
     """Tell the counts of tokens in a last event."""
 
 
@@ -39,27 +40,29 @@ class CompletionRequest(BaseModel):
 
     model: str
     """The run that is to write."""
-    prompt: Text | Texts | TokenIds | Annotated[list[TokenIds], Field(min_length=1, max_length=TEXTS)]
-    """A text, several texts, token ids, or several lists of token ids."""
-    max_tokens: Annotated[int, Field(ge=0, le=TOKENS_TO_WRITE), WHOLE] = 16
+    prompt: Annotated[
+        Text | Texts | TokenIds | Annotated[list[TokenIds], Field(min_length=1, max_length=TEXTS)], OrNull("")
+    ]
+    """A text, several texts, token ids, or several lists of token ids; null begins a text of its own."""
+    max_tokens: Annotated[int, Field(ge=0, le=TOKENS_TO_WRITE), WHOLE, OrNull(16)] = 16
     """Most tokens to write."""
-    temperature: float = Field(1.0, ge=0, le=2, allow_inf_nan=False)
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False), OrNull(1.0)] = 1.0
     """Below one prefers likely tokens more; 0 always takes the likeliest."""
-    top_p: float = Field(1.0, gt=0, le=1, allow_inf_nan=False)
+    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), OrNull(1.0)] = 1.0
     """Draw among the fewest likeliest tokens whose probabilities reach this."""
-    n: Annotated[int, Field(ge=1, le=CHOICES), WHOLE] = 1
+    n: Annotated[int, Field(ge=1, le=CHOICES), WHOLE, OrNull(1)] = 1
     """Texts to write after each prompt."""
     stop: Stop | Stops | None = None
     """The text ends before any of these."""
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE] | None = None
     """The same seed writes the same text; without one, each request draws its own."""
-    stream: bool = False
+    stream: Switch = False
     """Send what is written as it comes, as server-sent events."""
     stream_options: StreamOptions | None = None
     """How to stream."""
     logprobs: Annotated[int, Field(ge=0, le=LIKELIEST), WHOLE] | None = None
     """Tell each token's log-probability, and so many of the likeliest tokens at its place."""
-    echo: bool = False
+    echo: Switch = False
     """Put the prompt before what is written."""
     best_of: Annotated[int, Field(ge=1, le=1), WHOLE] | None = None
     """Only 1 is supported."""
@@ -69,8 +72,8 @@ class CompletionRequest(BaseModel):
     """Only 0 is supported."""
     logit_bias: dict[str, float] | None = Field(None, max_length=0)
     """Not supported; leave it out or empty."""
-    suffix: None = None
-    """Not supported."""
+    suffix: Literal[""] | None = None
+    """Not supported; leave it out or empty."""
     user: str | None = None
     """Taken and not used."""
 

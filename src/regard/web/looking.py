@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.errors import DataError
 from regard.look import TraceConfig, blank_tree, content_security_policy, render
 from regard.web.answers import Problem, Refusal, documented
+from regard.web.bodies import OrNull
 from regard.web.first import FIRST_TEXT, first_image
 from regard.web.jobs import Job, Looking
 from regard.web.pictures import image_of, reader, reads_images
@@ -40,9 +41,9 @@ class AttentionRequest(BaseModel):
     """In the place of a text, for a run that reads images: a PNG, JPEG or the like, in base64."""
     target: Text | None = None
     """What it must write; its own words when left out."""
-    options: TraceConfig = TraceConfig()
+    options: Annotated[TraceConfig, OrNull(TraceConfig())] = TraceConfig()
     """What to tell beside the attention itself."""
-    snapshots: bool = False
+    snapshots: Annotated[bool, OrNull(False)] = False
     """Also tell what the run's kept checkpoints saw; each of them is read for it."""
 
 

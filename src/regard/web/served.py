@@ -67,11 +67,12 @@ class Served:
     def length(self, text: str) -> int:
         """Tokens of a text; a translator takes a long one sentence by sentence, and none may be beyond it."""
         longest = self.run.longest
-        size = len(self.tokenizer.encode(text)) + 1
+        size = len(self.tokenizer.encode(text)) + 1 if text.strip() else 1  # of a blank one nothing is read
         if longest is None or size <= longest:
             return size
         if self.task == "translation":
-            size = max(len(self.tokenizer.encode(sentence)) + 1 for sentence in SENTENCE_END.split(text))
+            sentences = filter(str.strip, SENTENCE_END.split(text))
+            size = max(len(self.tokenizer.encode(sentence)) + 1 for sentence in sentences)
         if self.run.cuts:
             return min(size, longest)
         if size > longest:

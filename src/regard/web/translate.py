@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regard.tasks.writing import Output
 from regard.web.answers import Problem, Refusal, documented, sentence
-from regard.web.bodies import FORM, JSON, WHOLE, fields_of
+from regard.web.bodies import BLANK, FORM, JSON, WHOLE, OrNull, fields_of
 from regard.web.jobs import Job, Translating
 from regard.web.languages import language
 from regard.web.served import Served, Shelf
@@ -15,7 +15,7 @@ from regard.web.settings import ALTERNATIVES, CHARACTERS, TEXTS
 from regard.web.waiting import answer
 
 EXAMPLE = {"q": "Anna threw away the old chair.", "source": "en", "target": "de"}
-Text = Annotated[str, Field(max_length=CHARACTERS)]
+Text = Annotated[str, Field(max_length=CHARACTERS), BLANK]
 
 
 class TranslateRequest(BaseModel):
@@ -29,9 +29,9 @@ class TranslateRequest(BaseModel):
     """Code of the language to translate from; `auto` is whatever the run reads."""
     target: str
     """Code of the language to translate into."""
-    format: Literal["text"] = "text"
+    format: Annotated[Literal["text"], OrNull("text")] = "text"
     """Plain text is the only one."""
-    alternatives: Annotated[int, Field(ge=0, le=ALTERNATIVES), WHOLE] = 0
+    alternatives: Annotated[int, Field(ge=0, le=ALTERNATIVES), WHOLE, OrNull(0)] = 0
     """Further translations of each text."""
     api_key: str | None = None
     """The server's key, if it has one; or send `Authorization: Bearer`."""

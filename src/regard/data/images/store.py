@@ -21,7 +21,7 @@ from regard.data.fields import AnyField
 from regard.data.images.augment import AugmentConfig
 from regard.data.images.decoding import Canvas
 from regard.data.store import Store, content_key
-from regard.data.store_writing import DESCRIPTION, ArrayFile, Row, write_description, write_store, written_aside
+from regard.data.store_writing import DESCRIPTION, LINE, ArrayFile, Row, write_description, write_store, written_aside
 
 IMAGE = "image"
 PIXELS = "image.pixels"
@@ -55,7 +55,7 @@ def open_image_store(
     key = content_key(fields, kept, [], {**known, "images": album.key})
     folder = cache / key
     if not (folder / DESCRIPTION).exists():
-        rows = ({**row(example), IMAGE: number} for number, example in enumerate(examples()))
+        rows = ({**row(example), IMAGE: number, LINE: example.place.line} for number, example in enumerate(examples()))
         write_store(folder, rows, fields, kept, key)
     return ImageStore(folder, fields, key, album, patches, augment)
 

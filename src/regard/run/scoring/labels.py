@@ -54,8 +54,12 @@ def score_labels(asked: Asked) -> Report:
     return Report(
         values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{len(scores)}"}, details,
         {"right": [one == other for one, other in zip(answers, right, strict=True)]},
-        fingerprint(map(content_of, tested)), targets_of(asked.task),
+        fingerprint(map(content_of, tested)), targets_of(asked.task), _unit(asked),
     )  # fmt: skip
+
+
+def _unit(asked: Asked) -> str:
+    return "word" if asked.source.content == "tagged" else "example"
 
 
 def _tested(asked: Asked, store: Store) -> tuple[list[Example], dict[str, int]]:

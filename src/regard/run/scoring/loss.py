@@ -46,7 +46,9 @@ def score_language_model(asked: Asked) -> Report:
     targets = f"{targets_of(asked.task)}{' and ends of documents' if field.end else ''}"
     tested += f" cut: {store.cut}" if store.cut else ""  # which are other examples
     seconds = time.perf_counter() - began
-    return Report(values, tokens, seconds, signatures, evidence=evidence, fingerprint=tested, targets=targets)
+    return Report(
+        values, tokens, seconds, signatures, evidence=evidence, fingerprint=tested, targets=targets, unit="token"
+    )
 
 
 def _restored(asked: Asked, tokenizer: Tokenizer, restoration: Restoration) -> Iterator[str]:

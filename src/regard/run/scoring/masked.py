@@ -33,6 +33,7 @@ def score_masked(asked: Asked) -> Report:
     return Report(
         values, tokens, time.perf_counter() - began, signatures, evidence=evidence, targets=targets_of(asked.task),
         fingerprint=fingerprint_of(asked.source, asked.preparation.base, asked.left_out),
+        unit="token",
     )  # fmt: skip
 
 

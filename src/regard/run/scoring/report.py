@@ -65,13 +65,15 @@ class Report:
     """What a mean over targets is a mean over, as `targets_of` says it."""
     overlong: dict[str, Any] = field(default_factory=dict)
     """Of examples that are too long for the model: what became of them, how many there are, and the first of them."""
+    unit: str = "example"
+    """What `examples` counts: of running text tokens, of a treebank words."""
 
     def tree(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
             "metrics": self.metrics,
             "signatures": self.signatures,
-            "examples": self.examples,
+            f"{self.unit}s": self.examples,
             "seconds": round(self.seconds, 3),
             **({"overlong": self.overlong} if self.overlong else {}),
             **self.details,
