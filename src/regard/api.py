@@ -11,20 +11,22 @@ from itertools import islice
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, overload
 
 from regard import look as looking
 from regard.claims import Result, Setup, chosen, run_claim, stored_results, write_page
 from regard.compare import Comparison, compare_sweep, read_sweep
 from regard.data.readers import read_examples
-from regard.data.sources import SourceConfig
+from regard.data.settings import SPLITS
+from regard.data.sources import SourceConfig, source_of_files
+from regard.data.text import plain_texts
 from regard.engine.texts import Overlong
-from regard.errors import RunError
+from regard.errors import ConfigError, RunError
 from regard.export.images import ImageForm
 from regard.export.parity import Parity
 from regard.export.reading import read_folder
 from regard.export.subject import HeldOut, Subject
-from regard.export.writing import Target, export_model
+from regard.export.writing import Target, export_model, target_of
 from regard.run import Recipe, Run, read_recipe
 from regard.run.imported import refuse_occupied, write_imported
 from regard.run.scoring import Report, score_run
@@ -39,6 +41,8 @@ from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
 from regard.train.watching import Watcher
 
+Several = list[str] | tuple[str, ...]
+
 
 def train(
     recipe: Recipe | str | Path,
@@ -52,8 +56,13 @@ def train(
 
     `resume` continues from the newest checkpoint there; `data_changed` accepts that data or tokenizer changed since.
     """
-    resolved = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe), settings)
-    folder = Path(out)
+    if isinstance(recipe, Recipe) and settings:
+        raise ConfigError("settings", "a Recipe has its settings already; change them with recipe.but(…)")
+    for setting in settings:
+        if not isinstance(setting, str):
+            raise ConfigError("settings", f"expected texts such as 'train.steps=100', got {setting!r}")
+    resolved = recipe if isinstance(recipe, Recipe) else read_recipe(_path(recipe, "recipe"), settings)
+    folder = _path(out, "out")
     if watcher is not None:
         train_run(resolved, folder, watcher, resume, data_changed)
         return load(folder)
@@ -66,42 +75,56 @@ def train(
 
 def load(folder: str | Path, device: str = "auto", which: str = "best") -> Run:
     """A trained run, with the weights of its best checkpoint (or `last`, or `step-N`)."""
-    return Run.open(Path(folder), device, which)
+    return Run.open(_path(folder, "run"), device, which)
 
 
 def evaluate(
     run: Run | str | Path,
-    data: SourceConfig | str = "test",
+    data: SourceConfig | str | Path = "test",
     search: AnySearch | None = None,
-    others: Sequence[Run] = (),
+    others: Sequence[Run | str | Path] = (),
     overlong: Overlong | None = None,
 ) -> Report:
     """The scores of a run on a split of its recipe, or on other data; of several runs that translate together.
 
-    Examples that are too long for the model are cut or left out as in training, and counted in the report; `overlong`
-    (cut, skip, error) says otherwise.
+    `data` is `train`, `valid` or `test`, a SourceConfig, or a file (`a.txt`, or two as `a.en,a.de`). Examples that are
+    too long for the model are cut or left out as in training, and counted in the report; `overlong` (cut, skip, error)
+    says otherwise.
     """
-    run = run if isinstance(run, Run) else load(run)
-    source = run.source(data)
-    return score_run(run, source, search, others, overlong)
+    run = _opened(run)
+    if isinstance(others, Run | str | Path):
+        raise ConfigError("others", "expected a list of runs, got one")
+    return score_run(run, _source(run, data), search, [_opened(other) for other in others], overlong)
 
 
-def translate(run: Run | str | Path, texts: Sequence[str], search: AnySearch | None = None) -> list[str]:
-    """The best translation of each text."""
-    run = run if isinstance(run, Run) else load(run)
-    return [outputs[0].text for outputs in run.translate(texts, search)]
+@overload
+def translate(run: Run | str | Path, texts: str, search: AnySearch | None = None) -> str: ...
+@overload
+def translate(run: Run | str | Path, texts: Several, search: AnySearch | None = None) -> list[str]: ...
+def translate(run: Run | str | Path, texts: str | Several, search: AnySearch | None = None) -> str | list[str]:
+    """The best translation of each text; of a single text, that text's."""
+    found = [outputs[0].text for outputs in _opened(run).translate(_several(texts), search)]
+    return found[0] if isinstance(texts, str) else found
 
 
-def generate(run: Run | str | Path, prompts: Sequence[str], search: AnySearch | None = None) -> list[str]:
-    """What the model writes after each prompt."""
-    run = run if isinstance(run, Run) else load(run)
-    return [outputs[0].text for outputs in run.generate(prompts, search)]
+@overload
+def generate(run: Run | str | Path, prompts: str, search: AnySearch | None = None) -> str: ...
+@overload
+def generate(run: Run | str | Path, prompts: Several, search: AnySearch | None = None) -> list[str]: ...
+def generate(run: Run | str | Path, prompts: str | Several, search: AnySearch | None = None) -> str | list[str]:
+    """What the model generates after each prompt; after a single prompt, that text."""
+    found = [outputs[0].text for outputs in _opened(run).generate(_several(prompts), search)]
+    return found[0] if isinstance(prompts, str) else found
 
 
-def classify(run: Run | str | Path, texts: Sequence[str]) -> list[str | None]:
-    """The likeliest label of each text; None for a blank one."""
-    run = run if isinstance(run, Run) else load(run)
-    return [max(row, key=row.__getitem__) if row else None for row in run.classify(texts)]
+@overload
+def classify(run: Run | str | Path, texts: str) -> str | None: ...
+@overload
+def classify(run: Run | str | Path, texts: Several) -> list[str | None]: ...
+def classify(run: Run | str | Path, texts: str | Several) -> str | list[str | None] | None:
+    """The likeliest label of each text, of a single text its own; None for a blank one."""
+    found = [max(row, key=row.__getitem__) if row else None for row in _opened(run).classify(_several(texts))]
+    return found[0] if isinstance(texts, str) else found
 
 
 def attention(
@@ -116,7 +139,11 @@ def attention(
 
     `target` forces what is written. Further options are those of `regard.look.TraceConfig`.
     """
-    run = run if isinstance(run, Run) else load(run)
+    run = _opened(run)
+    if not isinstance(run.task, ImageTask):
+        (text,) = plain_texts([text])
+    if target is not None:
+        (target,) = plain_texts([target])
     earlier = _snapshots(run) if snapshots else []
     tree = looking.trace(
         run.model,
@@ -149,12 +176,12 @@ def look(
         tree["against"] = attention(against, text, target, **options)
     page = looking.render(tree)
     if out is not None:
-        Path(out).write_text(page, encoding="utf-8")
+        _path(out, "out").write_text(page, encoding="utf-8")
     return page
 
 
 def compare(
-    files: Sequence[str | Path],
+    files: str | Path | Sequence[str | Path],
     *settings: str,
     out: str | Path,
     seeds: int | None = None,
@@ -165,8 +192,9 @@ def compare(
 
     Tables and runs lie in `out`; asked again, what is done there is not done twice.
     """
-    sweep = read_sweep([Path(file) for file in files], settings, seeds=seeds, budget=budget, tune=tune)
-    return compare_sweep(sweep, Path(out))
+    named = [files] if isinstance(files, str | Path) else files
+    sweep = read_sweep([_path(file, "files") for file in named], settings, seeds=seeds, budget=budget, tune=tune)
+    return compare_sweep(sweep, _path(out, "out"))
 
 
 def export(
@@ -175,16 +203,18 @@ def export(
     out: str | Path,
     *,
     int8: bool = False,
-    data: SourceConfig | str = "valid",
+    data: SourceConfig | str | Path = "valid",
     examples: int = 256,
 ) -> Parity:
     """Writes a run's model for other programs (huggingface, ctranslate2, onnx); Failure where it fails its check.
 
     The check compares scores and written text with the run's own on held-out examples, and stays in the folder.
     """
-    run = run if isinstance(run, Run) else load(run, "cpu")
-    source = run.source(data)
-    read = islice(read_examples(source, Path(run.recipe.data.folder or "")), examples)
+    to = target_of(to)
+    if not isinstance(examples, int) or examples < 1:
+        raise ConfigError("examples", f"expected a whole number above 0, got {examples!r}")
+    run = _opened(run, "cpu")
+    read = islice(read_examples(_source(run, data), Path(run.recipe.data.folder or "")), examples)
     subject = Subject(
         run.model,
         run.recipe.model,
@@ -215,7 +245,7 @@ def import_run(folder: str | Path, out: str | Path, *, say: Callable[[str], None
 
 
 def claims(
-    names: Sequence[str] = (),
+    names: str | Sequence[str] = (),
     *,
     out: str | Path = "claims",
     run: str | Path | None = None,
@@ -229,7 +259,7 @@ def claims(
     `run` is a trained demo for the claims that look inside one. With `stored` nothing is measured: what the folder
     keeps is judged and drawn anew. `quick` tries everything out in seconds and proves nothing.
     """
-    wanted, folder = chosen(names), Path(out)
+    wanted, folder = chosen([names] if isinstance(names, str) else names), _path(out, "out")
     if stored:
         results = stored_results(folder, wanted)
         if not results:
@@ -248,6 +278,30 @@ def claims(
                 results[-1].save(folder)
     write_page(folder)
     return results
+
+
+def _opened(run: Run | str | Path, device: str = "auto") -> Run:
+    """A run, opened where only its folder is given."""
+    return run if isinstance(run, Run) else load(run, device)
+
+
+def _path(given: str | Path, argument: str) -> Path:
+    if not isinstance(given, str | Path) or not str(given):
+        raise ConfigError(argument, f"expected the name of a file or folder, got {given!r}")
+    return Path(given)
+
+
+def _several(texts: str | Several) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _source(run: Run, data: SourceConfig | str | Path) -> SourceConfig:
+    """A split of a run's recipe, or other data."""
+    if isinstance(data, SourceConfig):
+        return data
+    if isinstance(data, str) and data in SPLITS:
+        return run.source(data)
+    return source_of_files(str(_path(data, "data")))
 
 
 def _finite(value: object) -> object:

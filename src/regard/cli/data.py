@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-SPLITS = ("train", "valid", "test")
-
 data = typer.Typer(help="Look at data before training on it.", no_args_is_help=True)
 
 
@@ -29,6 +27,7 @@ def check(
 ) -> None:
     """Check files for what spoils training: uneven pairs, broken text, leaks, unknown labels; each with its line."""
     from regard.data.check import check_files, check_sources
+    from regard.data.settings import SPLITS
     from regard.errors import DataError, counted
 
     settings = [word for word in given[1:] if "=" in word] if given[0].endswith(".toml") else []

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Config, parse_override
-from regard.data.sources import SourceConfig
+from regard.data.settings import SPLITS
+from regard.data.sources import SourceConfig, source_of_files
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
 from regard.run import Run
@@ -17,20 +18,10 @@ class _Search(Config):
 
 def parse_data(text: str) -> SourceConfig | str:
     """A split's name, a table such as `{file="x.tsv",text=0,label=1}`, or two files `a.en,a.de`."""
-    if text in ("train", "valid", "test"):
+    if text in SPLITS:
         return text
     _, value = parse_override(f"data={text}")
-    if isinstance(value, str):
-        first, comma, second = value.partition(",")
-        value = {"source": first, "target": second} if comma else {"file": first}
-    return _from_here(SourceConfig.from_tree(value))
-
-
-def _from_here(source: SourceConfig) -> SourceConfig:
-    """The same data with names of files that start where the command is given, not at the run's own data."""
-    named = {"files": ("source", "target"), "file": ("file",), "images": ("images", "labels")}.get(source.origin, ())
-    names = {name: getattr(source, name) for name in named}
-    return source.but(**{name: str(Path(file).absolute()) for name, file in names.items() if isinstance(file, str)})
+    return source_of_files(value) if isinstance(value, str) else SourceConfig.from_tree(value).from_here()
 
 
 def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | SampleConfig | None:  # noqa: ANN401

@@ -17,6 +17,7 @@ from regard import __version__
 from regard.data.examples import Example, Picture, Place
 from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
+from regard.data.text import why_unreadable
 from regard.errors import DataError
 
 LIBRARIES = ("tokenizers", "pillow", "pyarrow", "numpy", "datasets")
@@ -29,7 +30,7 @@ def file_sha256(file: Path) -> str:
         with file.open("rb") as stream:
             return file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(file, f"cannot be read ({error.strerror})") from None
+        raise DataError(file, why_unreadable(file, error)) from None
 
 
 def tree_sha256(tree: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ from regard.data.batches import BatchingConfig
 from regard.data.sources import DividedSource, SourceConfig
 from regard.errors import ConfigError
 
+SPLITS = ("train", "valid", "test")
+
 
 class DataConfig(Config):
     """What is learnt from, what choices are made on, and what is only ever tested on."""
@@ -30,6 +32,8 @@ class DataConfig(Config):
 
     def split(self, name: str) -> SourceConfig:
         """Where a split lies; ConfigError where the recipe does not say."""
+        if name not in SPLITS:
+            raise ConfigError("data", f"expected one of {', '.join(SPLITS)}, got '{name}'")
         if self.train is not None and self.valid is None and name in ("train", "valid"):
             return self._held_out(name)
         source = getattr(self, name)

@@ -17,7 +17,7 @@ import re
 from fractions import Fraction
 from os.path import expanduser  # pathlib's raises where there is no such user
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -167,6 +167,12 @@ class SourceConfig(Config):
         names = {"files": [self.source, self.target], "file": [self.file], "images": pictures}.get(self.origin, [])
         return [base / expanduser(str(name)) for name in names]
 
+    def from_here(self) -> Self:
+        """The same data with names of files that start where the program runs, not at a recipe's folder."""
+        named = {"files": ("source", "target"), "file": ("file",), "images": ("images", "labels")}.get(self.origin, ())
+        names = {name: getattr(self, name) for name in named}
+        return self.but(**{name: str(Path(file).absolute()) for name, file in names.items() if isinstance(file, str)})
+
     def require(self, content: Content, path: str = "") -> None:
         """Raises ConfigError unless the data holds this kind of examples; `path` is where it stands in the recipe."""
         if self.content != content:
@@ -278,3 +284,9 @@ class DividedSource(SourceConfig):
     def whole(self) -> SourceConfig:
         """The same data undivided."""
         return SourceConfig(**{name: value for name, value in self if name != "held_out"})
+
+
+def source_of_files(text: str) -> SourceConfig:
+    """The data of a file, `a.txt`, or of two aligned files, `a.en,a.de`; names start where the program runs."""
+    first, comma, second = text.partition(",")
+    return SourceConfig(source=first, target=second).from_here() if comma else SourceConfig(file=first).from_here()

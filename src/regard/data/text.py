@@ -6,7 +6,7 @@ import io
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 
 from regard.data.findings import Findings
 from regard.data.formats import compression_of
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError, InputError
 
 LONGEST_LINE = 1 << 26  # bytes; a file without line ends must not fill the memory
 BLOCK = 1 << 16
@@ -118,6 +118,29 @@ def input_lines(file: Path | None) -> Iterator[Input]:
         if "\0" in text:
             findings.add("nul", name, number, NUL)
         yield Input(text, str(name), number)
+
+
+def plain_text(text: object) -> str:
+    """A text that was given as such, without the byte order mark before it; ValueError where it is none."""
+    if not isinstance(text, str):
+        raise ValueError(f"expected a text, got a value of type {type(text).__name__}")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("holds half a surrogate pair, which is no text")
+    return text.removeprefix("\ufeff")
+
+
+def plain_texts(texts: object) -> list[str]:
+    """Texts that were given in a list; InputError for one that is no text."""
+    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
+        got = "one text" if isinstance(texts, str) else f"a value of type {type(texts).__name__}"
+        raise ConfigError("texts", f"expected a list of texts, got {got}")
+    plain = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            plain.append(plain_text(text))
+        except ValueError as problem:
+            raise InputError(number, str(problem)) from None
+    return plain
 
 
 def _stream_lines(stream: IO[bytes], file: Path, findings: Findings, crlf_is_odd: bool) -> Iterator[Line]:

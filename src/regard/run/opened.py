@@ -1,6 +1,6 @@
 """A trained run, reopened: its recipe, its vocabularies and its weights, ready to be used."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +10,10 @@ import torch
 from torch import nn
 
 from regard.config import read_toml
+from regard.data.examples import Picture, Tagged
 from regard.data.sources import SourceConfig
-from regard.decode import Ensemble
+from regard.data.text import plain_texts
+from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
 from regard.decode.quick import Quick, exchanged, quickest
 from regard.errors import ConfigError, RunError
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
@@ -27,6 +29,8 @@ from regard.train.parallel_state import put_weights
 
 RECIPE_FILE = "recipe.toml"
 CHECKPOINTS = "checkpoints"
+OTHER_THAN_TEXT = ("images", "captions", "tagged")
+"""Contents of tasks whose models read images, or sentences with their trees; also as texts: names of files, words."""
 
 
 def read_run_recipe(folder: Path) -> Recipe:
@@ -153,28 +157,48 @@ class Run:
         """
         self._needs("translate")
         cut = self.cuts if cut is None else cut
-        return self.writer(*others).translate(texts, search or self.recipe.usual_search, cut=cut)
+        return self.writer(*others).translate(self._given(texts), self._search(search), cut=cut)
 
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
         """What the model writes after each prompt."""
         self._needs("generate")
-        return self.writer().generate(prompts, search or self.recipe.usual_search, self.documents)
+        return self.writer().generate(plain_texts(prompts), self._search(search), self.documents)
 
     def stream(self, prompt: str, search: AnySearch | None = None) -> Iterator[str]:
         """What the model writes after a prompt, as it comes."""
         self._needs("generate")
-        return self.writer().stream(prompt, search or self.recipe.usual_search, self.documents)
+        return self.writer().stream(plain_texts([prompt])[0], self._search(search), self.documents)
 
     def classify(self, texts: Sequence[str], cut: bool | None = None) -> list[dict[str, float] | None]:
         """The probability of each label for each text; those that are too long are `cut` as in training, or refused."""
         self._needs("classify")
-        return self.task.classify(self.model, texts, self.device, self.longest, self.cuts if cut is None else cut)
+        cut = self.cuts if cut is None else cut
+        return self.task.classify(self.model, self._given(texts), self.device, self.longest, cut)
 
     @property
     def documents(self) -> bool:
         """Whether a language model learnt where texts begin and end, or read one running text."""
         train = self.recipe.data.train
         return train is None or not train.is_running_text
+
+    def _given(self, texts: Sequence[Any]) -> list[Any]:
+        """What a model is to read: texts, or images and sentences of treebanks where the task reads these."""
+        read = (Tagged, Picture, bytes, Path) if self.recipe.task.content in OTHER_THAN_TEXT else ()
+        if not read or isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+            return plain_texts(texts)
+        inputs = list(texts)
+        plain = plain_texts("" if isinstance(one, read) else one for one in inputs)
+        return [one if isinstance(one, read) else text for one, text in zip(inputs, plain, strict=True)]
+
+    def _search(self, search: AnySearch | None) -> AnySearch:
+        """A search, or the run's usual one; anything else is refused before a model is asked."""
+        if search is None:
+            return self.recipe.usual_search
+        if not isinstance(search, GreedyConfig | BeamConfig | SampleConfig):
+            raise ConfigError(
+                "search", f"expected a GreedyConfig, BeamConfig or SampleConfig of regard.decode, got {search!r}"
+            )
+        return search
 
     def _needs(self, verb: Verb) -> None:
         if self.task.verb != verb:

@@ -88,14 +88,18 @@ def sentence(errors: Sequence[Any]) -> str:
 
     Of a field that may be of several kinds it complains about each; the kind that was meant is the one that fits best.
     """
-    field = errors[0]["loc"][:2]
-    about = [error for error in errors if error["loc"][:2] == field]
-    deepest = max(len(_path(error)) for error in about)
-    best = [error for error in about if len(_path(error)) == deepest]
+    about = [error for error in errors if _path(error)[:1] == _path(errors[0])[:1]]
+    fit = max(map(_fit, about))
+    best = [error for error in about if _fit(error) == fit]
     first, place = str(best[0]["msg"]), ".".join(map(str, _path(best[0])))
     others = [str(error["msg"]).removeprefix(EXPECTED) for error in best[1:] if _path(error) == _path(best[0])]
     said = " or ".join(dict.fromkeys([first, *others])) if first.startswith(EXPECTED) else first
     return f"{place}: {said}" if place else said
+
+
+def _fit(error: Any) -> tuple[int, bool]:  # noqa: ANN401
+    """How far a value fits a kind: how deep inside the complaint is, and whether at least the type is right."""
+    return len(_path(error)), not str(error["type"]).endswith("_type")
 
 
 def _path(error: Any) -> list[str | int]:  # noqa: ANN401

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from pydantic import BeforeValidator, GetCoreSchemaHandler
+from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from regard.data.text import plain_text
 from regard.web.answers import Refusal
 
 FORM = "application/x-www-form-urlencoded"
@@ -44,6 +45,8 @@ def _without_blank(value: object) -> object:
 
 BLANK = BeforeValidator(_without_blank)
 """Beside a text with a limit: of a blank one a model reads nothing, however long it is."""
+PLAIN = AfterValidator(plain_text)
+"""Beside a text: no half of a surrogate pair, which JSON can spell, and no byte order mark."""
 
 
 def fields_of(body: bytes, content_type: str) -> dict[str, Any]:

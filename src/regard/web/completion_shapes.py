@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.web.bodies import WHOLE, OrNull
+from regard.web.bodies import PLAIN, WHOLE, OrNull
 from regard.web.settings import CHARACTERS, CHOICES, LIKELIEST, PROMPT_TOKENS, STOPS, TEXTS, TOKENS_TO_WRITE
 
-Text = Annotated[str, Field(max_length=CHARACTERS)]
+Text = Annotated[str, Field(max_length=CHARACTERS), PLAIN]
 TokenId = Annotated[int, Field(ge=0), WHOLE]
 TokenIds = Annotated[list[TokenId], Field(min_length=1, max_length=PROMPT_TOKENS)]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]

@@ -10,13 +10,13 @@ from regard.run.training import METRICS_FILE
 from regard.train.log import read_metrics
 from regard.train.strict_json import to_json
 from regard.web.answers import Problem, Refusal, documented
-from regard.web.bodies import BLANK
+from regard.web.bodies import BLANK, PLAIN
 from regard.web.jobs import Classifying, Job
 from regard.web.served import Shelf
 from regard.web.settings import CHARACTERS, TEXTS
 from regard.web.waiting import answer
 
-Text = Annotated[str, Field(max_length=CHARACTERS), BLANK]
+Text = Annotated[str, Field(max_length=CHARACTERS), BLANK, PLAIN]
 
 
 class ClassifyRequest(BaseModel):

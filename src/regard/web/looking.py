@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.errors import DataError
 from regard.look import TraceConfig, blank_tree, content_security_policy, render
 from regard.web.answers import Problem, Refusal, documented
-from regard.web.bodies import OrNull
+from regard.web.bodies import PLAIN, OrNull
 from regard.web.first import FIRST_TEXT, first_image
 from regard.web.jobs import Job, Looking
 from regard.web.pictures import image_of, reader, reads_images
@@ -20,7 +20,7 @@ from regard.web.waiting import answer
 NO_IMAGE = "The run folder holds no image to begin with: choose one."
 UNFIT = (400, 413)
 """Refusals that are about the first input, not about the server: the page then asks for another."""
-Text = Annotated[str, Field(max_length=CHARACTERS)]
+Text = Annotated[str, Field(max_length=CHARACTERS), PLAIN]
 
 
 class AttentionRequest(BaseModel):

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regard.tasks.writing import Output
 from regard.web.answers import Problem, Refusal, documented, sentence
-from regard.web.bodies import BLANK, FORM, JSON, WHOLE, OrNull, fields_of
+from regard.web.bodies import BLANK, FORM, JSON, PLAIN, WHOLE, OrNull, fields_of
 from regard.web.jobs import Job, Translating
 from regard.web.languages import language
 from regard.web.served import Served, Shelf
@@ -15,7 +15,7 @@ from regard.web.settings import ALTERNATIVES, CHARACTERS, TEXTS
 from regard.web.waiting import answer
 
 EXAMPLE = {"q": "Anna threw away the old chair.", "source": "en", "target": "de"}
-Text = Annotated[str, Field(max_length=CHARACTERS), BLANK]
+Text = Annotated[str, Field(max_length=CHARACTERS), BLANK, PLAIN]
 
 
 class TranslateRequest(BaseModel):
