@@ -54,7 +54,7 @@ def score_labels(asked: Asked) -> Report:
     return Report(
         values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{len(scores)}"}, details,
         {"right": [one == other for one, other in zip(answers, right, strict=True)]},
-        fingerprint(map(content_of, tested)), targets_of(asked.task), _unit(asked),
+        fingerprint(map(content_of, tested)), targets_of(asked.task), unit=_unit(asked),
     )  # fmt: skip
 
 
