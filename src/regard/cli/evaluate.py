@@ -57,7 +57,8 @@ def evaluate(
         return
     print(f"{run}, step {opened.step:,}, {split}: {counted(report.examples, report.unit)} in {report.seconds:.1f} s")
     for reason, count in report.details.get("left_out", {}).items():
-        print(f"  {counted(count, 'example')} left out: {reason}")
+        if reason == "blank":  # those that are too long are named below
+            print(f"  {counted(count, 'example')} left out: {reason}")
     for name, value in report.metrics.items():
         signature = report.signatures.get(name, "")
         print(f"  {name:14} {value:10.4f}  {signature}".rstrip())
