@@ -69,6 +69,8 @@ class OneBatch(Batches):
 class Nobody:
     """Hears nothing and writes nothing."""
 
+    validation: Mapping[str, Any] | None = None
+
     def step(self, line: Mapping[str, Any], progress: float) -> None:
         """A step was made."""
 
