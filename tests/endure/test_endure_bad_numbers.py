@@ -8,7 +8,9 @@ from endured import course, tiny_recipe, train, weights
 
 from regard.cli import main
 from regard.errors import Failure
+from regard.nn.loss import Losses
 from regard.tasks import Translation
+from regard.tasks.base import Inputs
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 from regard.train.optimiser import Optimiser
@@ -25,24 +27,24 @@ def plant(monkeypatch):
     """Lets the loss or a gradient of some steps be another number."""
 
     def planted(steps: set[int], number: float, where: str) -> None:
-        loss, next_inputs = Translation.loss, Trainer._next_inputs
+        losses, next_inputs = Translation.losses, Trainer._next_inputs
         now = {"step": 0}
 
         def noted(self: Trainer) -> list:
             now["step"] = self.spent.steps + 1
             return next_inputs(self)
 
-        def bad_loss(self: Translation, model: torch.nn.Module, inputs: object) -> torch.Tensor:
-            found = loss(self, model, inputs)
+        def bad_losses(self: Translation, model: torch.nn.Module, inputs: Inputs) -> Losses:
+            found = losses(self, model, inputs)
             if now["step"] not in steps:
                 return found
             if where == "loss":
-                return found * number
-            found.register_hook(lambda gradient: gradient * number)
+                return Losses(found.objective * number, found.cross_entropy)
+            found.objective.register_hook(lambda gradient: gradient * number)
             return found
 
         monkeypatch.setattr(Trainer, "_next_inputs", noted)
-        monkeypatch.setattr(Translation, "loss", bad_loss)
+        monkeypatch.setattr(Translation, "losses", bad_losses)
 
     return planted
 

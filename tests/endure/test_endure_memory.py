@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from endured import losses, tiny_recipe, train
+from endured import losses as logged_losses
+from endured import tiny_recipe, train
 
 from regard.errors import ConfigError, Failure
+from regard.nn.loss import Losses
 from regard.run.recipe import resolve_recipe
 from regard.tasks import Translation
+from regard.tasks.base import Inputs
 from regard.train.checkpoint import load
 from regard.train.memory import is_want_of_memory, memory_reported
 
@@ -20,16 +23,16 @@ def short_of_memory(monkeypatch):
     """A device on which only so many sequences at once find room; the parts that were tried."""
 
     def planted(sequences: int) -> list[int]:
-        original, tried = Translation.loss, []
+        original, tried = Translation.losses, []
 
-        def loss(self: Translation, model: torch.nn.Module, inputs) -> torch.Tensor:
+        def losses(self: Translation, model: torch.nn.Module, inputs: Inputs) -> Losses:
             number = len(inputs.arguments[0].layout.lengths)
             tried.append(number)
             if number > sequences:
                 raise torch.OutOfMemoryError(MESSAGE)
             return original(self, model, inputs)
 
-        monkeypatch.setattr(Translation, "loss", loss)
+        monkeypatch.setattr(Translation, "losses", losses)
         return tried
 
     return planted
@@ -47,22 +50,22 @@ def test_halving_gives_the_same_result(tmp_path: Path, short_of_memory, kind: st
     watching = train(recipe(kind), tmp_path / "halved")
     assert max(tried) > 4
     assert any("memory is full; batches are computed in 2 parts from here on" in said for said in watching.said)
-    assert losses(tmp_path / "halved") == pytest.approx(losses(tmp_path / "whole"), rel=1e-5)
+    assert logged_losses(tmp_path / "halved") == pytest.approx(logged_losses(tmp_path / "whole"), rel=1e-5)
 
 
 def test_what_a_part_has_added_to_the_gradient_before_it_failed_is_forgotten(tmp_path: Path, monkeypatch):
     train(recipe("bucketed", accumulate=2), tmp_path / "whole")
-    original, calls = Translation.loss, []
+    original, calls = Translation.losses, []
 
-    def loss(self: Translation, model: torch.nn.Module, inputs) -> torch.Tensor:
+    def losses(self: Translation, model: torch.nn.Module, inputs: Inputs) -> Losses:
         calls.append(len(inputs.targets))
         if len(calls) == 4:  # the second part of the second step
             raise torch.OutOfMemoryError(MESSAGE)
         return original(self, model, inputs)
 
-    monkeypatch.setattr(Translation, "loss", loss)
+    monkeypatch.setattr(Translation, "losses", losses)
     train(recipe("bucketed", accumulate=2), tmp_path / "halved")
-    assert losses(tmp_path / "halved") == pytest.approx(losses(tmp_path / "whole"), rel=1e-5)
+    assert logged_losses(tmp_path / "halved") == pytest.approx(logged_losses(tmp_path / "whole"), rel=1e-5)
 
 
 def test_a_resumed_run_keeps_the_size_of_its_parts(tmp_path: Path, short_of_memory):

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import transformers
-import transformers.convert_slow_tokenizer
 from odd_texts import SURROGATES, TEXTS
 from tokenizer_folders import KINDS, OLDER_KINDS, SETTINGS, SHAPES, make_folder
 from transformers import AutoTokenizer
@@ -58,7 +58,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def without_sentencepiece(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """transformers reads .model files by protobuf alone, but wants sentencepiece installed."""
-    monkeypatch.setattr(transformers.convert_slow_tokenizer, "requires_backends", lambda *_: None)
+    # By its name: as an attribute of the package it may be the function of the same name.
+    monkeypatch.setattr(import_module("transformers.convert_slow_tokenizer"), "requires_backends", lambda *_: None)
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     yield

@@ -1,5 +1,7 @@
 """Parsers that write: what `regard evaluate` says about brackets, and about other texts of a treebank."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,10 +23,14 @@ def scored(source: SourceConfig, change: tuple[str, str] = ("", "")) -> Report:
     """The scores of a model that writes the references with something changed."""
     references = {pair.source: pair.target for pair in read_pairs(source)}
 
-    def translate(texts: list[str], _search: Any) -> list[list[Any]]:
-        return [[SimpleNamespace(text=references[text].replace(*change))] for text in texts]
+    @dataclass
+    class Changed:
+        watch: Callable[[], None] = lambda: None
 
-    task: Any = SimpleNamespace(writer=lambda *_: SimpleNamespace(translate=translate))
+        def translate(self, texts: list[str], _search: Any, cut: bool) -> list[list[Any]]:
+            return [[SimpleNamespace(text=references[text].replace(*change))] for text in texts]
+
+    task: Any = SimpleNamespace(writer=lambda *_: Changed())
     preparation: Any = SimpleNamespace(base=Path())
     return score_translation(
         Asked(task, nn.Module(), source, preparation, torch.device("cpu"), GreedyConfig(), tokens_per_batch=100)

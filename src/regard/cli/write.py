@@ -60,7 +60,10 @@ def translate(
     lines_per_part: PerPart = 1024,
     overlong: OverlongOption = "",
 ) -> None:
-    """Translate line for line; a blank line stays blank, and one that is too long is cut or left blank, and named."""
+    """Translate line for line; a blank line stays blank.
+
+    A line that is too long is cut or left blank, and named.
+    """
     beyond = overlong_for(run, overlong)
     asked = {}
     if beam is not None or nbest is not None:

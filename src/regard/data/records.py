@@ -6,10 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import IO, TYPE_CHECKING
 
 from regard.data.columns import ColumnError, column_index
 from regard.data.examples import Place
@@ -17,6 +14,9 @@ from regard.data.findings import Findings
 from regard.data.formats import compression_of
 from regard.data.text import READ_ERRORS, lines, open_stream, why_unreadable
 from regard.errors import nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS_AT_ONCE = 128
 READ_AHEAD = 1 << 16  # bytes of a column; without it a whole row group is read at once
@@ -80,6 +80,9 @@ def _seekable(file: Path, stack: ExitStack) -> IO[bytes]:
 def _parquet_rows(
     file: Path, stream: IO[bytes], columns: Sequence[str | int] | None, findings: Findings
 ) -> Iterator[Record]:
+    import pyarrow as pa  # here, as only tables in Parquet need it and it takes long to load
+    from pyarrow import parquet as pq
+
     number = 0
     try:
         parquet = pq.ParquetFile(stream, buffer_size=READ_AHEAD, pre_buffer=False)
@@ -113,14 +116,14 @@ def _top_columns(names: list[str], columns: Sequence[str | int] | None) -> dict[
     return keys
 
 
-def _python_values(column: pa.Array) -> list[object]:
+def _python_values(column: "pa.Array") -> list[object]:
     try:
         return column.to_pylist()
     except UnicodeDecodeError:
         return [_python_value(scalar) for scalar in column]
 
 
-def _python_value(scalar: pa.Scalar) -> object:
+def _python_value(scalar: "pa.Scalar") -> object:
     try:
         return scalar.as_py()
     except UnicodeDecodeError:

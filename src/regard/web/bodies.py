@@ -39,6 +39,15 @@ class OrNull:
         )
 
 
+def without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of the same fields in a form, which can leave a field out but not send null."""
+    fields = {name: dict(field) for name, field in schema["properties"].items()}
+    for field in fields.values():
+        kinds = [kind for kind in field.pop("anyOf", []) if kind != {"type": "null"}]
+        field |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {}
+    return {**schema, "properties": fields}
+
+
 def _without_blank(value: object) -> object:
     return "" if isinstance(value, str) and value.isspace() else value
 

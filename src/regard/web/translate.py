@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regard.tasks.writing import Output
 from regard.web.answers import Problem, Refusal, documented, sentence
-from regard.web.bodies import BLANK, FORM, JSON, PLAIN, WHOLE, OrNull, fields_of
+from regard.web.bodies import BLANK, FORM, JSON, PLAIN, WHOLE, OrNull, fields_of, without_null
 from regard.web.jobs import Job, Translating
 from regard.web.languages import language
 from regard.web.served import Served, Shelf
@@ -121,4 +121,5 @@ def _tree(asked: TranslateRequest, found: list[list[Output]], served: Served) ->
 
 def _body() -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/TranslateRequest"}
-    return {"required": True, "content": {JSON: {"schema": schema, "example": EXAMPLE}, FORM: {"schema": schema}}}
+    form = without_null(TranslateRequest.model_json_schema())
+    return {"required": True, "content": {JSON: {"schema": schema, "example": EXAMPLE}, FORM: {"schema": form}}}
