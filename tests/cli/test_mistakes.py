@@ -3,8 +3,6 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -12,8 +10,8 @@ from typer.testing import CliRunner
 
 from regard import api
 from regard.cli import app, main
-from regard.cli.parse import parse_beam, parse_data, parse_search
-from regard.decode import BeamConfig, GreedyConfig
+from regard.cli.parse import parse_data, parse_search
+from regard.decode import BeamConfig
 from regard.errors import RegardError, nearest
 from regard.train.distributed import device_called
 
@@ -74,8 +72,8 @@ def test_what_is_no_number_is_said_in_plain_words():
 
 @pytest.mark.parametrize("text", ["3", "[1]", "true"])
 def test_a_search_that_is_no_search(text: str):
-    with pytest.raises(RegardError, match="search: expected a table, got "):
-        parse_search(text)
+    with pytest.raises(RegardError, match="--search: expected a kind or a table, got "):
+        parse_search(BeamConfig(), text)
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\u2028b", "a\rb"])
@@ -184,12 +182,3 @@ def test_a_search_is_refused_where_nothing_is_written(tmp_path: Path):
                     out=tmp_path / "run")  # fmt: skip
     told = refused("evaluate", str(run.folder), "--search", "greedy")
     assert told == "--search: a run of task classification is tested without writing; leave it out"
-
-
-def test_a_beam_of_another_size_keeps_what_the_recipe_says():
-    usual = BeamConfig(size=4, max_length=77, n_best=2)
-    run: Any = SimpleNamespace(recipe=SimpleNamespace(usual_search=usual))
-    assert parse_beam(run, {}) is None
-    assert parse_beam(run, {"size": 9}) == usual.but(size=9)
-    run.recipe.usual_search = GreedyConfig(max_length=77)
-    assert parse_beam(run, {"size": 9, "n_best": 3}) == BeamConfig(size=9, max_length=77, n_best=3)

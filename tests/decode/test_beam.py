@@ -44,7 +44,7 @@ def test_beam_with_a_place_for_every_sequence_is_exhaustive(seed, alpha, formula
         size=4**longest,
         n_best=n_best,
         length_penalty=alpha,
-        length_formula=formula,
+        length_formula=formula if alpha else "power",  # without a penalty all formulas are one, and others refused
         max_length=longest,
     )
     ended = [hypothesis for hypothesis in found if hypothesis.finished]
@@ -73,7 +73,7 @@ def test_beam_equals_its_slow_twin(seed, alpha, formula, size, longest, min_leng
         size=size,
         n_best=n_best,
         length_penalty=alpha,
-        length_formula=formula,
+        length_formula=formula if alpha else "power",  # without a penalty all formulas are one, and others refused
         max_length=longest,
         min_length=min_length,
     )
@@ -97,7 +97,13 @@ def test_beam_equals_its_slow_twin(seed, alpha, formula, size, longest, min_leng
 def test_beam_of_one_is_greedy_search(seed, alpha, formula, prompts, min_length):
     stepper = HashStepper(seed=seed)
     [*beam] = beam_search(
-        stepper, prompts, size=1, length_penalty=alpha, length_formula=formula, max_length=9, min_length=min_length
+        stepper,
+        prompts,
+        size=1,
+        length_penalty=alpha,
+        length_formula=formula if alpha else "power",
+        max_length=9,
+        min_length=min_length,
     )
     greedy = search(stepper, None, prompts, GreedyConfig(max_length=9, min_length=min_length), eos=EOS, bos=BOS)
     assert [(h.tokens, h.token_logprobs, h.finished) for [h] in beam] == [

@@ -4,14 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_engine_runs import language_model, translator
 
-from regard.cli.engines import asked_search
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.engine import choice as choosing
 from regard.engine import converted as converting
@@ -19,10 +17,12 @@ from regard.engine import threads
 from regard.engine.choice import Choice, choose
 from regard.engine.converted import REFUSED, Converted, Unfit, best_checkpoint, folder_for, ready
 from regard.engine.process import Remote
-from regard.engine.searches import random, unable
+from regard.engine.search_options import draws
+from regard.engine.searches import unable
 from regard.errors import ConfigError, Failure, RegardError, RunError
 from regard.run import Run
 from regard.run.converted import make
+from regard.tasks.searching import DEFAULTS
 from regard.web.engine import RunEngine
 from regard.web.fast import FastEngine, engine_for
 
@@ -113,7 +113,7 @@ def test_the_command_line_writes_the_same_with_both_engines(run: Run, converted:
     ids=lambda search: "-".join(f"{value}" for value in search.tree().values()),
 )
 def test_settings_mean_the_same(search: Any, run: Run, remote: Remote) -> None:
-    assert unable(search.tree(), "translation") is None
+    assert unable(search.tree(), DEFAULTS, "translation") is None
     theirs = remote.translate(TEXTS, search.tree(), scored=True)
     for mine, other in zip(run.translate(TEXTS, search), theirs, strict=True):
         assert [one.text for one in mine] == [one.text for one in other]
@@ -158,8 +158,8 @@ def test_language_models_write_on_alike(documents: bool, tmp_path: Path) -> None
 
 def test_generating_draws_with_torch_unless_asked_otherwise(run: Run, tmp_path: Path) -> None:
     search = SampleConfig(temperature=0.8, top_k=5).tree()
-    assert random(search)
-    assert "draws at random" in str(unable(search, "language_model"))
+    assert draws(search)
+    assert "draws at random" in str(unable(search, DEFAULTS, "language_model"))
     found = choose(run.folder, "ctranslate2", "translation", lambda converted: search)
     assert "random numbers of its own" in found.why
     with pytest.raises(ConfigError, match="no min_p like ours"):
@@ -169,7 +169,7 @@ def test_generating_draws_with_torch_unless_asked_otherwise(run: Run, tmp_path: 
 @pytest.mark.parametrize(
     ("search", "reason"),
     [
-        (BeamConfig(length_formula="gnmt"), "no length_formula 'gnmt'"),
+        (BeamConfig(length_formula="gnmt"), "no length_formula like ours"),
         (BeamConfig(min_length=3), "shares out their probability"),
         (BeamConfig(no_repeat_ngram=2), "no_repeat_ngram has other rules"),
         (BeamConfig(max_length_ratio=2.0), "no max_length_ratio"),
@@ -285,14 +285,6 @@ def test_int8_is_another_folder(run: Run, converted: Converted) -> None:
     assert (made.folder / "model.bin").stat().st_size < (converted.folder / "model.bin").stat().st_size
     found = choose(run.folder, "auto", "translation", lambda converted: converted.usual, int8=True)
     assert str(found) == "engine ctranslate2 (int8): asked for"
-
-
-def test_settings_of_the_command_line_lie_on_top(converted: Converted) -> None:
-    assert asked_search(converted, {}) == converted.usual
-    as_long = converted.usual["max_length"]
-    assert asked_search(converted, {"size": 7}) == BeamConfig(size=7, max_length=as_long).tree()
-    speaker = replace(converted, task="language_model", usual=SampleConfig(top_k=3).tree())
-    assert asked_search(speaker, {"seed": 4}) == SampleConfig(top_k=3, seed=4).tree()
 
 
 def test_threads_are_measured_once_a_machine(converted: Converted, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def test_summaries_are_torchs(search: GreedyConfig, run: Run, remote: Remote) ->
 
 def test_beams_are_torchs_where_there_is_one_stack(converted: Converted) -> None:
     search = BeamConfig().tree()
-    reason = unable(search, converted.task, converted.prompted)
+    reason = unable(search, converted.searches, converted.task, converted.prompted)
     assert reason == (
         "its beams end elsewhere in language models, as is a summariser of one stack" if converted.prompted else None
     )

@@ -33,7 +33,7 @@ class GatedEngine:
         self._enter(list(texts))
         return [{"label": 1.0} for _ in texts]
 
-    def write(self, passages: Sequence[Passage], temperature: float, top_p: float, likeliest: int | None) -> None:
+    def write(self, passages: Sequence[Passage], search: Any, likeliest: int | None) -> None:
         self._enter(list(passages))
         while any(passage.open for passage in passages):
             assert self.gate.acquire(timeout=SECONDS)

@@ -13,8 +13,6 @@ from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.engine.choice import Choice
-    from regard.engine.converted import Converted
-    from regard.engine.searches import Search
     from regard.engine.texts import Overlong
 
 OverlongOption = Annotated[
@@ -24,58 +22,87 @@ Engine = Annotated[str, typer.Option(help="auto, torch or ctranslate2.", envvar=
 Int8 = Annotated[bool, typer.Option("--int8", help="Whole numbers of eight bits (ctranslate2): text may differ.")]
 
 
+OPTIONS = {
+    "size": "--beam",
+    "n_best": "--nbest",
+    "max_length": "--length",
+    "temperature": "--temperature",
+    "top_k": "--top-k",
+    "top_p": "--top-p",
+    "min_p": "--min-p",
+    "seed": "--seed",
+}
+"""What the settings of a search are called on the command line."""
+
+
 def chosen(
     run: Path,
     engine: str,
     task: str,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     *,
     int8: bool,
     device: str,
     only_torch: Mapping[str, object],
 ) -> "Choice":
-    """The engine for a run, which standard error is told; `asked` are settings on top of the run's usual search."""
+    """The engine for a run, which standard error is told; `options` are those of the search, on top of the run's."""
     from regard.engine.choice import choose
+    from regard.engine.search_options import with_options
     from regard.engine.searches import RANDOM
     from regard.engine.texts import limit_sentence
 
     obstacles = [f"{option} needs torch" for option, given in only_torch.items() if given]
-    if task == "language_model" and engine == "auto" and not int8 and _draws(run, asked):
+    if task == "language_model" and engine == "auto" and not int8 and _draws(run, options):
         obstacles.append(RANDOM)
-    ask = lambda converted: asked_search(converted, asked)  # noqa: E731
+    ask = lambda converted: with_options(converted.usual, options, converted.searches, OPTIONS)  # noqa: E731
     choice = choose(run, engine, task, ask, int8=int8, device=device, obstacles=obstacles, say=say)
     if choice.why:
         say(str(choice))
     if choice.converted is not None:
-        say_limit(limit_sentence(asked_search(choice.converted, asked)["max_length"], choice.converted.most))
+        say_limit(limit_sentence(ask(choice.converted)["max_length"], choice.converted.most))
     return choice
 
 
-def _draws(run: Path, asked: Mapping[str, Any]) -> bool:
-    """Whether `generate` draws at random, as it does unless the temperature is zero: then nothing need be converted."""
-    file = run / "recipe.toml"
-    usual = tomllib.loads(file.read_text(encoding="utf-8")).get("search", {}) if file.is_file() else {}
-    return asked.get("temperature", usual.get("temperature", 1.0)) > 0
+def _draws(run: Path, options: Mapping[str, Any]) -> bool:
+    """Whether a language model will draw at random: then nothing need be converted."""
+    from regard.engine.search_options import kind_with
+
+    usual = recipe_of(run).get("search", "sample")
+    usual = {"kind": usual} if isinstance(usual, str) else usual
+    kind = kind_with(str(usual.get("kind")), {name: value for name, value in options.items() if value is not None})
+    return kind == "sample" and options.get("temperature", usual.get("temperature", 1.0)) > 0
 
 
-def asked_search(converted: "Converted", asked: Mapping[str, Any]) -> "Search":
-    """The run's usual search, or that of the kind whose settings are asked for, as long as usual."""
-    usual, kind = converted.usual, "beam" if converted.verb == "translate" else "sample"
-    if kind == "beam" and not asked:
-        return usual
-    base = usual if usual["kind"] == kind else {**converted.searches[kind], "max_length": usual["max_length"]}
-    return {**base, **asked}
+def recipe_of(run: Path) -> dict[str, Any]:
+    """The tree of a run's recipe; empty where it cannot be read, which opening the run explains."""
+    try:
+        return tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
 
 
-def overlong_for(run: Path, given: str) -> "Overlong":
+def task_of(run: Path) -> str:
+    """The kind of a run's task."""
+    task = recipe_of(run).get("task", "translation")
+    return str(task.get("kind", "translation") if isinstance(task, dict) else task)
+
+
+IMAGES: Mapping[str, str] = dict.fromkeys(
+    ("image_classification", "image_description"), "images are resized to what the model reads"
+)
+NEVER_OVERLONG = {**IMAGES, "summarisation": "a summariser reads the beginning of every text (task.input_tokens)"}
+"""Tasks whose models take inputs of any length or size, and why."""
+
+
+def overlong_for(run: Path, given: str, never: Mapping[str, str] = NEVER_OVERLONG) -> "Overlong":
     """What becomes of inputs that are too long: what is given, or else what became of them in training."""
     if given:
         if given not in ("cut", "skip", "error"):
             raise ConfigError("--overlong", f"expected cut, skip or error, got '{given}'")
+        if (task := task_of(run)) in never:
+            raise ConfigError("--overlong", f"{never[task]}; leave it out for a run of {task}")
         return given
-    file = run / "recipe.toml"
-    data = tomllib.loads(file.read_text(encoding="utf-8")).get("data", {}) if file.is_file() else {}
-    return data.get("overlong", "skip")
+    return recipe_of(run).get("data", {}).get("overlong", "skip")
 
 
 def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str], bool], list[list[Any]]]:

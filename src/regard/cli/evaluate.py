@@ -2,19 +2,25 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import OverlongOption, overlong_for, say_limit
+from regard.cli.engines import IMAGES, OverlongOption, overlong_for, say_limit
 from regard.cli.parts import Out, evaluate_parts, refuse_many
 from regard.errors import ConfigError, counted
+
+if TYPE_CHECKING:
+    from regard.engine.texts import Overlong
+    from regard.run import Run
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     data: Annotated[str, typer.Option(help="test, valid, train; or a.en,a.de, or {file=…} as in a recipe.")] = "",
-    search: Annotated[str, typer.Option(help="How to write, such as greedy, or {kind='beam',size=10}.")] = "",
+    search: Annotated[
+        str, typer.Option(help="On top of the run's search: a kind such as greedy, or {kind='beam',size=10}.")
+    ] = "",
     ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs whose models decide together.")] = None,
     unknown: Annotated[str, typer.Option(help="Unknown words of a word vocabulary: keep, or replace.")] = "",
     dictionary: Annotated[
@@ -41,14 +47,16 @@ def evaluate(
             "--search", f"a run of task {opened.recipe.task.kind} is tested without writing; leave it out"
         )
     others = [api.load(other, device) for other in ensemble or []]
-    say_limit(opened.limit(parse_search(search), others))
+    how = parse_search(opened.recipe.usual_search, search)
+    _refuse_several(opened.recipe.usual_search, how)
+    say_limit(opened.limit(how, others))
+    beyond = _overlong(opened, run, overlong)
     split = data or ("test" if opened.recipe.data.test is not None else "valid")
     if out is None:
         refuse_many()
-        report = api.evaluate(opened, parse_data(split), parse_search(search), others, overlong_for(run, overlong))
+        report = api.evaluate(opened, parse_data(split), how, others, beyond)
     else:
-        beyond = overlong_for(run, overlong)
-        report = evaluate_parts(opened, parse_data(split), out, parse_search(search), others, beyond)
+        report = evaluate_parts(opened, parse_data(split), out, how, others, beyond)
         if not leads():
             return
     if as_json:
@@ -65,6 +73,22 @@ def evaluate(
     _show_overlong(report.overlong)
     if "confusion" in report.details:
         _show_confusion(report.details["labels"], report.details["confusion"])
+
+
+def _refuse_several(usual: Any, search: Any) -> None:  # noqa: ANN401
+    """Refuses to search for more outputs than the run does: the first of them is scored."""
+    for name in ("n_best", "samples"):
+        if getattr(search, name, 1) > getattr(usual, name, 1):
+            raise ConfigError("--search", f"one output of each input is scored; leave {name} out")
+
+
+def _overlong(opened: "Run", run: Path, given: str) -> "Overlong":
+    from regard.data.batches import StreamConfig
+
+    recipe = opened.recipe
+    if given and isinstance(recipe.task.batching(recipe.data), StreamConfig):
+        raise ConfigError("--overlong", "this run reads its texts as one stream, and none is too long; leave it out")
+    return overlong_for(run, given, IMAGES)
 
 
 def _show_overlong(overlong: dict[str, Any]) -> None:

@@ -1,19 +1,14 @@
 """Settings that stand on the command line as one word or one TOML table."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from regard.config import Config, parse_override
+from regard.config import parse_override
 from regard.data.settings import SPLITS
 from regard.data.sources import SourceConfig, source_of_files
-from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
 from regard.run import Run
-
-
-class _Search(Config):
-    search: SearchConfig
+from regard.tasks import TranslationConfig
+from regard.tasks.searching import AnySearch, search_with
 
 
 def parse_data(text: str) -> SourceConfig | str:
@@ -24,32 +19,29 @@ def parse_data(text: str) -> SourceConfig | str:
     return source_of_files(value) if isinstance(value, str) else SourceConfig.from_tree(value).from_here()
 
 
-def parse_search(text: str, **settings: Any) -> GreedyConfig | BeamConfig | SampleConfig | None:  # noqa: ANN401
-    """A kind, a table, or None where nothing is asked for; settings on top."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    if not text and not given:
-        return None
-    _, value = parse_override(f"search={text}") if text else ([], {"kind": _kind_for(given)})
-    tree = {"kind": value} if isinstance(value, str) else value
-    return _Search.from_tree({"search": {**tree, **given} if isinstance(tree, dict) else tree}).search
-
-
-def parse_beam(run: Run, asked: Mapping[str, Any]) -> BeamConfig | None:
-    """The run's usual beam with what is asked for on top; None, for the usual search, where nothing is."""
-    return BeamConfig.like(run.recipe.usual_search).but(**asked) if asked else None
-
-
-def _kind_for(settings: dict[str, Any]) -> str:
-    """The kind whose settings these are."""
-    if "size" in settings or "n_best" in settings:
-        return "beam"
-    return "sample" if settings.keys() & {"temperature", "top_k", "top_p", "min_p", "seed"} else "greedy"
+def parse_search(usual: AnySearch, text: str) -> AnySearch:
+    """A kind or a table of settings, on top of a run's own search."""
+    if not text:
+        return usual
+    _, value = parse_override(f"search={text}")
+    options = {"kind": value} if isinstance(value, str) else value
+    if not isinstance(options, dict):
+        raise ConfigError("--search", f"expected a kind or a table, got {options!r}")
+    return search_with(usual, options, {"kind": "--search"})
 
 
 def with_unknown(run: Run, unknown: str, dictionary: Path | None) -> Run:
     """A run that does with unknown words what is asked for, or what its recipe says."""
     if not unknown and dictionary is None:
         return run
-    if run.recipe.task.kind != "translation":
-        raise ConfigError("--unknown", f"only translations have unknown words, got a run of {run.recipe.task.kind}")
-    return run.but(unknown=unknown or "replace", dictionary=str(dictionary.resolve()) if dictionary else None)
+    task, option = run.recipe.task, "--unknown" if unknown else "--dictionary"
+    if not isinstance(task, TranslationConfig):
+        raise ConfigError(option, f"only translations have unknown words, got a run of {task.kind}")
+    if unknown not in ("", "keep", "replace"):
+        raise ConfigError("--unknown", f"expected keep or replace, got '{unknown}'")
+    if unknown == "keep":
+        if dictionary is not None:
+            raise ConfigError("--dictionary", "it is used for --unknown replace only; leave one of them out")
+        return run.but(unknown="keep", dictionary=None)
+    words = task.dictionary if dictionary is None else str(dictionary.resolve())
+    return run.but(unknown="replace", dictionary=words)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import say
+from regard.cli.engines import OPTIONS, say
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -22,8 +22,16 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None, typer.Option(help="Write parts into this folder; many processes share them, and a stop costs nothing.")
 ]
-PartFormat = Annotated[str, typer.Option("--format", help="With --out: text, json or parquet.")]
-PerPart = Annotated[int, typer.Option(help="With --out: lines of a part.", min=1)]
+PartFormat = Annotated[str | None, typer.Option("--format", help="With --out: text (if left out), json or parquet.")]
+PerPart = Annotated[int | None, typer.Option(help="With --out: lines of a part, 1,024 if left out.", min=1)]
+LINES_PER_PART = 1024
+
+
+def refuse_parts(part_format: str | None, lines_per_part: int | None) -> None:
+    """Refuses options of parts where none are written."""
+    for option, given in {"--format": part_format, "--lines-per-part": lines_per_part}.items():
+        if given is not None:
+            raise ConfigError(option, "says how parts are written into a folder; give --out too, or leave it out")
 
 
 def refuse_many() -> None:
@@ -59,7 +67,7 @@ def translate_parts(
     if choice.converted is not None:
         made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong)
     else:
-        from regard.cli.parse import parse_beam, with_unknown
+        from regard.cli.parse import with_unknown
         from regard.run.opened import Run
         from regard.run.sharded import translate_file
         from regard.train.distributed import take_gpu
@@ -67,7 +75,7 @@ def translate_parts(
         take_gpu()
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
         others = [Run.open(other, device) for other in ensemble]
-        search = parse_beam(opened, settings)
+        search = opened.search_with(settings, OPTIONS)
         made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say)
     print(f"regard: {counted(total, 'part')} in {out}, {made:,} of them made by this process", file=sys.stderr)
 

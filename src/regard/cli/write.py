@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.engines import (
+    OPTIONS,
     Engine,
     Int8,
     OverlongOption,
@@ -20,7 +21,7 @@ from regard.cli.engines import (
     say_cut,
     say_limit,
 )
-from regard.cli.parts import Out, PartFormat, PerPart, refuse_many, translate_parts
+from regard.cli.parts import LINES_PER_PART, Out, PartFormat, PerPart, refuse_many, refuse_parts, translate_parts
 from regard.errors import ConfigError, located
 
 if TYPE_CHECKING:
@@ -42,9 +43,12 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 def translate(
     run: RunArgument,
     file: FileArgument = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy.")] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Beam size; 1 is greedy. Else as the run's search, which becomes a beam.")
+    ] = None,
     nbest: Annotated[
-        int | None, typer.Option(min=1, help="Translations for each line, best first, tab-separated.")
+        int | None,
+        typer.Option(min=1, help="Translations for each line, best first, tab-separated; several ask for a beam."),
     ] = None,
     ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs whose models decide together.")] = None,
     unknown: Annotated[str, typer.Option(help="Unknown words of a word vocabulary: keep, or replace.")] = "",
@@ -56,8 +60,8 @@ def translate(
     engine: Engine = "auto",
     int8: Int8 = False,
     out: Out = None,
-    part_format: PartFormat = "text",
-    lines_per_part: PerPart = 1024,
+    part_format: PartFormat = None,
+    lines_per_part: PerPart = None,
     overlong: OverlongOption = "",
 ) -> None:
     """Translate line for line; a blank line stays blank.
@@ -65,24 +69,25 @@ def translate(
     A line that is too long is cut or left blank, and named.
     """
     beyond = overlong_for(run, overlong)
-    asked = {}
-    if beam is not None or nbest is not None:
-        asked = {"size": beam or max(5, nbest or 1)} | ({} if nbest is None else {"n_best": nbest})
+    options = {name: value for name, value in {"size": beam, "n_best": nbest}.items() if value is not None}
     only_torch = {"--ensemble": ensemble, "--unknown": unknown, "--dictionary": dictionary}
     only_torch |= {"--out without --engine ctranslate2": out if engine == "auto" and not int8 else None}
     if out is None:
         refuse_many()
-    choice = chosen(run, engine, "translation", asked, int8=int8, device=device, only_torch=only_torch)
+        refuse_parts(part_format, lines_per_part)
+    elif as_json and part_format not in (None, "json"):
+        raise ConfigError("--json", f"asks for parts of JSON, and --format for {part_format}; leave one of them out")
+    choice = chosen(run, engine, "translation", options, int8=int8, device=device, only_torch=only_torch)
     if out is not None:
-        kind = "json" if as_json else part_format
+        kind, lines = "json" if as_json else part_format or "text", lines_per_part or LINES_PER_PART
         translate_parts(
-            run, file, out, kind, lines_per_part, choice, asked, device, ensemble or [], unknown, dictionary, beyond
+            run, file, out, kind, lines, choice, options, device, ensemble or [], unknown, dictionary, beyond
         )
         return
     if choice.converted is not None:
         write = fast_writer(choice, scored=as_json)
     else:
-        write = _torch_translator(run, asked, device, ensemble or [], unknown, dictionary)
+        write = _torch_translator(run, options, device, ensemble or [], unknown, dictionary)
     for lines, rows, problems in _worked(
         [[_named(file)]] if file and _describes(run) else _batches(file), write, beyond
     ):
@@ -127,15 +132,15 @@ def _describes(run: Path) -> bool:
 
 
 def _torch_translator(
-    run: Path, asked: dict[str, Any], device: str, ensemble: list[Path], unknown: str, dictionary: Path | None
+    run: Path, options: dict[str, Any], device: str, ensemble: list[Path], unknown: str, dictionary: Path | None
 ) -> Callable[[list[str], bool], list[list[Any]]]:
-    from regard.cli.parse import parse_beam, with_unknown
+    from regard.cli.parse import with_unknown
     from regard.run.opened import Run
 
     opened = with_unknown(Run.open(run, device), unknown, dictionary)
     say_how(opened)
     others = [Run.open(other, device) for other in ensemble]
-    search = parse_beam(opened, asked)
+    search = opened.search_with(options, OPTIONS)
     say_limit(opened.limit(search, others))
 
     def write(lines: list[str], cut: bool) -> list[list[Any]]:
@@ -156,30 +161,39 @@ def generate(
     run: RunArgument,
     file: FileArgument = None,
     length: Annotated[int | None, typer.Option(min=1, help="Most tokens to write.")] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, help="0 always takes the likeliest token.")] = None,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw among this many likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest tokens that reach this share.")] = None,
-    min_p: Annotated[
-        float | None, typer.Option(help="Draw among tokens at least this likely, beside the best.")
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Sample at this temperature; 0 always takes the likeliest token.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed writes the same text.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample among this many likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample among the likeliest tokens that reach this share.")
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Sample among tokens at least this likely, beside the best.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of what is sampled: the same seed generates the same text.")
+    ] = None,
     stream: Annotated[bool, typer.Option("--stream", help="Show the text as it is written.")] = False,
     as_json: Json = False,
     device: Device = "auto",
     engine: Engine = "auto",
     int8: Int8 = False,
 ) -> None:
-    """Write on from each line; with --json, an object a line."""
+    """Continue each line by the run's search; with --json, an object a line.
+
+    --temperature, --top-k, --top-p and --min-p ask for sampling where the run's search is another.
+    """
     given = {"max_length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     given |= {"min_p": min_p, "seed": seed}
-    asked = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in given.items() if value is not None}
     if stream and as_json:
         raise ConfigError("--stream", "shows the text as it is written, --json when it is done; leave one of them out")
-    choice = chosen(run, engine, "language_model", asked, int8=int8, device=device, only_torch={"--stream": stream})
+    choice = chosen(run, engine, "language_model", options, int8=int8, device=device, only_torch={"--stream": stream})
     if choice.converted is not None:
         write = fast_writer(choice, scored=as_json)
     else:
-        opened, search = _torch_generator(run, asked, device)
+        opened, search = _torch_generator(run, options, device)
         if stream:
             _stream(opened, search, file)
             return
@@ -190,26 +204,26 @@ def generate(
                 tree = {"prompt": line, "outputs": [vars(output) for output in outputs], **problem}
                 print(json.dumps(tree, ensure_ascii=False))
             else:
-                print(line + "".join(output.text for output in outputs[:1]))
+                for text in [output.text for output in outputs] or [""]:
+                    print(line + text)
         sys.stdout.flush()
 
 
-def _torch_generator(run: Path, asked: dict[str, Any], device: str) -> tuple[Any, Any]:
-    from regard.cli.parse import parse_search
+def _torch_generator(run: Path, options: dict[str, Any], device: str) -> tuple[Any, Any]:
     from regard.run.opened import Run
 
     opened = Run.open(run, device)
     say_how(opened)
-    usual = opened.recipe.usual_search
-    if usual.kind == "sample":
-        search = usual.but(**asked)
-    else:
-        search = parse_search("sample", **{"max_length": usual.max_length, **asked})
+    search = opened.search_with(options, OPTIONS)
     say_limit(opened.limit(search))
     return opened, search
 
 
 def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN401
+    if search.kind == "beam":
+        raise ConfigError("--stream", "a beam knows its text only at the end; ask for sampling with --temperature")
+    if getattr(search, "samples", 1) > 1:
+        raise ConfigError("--stream", f"shows one text, and the run's search draws {search.samples}; leave it out")
     for lines in _batches(file):
         for line in lines:
             print(line.text, end="", flush=True)

@@ -33,20 +33,17 @@ class BeamConfig(RulesConfig):
     """Sequences kept side by side; 1 is greedy search."""
     n_best: int = Field(1, gt=0)
     """Sequences to return for each input, best first."""
-    length_penalty: float = Field(1.0, ge=0)
+    length_penalty: float = Field(1.0, ge=0, allow_inf_nan=False)
     """How strongly long sequences are favoured: the power alpha of the formula; 0 compares plain probabilities."""
     length_formula: Formula = "power"
     """What the log-probability is divided by: `power` is length^alpha, `gnmt` is ((5 + length) / 6)^alpha."""
-
-    @classmethod
-    def like(cls, usual: RulesConfig) -> "BeamConfig":
-        """The usual search, where it is a beam; else a beam that writes as much."""
-        return usual if isinstance(usual, cls) else cls(max_length=usual.max_length)
 
     @model_validator(mode="after")
     def _n_best_fits(self) -> "BeamConfig":
         if self.n_best > self.size:
             raise refuse("n_best", f"expected at most the beam's size ({self.size}), got {self.n_best}")
+        if not self.length_penalty and self.length_formula != "power":
+            raise refuse("length_formula", "every formula is 1 with length_penalty 0; leave it out")
         return self
 
     def build(self) -> "BeamSearch":

@@ -16,7 +16,7 @@ class RulesConfig(Config):
 
     max_length: int = Field(256, gt=0)
     """Most tokens to write for one input, the end token counted."""
-    max_length_ratio: float | None = Field(None, gt=0)
+    max_length_ratio: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Most tokens to write per source token; with it, the smaller limit of the two holds."""
     max_length_offset: int = Field(10, ge=0)
     """Tokens allowed beyond `max_length_ratio` times the source's length."""
@@ -31,6 +31,13 @@ class RulesConfig(Config):
     def _lengths_fit(self) -> "RulesConfig":
         if self.min_length >= self.max_length:
             raise refuse("min_length", f"expected less than max_length ({self.max_length}), got {self.min_length}")
+        if (
+            self.max_length_ratio is None
+            and self.max_length_offset != RulesConfig.model_fields["max_length_offset"].default
+        ):
+            raise refuse(
+                "max_length_offset", "it is added to max_length_ratio, which is not set; set both, or leave it out"
+            )
         return self
 
     def rules(

@@ -5,9 +5,10 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
+from regard.config import refuse
 from regard.decode.filters import draw, keep_min_p, keep_top_k, keep_top_p, penalise_repeats, temper
 from regard.decode.job import Job
 from regard.decode.rules import RulesConfig, marked
@@ -18,7 +19,7 @@ class SampleConfig(RulesConfig):
     """Draws each token at random, from the model's distribution or a narrowed one."""
 
     kind: Literal["sample"] = "sample"
-    temperature: float = Field(1.0, ge=0)
+    temperature: float = Field(1.0, ge=0, allow_inf_nan=False)
     """Below one prefers likely tokens more, above one less; 0 always takes the likeliest."""
     top_k: int | None = Field(None, gt=0)
     """Draw among this many likeliest tokens only."""
@@ -26,12 +27,19 @@ class SampleConfig(RulesConfig):
     """Draw among the fewest likeliest tokens whose probabilities reach this."""
     min_p: float = Field(0.0, ge=0, le=1)
     """Draw among tokens at least this many times as likely as the likeliest."""
-    repetition_penalty: float = Field(1.0, gt=0)
+    repetition_penalty: float = Field(1.0, gt=0, allow_inf_nan=False)
     """Above one makes tokens that stand in the prompt or were written already rarer: p becomes p to this power."""
     samples: int = Field(1, gt=0)
     """Sequences to draw for each input."""
     seed: int = Field(1, ge=0)
     """The same seed draws the same sequence for the same input, whatever else is in the batch."""
+
+    @model_validator(mode="after")
+    def _draws(self) -> "SampleConfig":
+        for name in ("top_k", "top_p", "min_p", "samples", "seed") if not self.temperature else ():
+            if getattr(self, name) != SampleConfig.model_fields[name].default:
+                raise refuse(name, "nothing is drawn at temperature 0; leave it out, or set a temperature above 0")
+        return self
 
     def build(self) -> "Sampler":
         """The search that these settings describe."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from regard.engine.converted import Converted, Precision, Unfit, folder_for, is_ready, ready, verb_of
-from regard.engine.searches import Search, random, unable, undrawable
+from regard.engine.search_options import draws
+from regard.engine.searches import Search, unable
 from regard.errors import ConfigError
 
 ENGINES = ("auto", "torch", "ctranslate2")
@@ -98,14 +99,11 @@ def _reason(run: Path, converted: Converted, search: Search, forced: bool, say: 
     room = converted.room - (converted.input_tokens or 0 if converted.prompted else 0)
     if search["max_length"] > room:
         raise Unfit(f"{search['max_length']} tokens to write, the converted model has room for {room}")
-    if forced and random(search):
-        if problem := undrawable(search):
-            raise Unfit(problem)
-        return "asked for; it draws with random numbers of its own, so seeds mean other texts than with torch"
-    if problem := unable(search, converted.task, converted.prompted):
+    if problem := unable(search, converted.searches, converted.task, converted.prompted, forced):
         raise Unfit(problem)
     if forced:
-        return "asked for"
+        own = "; it draws with random numbers of its own, so seeds mean other texts than with torch"
+        return f"asked for{own if draws(search) else ''}"
     if search["kind"] != "beam":
         return "installed, and its greedy text is torch's"
     if converted.agreement(search) is None:

@@ -13,7 +13,8 @@ import ctranslate2
 from regard.data.special import EOS, SEP, SPECIAL_TOKENS
 from regard.data.vocabulary import Vocabulary
 from regard.engine.converted import Converted
-from regard.engine.searches import Search, random, ranking, words
+from regard.engine.search_options import draws
+from regard.engine.searches import Search, ranking, words
 from regard.engine.texts import (
     Output,
     Passage,
@@ -147,7 +148,7 @@ class FastEngine:
         """What a model of one stack writes after each prompt."""
         if not prompts:
             return []
-        if random(search):
+        if draws(search):
             ctranslate2.set_random_seed(search["seed"] % 2**32)
         found = self._continued(prompts, asked)
         ranked = [_ranked(zip(one.sequences, one.scores, strict=True), search)[0] for one in found]

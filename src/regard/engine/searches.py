@@ -6,48 +6,52 @@ A search is here what its config's `tree()` gives: plain values, such as {"kind"
 from collections.abc import Mapping
 from typing import Any
 
-Search = Mapping[str, Any]
+from regard.engine.search_options import Search as Search
+from regard.engine.search_options import draws
+
 RANDOM = "the search draws at random, and CTranslate2 has random numbers of its own"
 
 
-def unable(search: Search, task: str, prompted: bool = False) -> str | None:
+ALWAYS = frozenset({"kind", "max_length"})
+SAME = {
+    "greedy": ALWAYS | {"min_length", "forbid_unknown"},
+    "beam": ALWAYS | {"size", "n_best", "length_penalty"},
+    "sample": ALWAYS | {"temperature", "min_length", "forbid_unknown"},
+}
+"""The settings of each kind that CTranslate2 takes as we do, as long as nothing is drawn; all others must be left at
+their defaults."""
+DRAWN = SAME["sample"] | {"top_k", "top_p", "seed"}
+"""Those that it takes where it draws: from the same distribution, with random numbers of its own."""
+REASONS = {
+    "max_length_ratio": "it has no max_length_ratio",
+    "no_repeat_ngram": "its no_repeat_ngram has other rules",
+    "min_length": "where tokens are forbidden (min_length, forbid_unknown), it shares out their probability",
+    "forbid_unknown": "where tokens are forbidden (min_length, forbid_unknown), it shares out their probability",
+    "length_formula": "it has no length_formula like ours",
+    "min_p": "it has no min_p like ours",
+    "repetition_penalty": "it has no repetition_penalty like ours",
+    "samples": "it draws one sample",
+}
+
+
+def unable(
+    search: Search, defaults: Mapping[str, Search], task: str, prompted: bool = False, forced: bool = False
+) -> str | None:
     """Why CTranslate2 cannot find what this search of ours finds; None where it can.
 
-    `prompted`: the model has one stack, and what it reads is the beginning of its own text.
+    `defaults` has the settings of each kind where nobody says any. `prompted`: the model has one stack, and what it
+    reads is the beginning of its own text. `forced`: other random numbers will do.
     """
-    if search["kind"] == "sample" and search["temperature"] > 0:
+    kind = search["kind"]
+    if draws(search) and not forced:
         return RANDOM
-    if search["kind"] == "sample" and (search["samples"] > 1 or search["repetition_penalty"] != 1):
-        return "samples and repetition_penalty mean something else there"
-    if search["kind"] == "beam" and (prompted or task == "language_model"):
+    if kind == "beam" and (prompted or task == "language_model"):
         return "its beams end elsewhere in language models" + (", as is a summariser of one stack" if prompted else "")
-    if search.get("max_length_ratio") is not None:
-        return "it has no max_length_ratio"
-    if search["no_repeat_ngram"]:
-        return "its no_repeat_ngram has other rules"
-    return _differs_in_beams(search) if search["kind"] == "beam" else None
-
-
-def _differs_in_beams(search: Search) -> str | None:
-    """What changes the scores, which a beam compares and a greedy search does not."""
-    if search["length_formula"] != "power" and search["length_penalty"]:
-        return f"it has no length_formula '{search['length_formula']}'"
-    if search["min_length"] or search["forbid_unknown"]:
-        return "where tokens are forbidden (min_length, forbid_unknown), it shares out their probability"
-    if not 1 <= search["n_best"] <= search["size"]:
-        return "this beam cannot be"
+    known = DRAWN if draws(search) else SAME.get(kind, frozenset())
+    for setting, value in search.items():
+        if setting not in known and value != defaults.get(kind, {}).get(setting):
+            return REASONS.get(setting, f"it does not know the setting {setting} of our searches")
     return None
-
-
-def random(search: Search) -> bool:
-    """Whether a search draws its tokens."""
-    return search["kind"] == "sample" and search["temperature"] > 0
-
-
-def undrawable(search: Search) -> str | None:
-    """Why CTranslate2 cannot even draw from the distribution that this search of ours draws from."""
-    other = [name for name, usual in (("min_p", 0.0), ("repetition_penalty", 1.0)) if search[name] != usual]
-    return f"it has no {other[0]} like ours" if other else "it draws one sample" if search["samples"] > 1 else None
 
 
 def words(search: Search, task: str, prompted: bool = False) -> dict[str, Any]:
@@ -69,9 +73,9 @@ def words(search: Search, task: str, prompted: bool = False) -> dict[str, Any]:
         # all hypotheses of the beam are asked for: ours ranks those that ended before those that were cut
         beam = {"beam_size": search["size"], "num_hypotheses": search["size"]}
         return {**said, **beam, "length_penalty": search["length_penalty"]}
-    if random(search):
-        draws = {"sampling_temperature": search["temperature"], "sampling_topp": search["top_p"]}
-        return {**said, **draws, "sampling_topk": search.get("top_k") or 0}
+    if draws(search):
+        drawn = {"sampling_temperature": search["temperature"], "sampling_topp": search["top_p"]}
+        return {**said, **drawn, "sampling_topk": search.get("top_k") or 0}
     return said
 
 

@@ -14,13 +14,11 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 from random import Random
-
-from pydantic import TypeAdapter
+from typing import Any
 
 from regard.data.readers import read_examples
 from regard.data.special import SPECIAL_TOKENS
 from regard.data.vocabulary import Vocabulary
-from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.engine.converted import REFUSED, Converted, Precision, folder_for, is_ready
 from regard.engine.process import Remote
 from regard.engine.searches import Search, unable
@@ -29,7 +27,7 @@ from regard.export.subject import HeldOut, Subject
 from regard.export.writing import export_model
 from regard.run.opened import Run
 from regard.tasks import Summarisation
-from regard.tasks.writing import AnySearch
+from regard.tasks.searching import DEFAULTS, as_search
 
 CHECKED = 64
 """Held-out examples of the parity check."""
@@ -39,6 +37,18 @@ TIMED = 32
 """Inputs that speed is measured on."""
 ROOM = 4096
 """Places of a table of positions that is computed, not learnt."""
+TRAINING = frozenset({"kind", "smoothing", "consistency"})
+TASK_SETTINGS = {
+    "translation": TRAINING | {"reward"},
+    "summarisation": TRAINING | {"input_tokens", "predict_input"},
+    "language_model": TRAINING,
+}
+"""The settings of each task that concern training only, or that a converted model takes over; those that are not here
+must be left at their defaults."""
+NEEDS_TORCH = {
+    "unknown": "unknown words are replaced through attention, which only torch shows",
+    "dictionary": "unknown words are replaced through attention, which only torch shows",
+}
 
 
 def make(folder: Path, precision: Precision, search: Search | None = None) -> Path:
@@ -55,7 +65,8 @@ def make(folder: Path, precision: Precision, search: Search | None = None) -> Pa
         return made
     converted = Converted.read(made)
     wanted = wanted or converted.usual
-    if precision == "float32" and wanted["kind"] == "beam" and not unable(wanted, converted.task, converted.prompted):
+    fits = not unable(wanted, converted.searches, converted.task, converted.prompted)
+    if precision == "float32" and wanted["kind"] == "beam" and fits:
         _compare(run, converted, wanted, texts)
     return made
 
@@ -85,12 +96,21 @@ def _subject(run: Run) -> Subject:
     length = max(run.longest or 0, run.recipe.usual_search.max_length, ROOM)
     lexicon = run.task.lexicon
     kind, model = run.recipe.task.kind, run.recipe.model
-    if kind not in ("translation", "summarisation", "language_model"):
-        raise ConfigError("task", f"CTranslate2 takes over models that read and write texts, got a run of {kind}")
+    refuse_task(run.recipe.task)
     return Subject(
         run.model, model, kind, lexicon.tokenizers, lexicon.labels, run.documents, length, run.name,
         input_tokens=_input_tokens(run), spare_positions=1,
     )  # fmt: skip
+
+
+def refuse_task(task: Any) -> None:  # noqa: ANN401
+    """ConfigError for a task, or a setting of it, that CTranslate2 has no equal for."""
+    if task.kind not in TASK_SETTINGS:
+        raise ConfigError("task", f"CTranslate2 takes over models that read and write texts, got a run of {task.kind}")
+    usual = type(task)()
+    for setting in type(task).model_fields:
+        if setting not in TASK_SETTINGS[task.kind] and getattr(task, setting) != getattr(usual, setting):
+            raise ConfigError(f"task.{setting}", NEEDS_TORCH.get(setting, "CTranslate2 has no such setting"))
 
 
 def _input_tokens(run: Run) -> int | None:
@@ -99,7 +119,6 @@ def _input_tokens(run: Run) -> int | None:
 
 
 def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, texts: Sequence[str]) -> Converted:
-    kinds = (GreedyConfig(), BeamConfig(), SampleConfig())
     return Converted(
         folder=folder,
         task=subject.kind,
@@ -109,7 +128,7 @@ def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, te
         positions=run.recipe.model.longest_target,
         documents=run.documents,
         usual=run.recipe.usual_search.tree(),
-        searches={kind.kind: kind.tree() for kind in kinds},
+        searches=DEFAULTS,
         texts=list(texts[:TIMED]),
         input_tokens=subject.input_tokens,
         prompted=subject.prompted,
@@ -118,8 +137,7 @@ def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, te
 
 def _compare(run: Run, converted: Converted, search: Search, texts: Sequence[str]) -> None:
     """Lets both engines write and counts the inputs whose outputs are the same, all of the n best."""
-    config: AnySearch = TypeAdapter(SearchConfig).validate_python(dict(search))
-    ours = run.translate(texts, config)
+    ours = run.translate(texts, as_search(search))
     remote = Remote(converted)
     try:
         theirs = remote.translate(texts, search)

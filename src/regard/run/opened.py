@@ -1,6 +1,6 @@
 """A trained run, reopened: its recipe, its vocabularies and its weights, ready to be used."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,15 @@ from regard.data.sources import SourceConfig
 from regard.data.text import plain_texts
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
 from regard.decode.quick import Quick, exchanged, quickest
+from regard.engine.search_options import AS_NAMED
 from regard.errors import ConfigError, RunError
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.recipe import Recipe
 from regard.run.room import BYTES_TO_USE, demand_memory
 from regard.tasks import Lexicon, Task
 from regard.tasks.base import LABELS_FILE, Verb
-from regard.tasks.writing import AnySearch, Output, Writer
+from regard.tasks.searching import AnySearch, search_with
+from regard.tasks.writing import Output, Writer
 from regard.train import checkpoint
 from regard.train.distributed import device_called, take_in_hand
 from regard.train.links import BEST, LAST, STEP
@@ -189,6 +191,10 @@ class Run:
         inputs = list(texts)
         plain = plain_texts("" if isinstance(one, read) else one for one in inputs)
         return [one if isinstance(one, read) else text for one, text in zip(inputs, plain, strict=True)]
+
+    def search_with(self, options: Mapping[str, Any], called: Mapping[str, str] = AS_NAMED) -> AnySearch:
+        """The run's own search with options on top, such as `{"n_best": 3}`; `called` is what the person calls them."""
+        return search_with(self.recipe.usual_search, options, called)
 
     def _search(self, search: AnySearch | None) -> AnySearch:
         """A search, or the run's usual one; anything else is refused before a model is asked."""

@@ -38,7 +38,7 @@ class Recipe(Config):
     start: StartConfig | None = None
     """Begin with the weights of a trained run; `model.from = "runs/…"` sets this, and model and tokenizer as there."""
     search: SearchConfig | None = None
-    """How the trained model writes; when left out, a beam of five for translation, sampling for language models."""
+    """How the trained model generates; when left out, a beam of five for translation, sampling for language models."""
 
     @property
     def usual_search(self) -> GreedyConfig | BeamConfig | SampleConfig:
@@ -56,6 +56,8 @@ class Recipe(Config):
         """Refuses parts that do not go together."""
         refuse_depth(self.model)
         self.task.check(self.model, self.data)
+        if self.search is not None:
+            self._check_search(self.search)
         if isinstance(self.task, TranslationConfig):
             if self.task.unknown == "replace":
                 need_words(self.tokenizer.kind)
@@ -64,6 +66,20 @@ class Recipe(Config):
                     "task.reward", "a model that writes nothing sensible yet earns nothing: train one with likelihood "
                     "first, then start from it with model.from=runs/NAME",
                 )  # fmt: skip
+
+    def _check_search(self, search: GreedyConfig | BeamConfig | SampleConfig) -> None:
+        """Refuses a search, or settings of one, that the task's models have no use for."""
+        task, train = self.task, self.data.train
+        if not task.generates:
+            raise ConfigError("search", f"a model of {task.kind} generates no text; leave it out")
+        if search.max_length_ratio is not None and task.content == "text":
+            raise ConfigError(
+                "search.max_length_ratio", "a language model has no source to be measured by; set search.max_length"
+            )
+        if search.min_length and task.content == "text" and train is not None and train.is_running_text:
+            raise ConfigError(
+                "search.min_length", "a model of running text never ends by itself; leave it out, or set max_length"
+            )
 
 
 def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:

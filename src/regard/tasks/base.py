@@ -98,6 +98,8 @@ class TaskBase(Config):
     """Whether its examples come with dependency trees."""
     usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = BeamConfig()
     """How its models write unless the recipe says otherwise."""
+    generates: ClassVar[bool] = False
+    """Whether its models generate text."""
     scores: ClassVar[tuple[str, ...]]
     """What its tests report, by names of `metrics.registry`; the first is what models are compared by."""
     predicts_tokens: ClassVar[bool] = False

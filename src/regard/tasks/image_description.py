@@ -38,6 +38,7 @@ class ImageDescriptionConfig(ImageTaskBase):
     texts: ClassVar[tuple[str, ...]] = ("target",)
     scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "exact_match")
     predicts_tokens: ClassVar[bool] = True
+    generates: ClassVar[bool] = True
 
     def task(self, lexicon: Lexicon) -> "ImageDescription":
         """The task, once the vocabulary is known."""

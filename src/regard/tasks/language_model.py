@@ -29,6 +29,7 @@ class LanguageModelConfig(TaskBase):
     texts: ClassVar[tuple[str, ...]] = ("text",)
     scores: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
     predicts_tokens: ClassVar[bool] = True
+    generates: ClassVar[bool] = True
     usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = SampleConfig(temperature=0.8, top_k=200)
 
     def task(self, lexicon: Lexicon) -> "LanguageModel":

@@ -51,6 +51,7 @@ class SummarisationConfig(TaskBase):
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
     scores: ClassVar[tuple[str, ...]] = ("rouge_l", "rouge_1", "rouge_2", "loss", "perplexity", "cut")
     predicts_tokens: ClassVar[bool] = True
+    generates: ClassVar[bool] = True
 
     def task(self, lexicon: Lexicon) -> "Summarisation":
         """The task, once the vocabulary is known."""

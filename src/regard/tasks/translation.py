@@ -47,6 +47,7 @@ class TranslationConfig(TaskBase):
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
     scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "ter", "exact_match")
     predicts_tokens: ClassVar[bool] = True
+    generates: ClassVar[bool] = True
 
     def task(self, lexicon: Lexicon) -> "Translation":
         """The task, once vocabularies are known."""

@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.data.special import BOS, EOS, PAD, UNK
 from regard.data.tokenizer import Tokenizer
-from regard.decode import BeamConfig, GreedyConfig, Hypothesis, SampleConfig, in_batches, score, search, stream
+from regard.decode import Hypothesis, in_batches, score, search, stream
 from regard.decode.job import positions_of
 from regard.engine.texts import (
     ROWS_ON_GPU,
@@ -27,9 +27,9 @@ from regard.engine.texts import (
 from regard.engine.texts import SENTENCE_END as SENTENCE_END
 from regard.engine.texts import Output as Output
 from regard.nn.layout import Sequences
+from regard.tasks.searching import AnySearch as AnySearch
 from regard.tasks.unknown import UnknownWords
 
-AnySearch = GreedyConfig | BeamConfig | SampleConfig
 Item = TypeVar("Item", bound=Sized)
 
 
@@ -126,7 +126,7 @@ class Writer:
 
         def work(batch: list[list[int]]) -> list[list[Output]]:
             ends = EOS if documents else None
-            found = search(self.stepper, None, batch, config, eos=ends, bos=None, pad=PAD, device=self.device)
+            found = search(self.stepper, None, batch, config, eos=ends, bos=None, pad=PAD, unk=UNK, device=self.device)
             return self._outputs(found, [[] for _ in found])
 
         return self._alike(rows, len, work, config)
@@ -142,7 +142,8 @@ class Writer:
         """What the model writes after a prompt, piece by piece as it comes."""
         rows, ids, shown = self._prompts([prompt], documents), [], ""
         ends = EOS if documents else None
-        for written in stream(self.stepper, None, rows, config, eos=ends, bos=None, pad=PAD, device=self.device):
+        found = stream(self.stepper, None, rows, config, eos=ends, bos=None, pad=PAD, unk=UNK, device=self.device)
+        for written in found:
             if not written.ended:
                 ids.append(written.token)
             text = self.target.decode(ids)

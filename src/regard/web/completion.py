@@ -6,12 +6,16 @@ import time
 from typing import Any
 
 from regard.data.special import BOS
+from regard.decode import BeamConfig, GreedyConfig, SampleConfig
+from regard.engine.search_options import SHARED
+from regard.run import Run
+from regard.tasks.searching import search_with
 from regard.web.answers import Refusal
 from regard.web.completion_shapes import CompletionRequest
 from regard.web.jobs import Job, Writing
 from regard.web.passage import Passage, Piece, Token, spelling
 from regard.web.served import Served
-from regard.web.settings import CHARACTERS, CHOICES
+from regard.web.settings import CHARACTERS, CHOICES, TOKENS_TO_WRITE
 
 
 class CompletionWork:
@@ -20,6 +24,8 @@ class CompletionWork:
     def __init__(self, asked: CompletionRequest, served: Served) -> None:
         self.asked, self.served, self.tokenizer = asked, served, served.tokenizer
         self.id, self.created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
+        if asked.stream_options is not None and not asked.stream:
+            raise Refusal(400, "stream_options: says how to stream; set stream, or leave it out")
         _check_amounts(asked)
         self.prompts = [served.prompt(prompt, asked.max_tokens) for prompt in asked.prompts]
         seed = secrets.randbits(48) if asked.seed is None else asked.seed
@@ -28,8 +34,11 @@ class CompletionWork:
             for place, prompt in enumerate(self.prompts)
             for sample in range(asked.n)
         ]
-        ask = Writing(asked.temperature, asked.top_p if asked.temperature else 1.0, asked.logprobs)
-        self.job = Job(ask, self.passages, longest=max(map(len, self.prompts)) + asked.max_tokens)
+        self.job = Job(
+            Writing(search_for(served.run, asked), asked.logprobs),
+            self.passages,
+            longest=max(map(len, self.prompts)) + asked.max_tokens,
+        )
 
     def _passage(self, prompt: list[int], seed: int, sample: int, index: int) -> Passage:
         asked = self.asked
@@ -86,6 +95,23 @@ class CompletionWork:
     def event(self, choices: list[dict[str, Any]], usage: dict[str, int] | None = None) -> str:
         """The same as a server-sent event."""
         return f"data: {json.dumps(self.tree(choices, usage), ensure_ascii=False, allow_nan=False)}\n\n"
+
+
+def search_for(run: Run, asked: CompletionRequest) -> SampleConfig | BeamConfig:
+    """The run's own search with what a request asks for on top; seeds and lengths are its passages'."""
+    top_p = None if asked.temperature == 0 else asked.top_p  # OpenAI's clients send it all the same
+    options = {"max_length": asked.max_tokens or None, "temperature": asked.temperature, "top_p": top_p}
+    search = run.search_with(options, {"max_length": "max_tokens"})
+    if isinstance(search, BeamConfig):
+        search = search_with(search, {"n_best": asked.n})
+    else:
+        search = (
+            search.but(samples=1, seed=1)
+            if isinstance(search, SampleConfig)
+            else SampleConfig(temperature=0.0, **{name: getattr(search, name) for name in SHARED})
+        )
+    assert not isinstance(search, GreedyConfig)
+    return search.but(max_length=max(TOKENS_TO_WRITE, search.min_length + 1))
 
 
 def _check_amounts(asked: CompletionRequest) -> None:

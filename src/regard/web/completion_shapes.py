@@ -46,20 +46,20 @@ class CompletionRequest(BaseModel):
     """A text, several texts, token ids, or several lists of token ids; null begins a text of its own."""
     max_tokens: Annotated[int, Field(ge=0, le=TOKENS_TO_WRITE), WHOLE, OrNull(16)] = 16
     """Most tokens to write."""
-    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False), OrNull(1.0)] = 1.0
-    """Below one prefers likely tokens more; 0 always takes the likeliest."""
-    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), OrNull(1.0)] = 1.0
-    """Draw among the fewest likeliest tokens whose probabilities reach this."""
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    """Below one prefers likely tokens more; 0 always takes the likeliest; as the run's search says when left out."""
+    top_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    """Draw among the fewest likeliest tokens whose probabilities reach this; not used at temperature 0."""
     n: Annotated[int, Field(ge=1, le=CHOICES), WHOLE, OrNull(1)] = 1
     """Texts to write after each prompt."""
     stop: Stop | Stops | None = None
     """The text ends before any of these."""
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE] | None = None
-    """The same seed writes the same text; without one, each request draws its own."""
+    """The same seed writes the same text; without one, each request draws its own. Not used where nothing is drawn."""
     stream: Switch = False
     """Send what is written as it comes, as server-sent events."""
     stream_options: StreamOptions | None = None
-    """How to stream."""
+    """How to stream; only with `stream`."""
     logprobs: Annotated[int, Field(ge=0, le=LIKELIEST), WHOLE] | None = None
     """Tell each token's log-probability, and so many of the likeliest tokens at its place."""
     echo: Switch = False

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard import api
-from regard.data.special import EOS, PAD
+from regard.data.special import EOS, PAD, UNK
 from regard.decode import BeamConfig, Job, SampleConfig, Sampler, Trace, make_job, score
 from regard.decode.filters import draw
 from regard.decode.job import positions_of
@@ -21,7 +21,7 @@ from regard.decode.stepwise import Batch, Choose
 from regard.decode.top import top
 from regard.run import Run
 from regard.tasks.images import AnyImage
-from regard.tasks.writing import AnySearch, Output
+from regard.tasks.writing import Output
 from regard.web.passage import Passage, Token
 
 
@@ -36,7 +36,7 @@ class Engine(Protocol):
         """The probability of each label; None for a blank text."""
         ...
 
-    def write(self, passages: Sequence[Passage], temperature: float, top_p: float, likeliest: int | None) -> None:
+    def write(self, passages: Sequence[Passage], search: SampleConfig | BeamConfig, likeliest: int | None) -> None:
         """Writes passages to their ends, giving each its tokens as they come; those that close early are let go.
 
         With `likeliest`, so many of the most likely tokens are told at each place, those of echoed prompts included.
@@ -55,16 +55,16 @@ class RunEngine:
         self.run = run
 
     def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
-        """By the run's usual search; by a beam where several translations are asked for."""
-        return self.run.translate(texts, search_for(self.run.recipe.usual_search, outputs))
+        """By the run's usual search, as the best of it; by a beam where several translations are asked for."""
+        return self.run.translate(texts, self.run.search_with({"n_best": outputs}))
 
     def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
         """The probability of each label; None for a blank text."""
         return self.run.classify(texts)
 
     @torch.no_grad()
-    def write(self, passages: Sequence[Passage], temperature: float, top_p: float, likeliest: int | None) -> None:
-        """Step by step; a sequence that closes leaves the batch."""
+    def write(self, passages: Sequence[Passage], search: SampleConfig | BeamConfig, likeliest: int | None) -> None:
+        """Step by step; a sequence that closes leaves the batch. A beam knows its text only at the end."""
         if likeliest is not None:
             self._score_prompts([passage for passage in passages if passage.echo], likeliest)
         rows = [passage for passage in passages if passage.open]
@@ -73,11 +73,14 @@ class RunEngine:
         for row in rows:  # in step with a longer prompt, a row would go beyond positions that it need not
             groups.setdefault(len(row.prompt) if limited else 0, []).append(row)
         for group in groups.values():
-            self._write(group, temperature, top_p, likeliest)
+            if isinstance(search, BeamConfig):
+                self._write_best(group, search, likeliest)
+            else:
+                self._write(group, search, likeliest)
 
-    def _write(self, rows: Sequence[Passage], temperature: float, top_p: float, likeliest: int | None) -> None:
-        job = self._job(rows)
-        choose, batch = RowSampler(rows, temperature, top_p).chooser(job), Batch(job, samples=1)
+    def _write(self, rows: Sequence[Passage], search: SampleConfig, likeliest: int | None) -> None:
+        job = self._job(rows, search)
+        choose, batch = RowSampler(rows, search).chooser(job), Batch(job, samples=1)
         for step in count():
             logprobs = batch.logits.float().log_softmax(-1)
             tokens = choose(job.rules.apply(logprobs, batch.history, step), batch.history, batch.sequences, step)
@@ -89,29 +92,51 @@ class RunEngine:
                 return
             batch.advance(tokens)
 
+    def _write_best(self, rows: Sequence[Passage], search: BeamConfig, likeliest: int | None) -> None:
+        """The n best continuations of each prompt, for the passages that are its samples."""
+        alone = list({(*row.prompt, row.limit): row for row in rows}.values())
+        found = search.build().run(self._job(alone, search))
+        best = {(*row.prompt, row.limit): hypotheses for row, hypotheses in zip(alone, found, strict=True)}
+        chosen = [best[(*row.prompt, row.limit)] for row in rows]
+        ends = [hypotheses[min(row.sample, len(hypotheses) - 1)] for row, hypotheses in zip(rows, chosen, strict=True)]
+        ids = [[*end.tokens, *([EOS] if end.finished else [])] for end in ends]
+        told = self._scored([row.prompt for row in rows], ids, likeliest or 0)
+        for row, end, tokens in zip(rows, ends, told, strict=True):
+            for place, token in enumerate(tokens, start=1):
+                last = place == len(tokens)
+                row.take(replace(token, ended=last and end.finished, last=last))
+                if not row.open:
+                    break
+
     def attention(self, text: AnyImage, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
         """What the page shows about a text, or about an image in its place."""
         return api.attention(self.run, text, target, **options)  # type: ignore[arg-type]
 
-    def _job(self, rows: Sequence[Passage]) -> Job:
+    def _job(self, rows: Sequence[Passage], search: SampleConfig | BeamConfig) -> Job:
         prompts, ends = [passage.prompt for passage in rows], EOS if self.run.documents else None
-        longest = SampleConfig(max_length=max(passage.limit for passage in rows))
-        job = make_job(self._model, None, prompts, longest, eos=ends, bos=None, pad=PAD, device=self.run.device)
+        longest = search.but(max_length=max(passage.limit for passage in rows))
+        job = make_job(
+            self._model, None, prompts, longest, eos=ends, bos=None, pad=PAD, unk=UNK, device=self.run.device
+        )
         return replace(job, limits=[min(row.limit, most) for row, most in zip(rows, job.limits, strict=True)])
 
     def _score_prompts(self, rows: Sequence[Passage], likeliest: int) -> None:
         """Tells passages how likely their prompts' tokens were; nothing predicts the first."""
-        for row in rows:
-            row.prompt_tokens = [Token(row.prompt[0], None)]
-        rows = [row for row in rows if len(row.prompt) > 1]
-        trace = Trace(top=max(1, likeliest))
-        heads, tails = [row.prompt[:1] for row in rows], [row.prompt[1:] for row in rows]
-        device = self.run.device
-        found = score(self._model, None, tails, eos=None, bos=None, prompts=heads, device=device, trace=trace)
+        tails = self._scored([row.prompt[:1] for row in rows], [row.prompt[1:] for row in rows], likeliest)
+        for row, later in zip(rows, tails, strict=True):
+            row.prompt_tokens = [Token(row.prompt[0], None), *later]
+
+    def _scored(self, heads: list[list[int]], tails: list[list[int]], likeliest: int) -> list[list[Token]]:
+        """The tokens that follow each head, how likely they were, and what else was."""
+        trace, device = Trace(top=max(1, likeliest)), self.run.device
+        pairs = [(head, tail) for head, tail in zip(heads, tails, strict=True) if tail]
+        given = {"eos": None, "bos": None, "prompts": [head for head, _ in pairs], "device": device, "trace": trace}
+        found = iter(score(self._model, None, [tail for _, tail in pairs], **given) if pairs else [])
         likely = iter([(one.token, one.logprob) for one in choice.best][:likeliest] for choice in trace.choices)
-        for row, logprobs in zip(rows, found, strict=True):
-            later = [Token(id, logprob, next(likely)) for id, logprob in zip(row.prompt[1:], logprobs, strict=True)]
-            row.prompt_tokens += later
+        return [
+            [Token(id, logprob, next(likely)) for id, logprob in zip(tail, next(found), strict=True)] if tail else []
+            for tail in tails
+        ]
 
     @property
     def _model(self) -> Any:  # noqa: ANN401
@@ -121,8 +146,14 @@ class RunEngine:
 class RowSampler(Sampler):
     """Draws as the command line does with the same seed, but each row has a seed of its own."""
 
-    def __init__(self, rows: Sequence[Passage], temperature: float, top_p: float) -> None:
-        super().__init__(temperature=temperature, top_p=top_p)
+    def __init__(self, rows: Sequence[Passage], search: SampleConfig) -> None:
+        super().__init__(
+            repetition_penalty=search.repetition_penalty,
+            temperature=search.temperature,
+            top_k=search.top_k,
+            top_p=search.top_p,
+            min_p=search.min_p,
+        )
         self.rows = rows
 
     def chooser(self, job: Job) -> Choose:
@@ -136,14 +167,6 @@ class RowSampler(Sampler):
             return narrowed.argmax(-1) if self.temperature == 0 else draw(narrowed, uniforms[sequences, step])
 
         return choose
-
-
-def search_for(usual: AnySearch, outputs: int) -> AnySearch:
-    """How to find so many translations: as usual where one is enough."""
-    if outputs == 1:
-        return usual
-    beam = BeamConfig.like(usual)
-    return beam.but(size=max(beam.size, outputs), n_best=outputs)
 
 
 def _likely(logprobs: Tensor, count: int | None) -> list[list[tuple[int, float]]]:

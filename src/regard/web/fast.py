@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 from regard.engine.choice import Choice, choose
 from regard.engine.process import Remote
-from regard.errors import Failure
+from regard.engine.search_options import with_options
+from regard.errors import ConfigError, Failure
 from regard.run import Run
 from regard.tasks.writing import Output
 from regard.web.engine import Engine, RunEngine
@@ -42,10 +43,14 @@ class FastEngine(RunEngine):
 
 def engine_for(run: Run, wanted: str, *, int8: bool, device: str, say: Callable[[str], None]) -> Engine:
     """What answers for a run: CTranslate2 where it is wanted and translates as torch does, or else the run itself."""
-    if run.recipe.task.kind != "translation":
+    if run.task.verb != "translate":
+        if int8 or wanted == "ctranslate2":
+            raise ConfigError(
+                "--int8" if int8 else "--engine",
+                f"ctranslate2 serves translations, and {run.name} is a run of {run.recipe.task.kind}; leave it out",
+            )
         return RunEngine(run)
-    obstacles = ["unknown words are replaced through attention"] if run.recipe.task.unknown == "replace" else []
-    ask = lambda converted: converted.usual  # noqa: E731
-    choice = choose(run.folder, wanted, "translation", ask, int8=int8, device=device, obstacles=obstacles, say=say)
+    ask = lambda converted: with_options(converted.usual, {"n_best": 1}, converted.searches)  # noqa: E731
+    choice = choose(run.folder, wanted, "translation", ask, int8=int8, device=device, say=say)
     say(f"{run.name}: {choice}")
     return RunEngine(run) if choice.engine == "torch" else FastEngine(run, choice)

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from regard.decode import BeamConfig, SampleConfig
 from regard.web.engine import Engine
 from regard.web.passage import Passage
 
@@ -34,16 +35,15 @@ class Classifying:
 
 @dataclass(frozen=True)
 class Writing:
-    """Write passages; requests with the same distribution to draw from share a batch, whatever their seeds."""
+    """Write passages; requests with the same search share a batch, whatever their seeds and lengths."""
 
-    temperature: float = 1.0
-    top_p: float = 1.0
+    search: SampleConfig | BeamConfig
     likeliest: int | None = None
     repeatable: ClassVar[bool] = False  # listeners have heard some of it already
 
     def answer(self, engine: Engine, passages: Sequence[Passage]) -> Sequence[Passage]:
         """The same passages, written."""
-        engine.write(passages, self.temperature, self.top_p, self.likeliest)
+        engine.write(passages, self.search, self.likeliest)
         return passages
 
 

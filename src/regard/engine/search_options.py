@@ -1,0 +1,100 @@
+"""A run's own search with the options of a request on top: one rule for both engines, the command line and the server.
+
+A search is here what its config's `tree()` gives. An option of the search's own kind changes that setting and nothing
+else. An option of another kind changes the kind: what all kinds share (`SHARED`) stays as the recipe has it, the rest
+is the new kind's default. An option that would do nothing is refused.
+"""
+
+from collections.abc import Mapping
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+from regard.errors import ConfigError, nearest
+
+Search = Mapping[str, Any]
+
+SHARED = ("max_length", "max_length_ratio", "max_length_offset", "min_length", "no_repeat_ngram", "forbid_unknown")
+"""Settings of every kind of search."""
+OF_BEAM = ("size", "n_best", "length_penalty", "length_formula")
+OF_DRAWS = ("top_k", "top_p", "min_p", "seed")
+"""Settings of sampling that do nothing at temperature 0."""
+OF_SAMPLE = ("temperature", *OF_DRAWS, "repetition_penalty", "samples")
+AS_NAMED: Mapping[str, str] = MappingProxyType({})
+
+
+def draws(search: Search) -> bool:
+    """Whether a search draws its tokens at random."""
+    return search["kind"] == "sample" and search["temperature"] > 0
+
+
+def kind_with(usual: str, options: Mapping[str, Any]) -> str:
+    """The kind of search that options ask for; a seed alone asks for none, nor does one output of each input."""
+    if "kind" in options:
+        return options["kind"]
+    if options.get("n_best", 1) > 1 or any(name in options for name in OF_BEAM if name != "n_best"):
+        return "beam"
+    return "sample" if any(name in options for name in OF_SAMPLE if name != "seed") else usual
+
+
+def with_options(
+    usual: Search, options: Mapping[str, Any], defaults: Mapping[str, Search], called: Mapping[str, str] = AS_NAMED
+) -> Search:
+    """A search with options on top; those that are None are not given.
+
+    `defaults` has the settings of each kind where nobody says any, `called` what the person calls an option.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    name = lambda option: called.get(option, option)  # noqa: E731
+    for option, value in given.items():
+        _refuse_range(name(option), option, value)
+    kind = kind_with(usual["kind"], given)
+    if kind not in defaults:
+        raise ConfigError(name("kind"), f"unknown kind '{kind}'; {nearest(str(kind), defaults)}")
+    base = dict(usual)
+    if kind != usual["kind"]:
+        base = {**defaults[kind], **{setting: usual[setting] for setting in SHARED if setting in usual}}
+    if kind == "sample" and given.get("temperature", base["temperature"]) == 0:  # then none of them does anything
+        base = {setting: value for setting, value in base.items() if setting not in OF_DRAWS}
+        base |= {setting: value for setting, value in defaults[kind].items() if setting in OF_DRAWS}
+    search = {**base, **_outputs(kind, base, given, name), "kind": kind}
+    if not draws(search):
+        _refuse_draws(search, given, name)
+    if "max_length" in given and "min_length" not in given and search["min_length"] >= search["max_length"]:
+        raise ConfigError(
+            name("max_length"), f"expected more than min_length ({search['min_length']}), got {search['max_length']}"
+        )
+    return search
+
+
+def _outputs(kind: str, base: Search, given: dict[str, Any], name: Any) -> dict[str, Any]:  # noqa: ANN401
+    """What is given, with a beam wide enough for as many outputs as are wanted; of the other kinds, one is wanted."""
+    if kind != "beam":
+        rest = {option: value for option, value in given.items() if option != "n_best"}
+        return {**rest, "samples": 1} if kind == "sample" and "n_best" in given else rest
+    size, outputs = given.get("size", base["size"]), given.get("n_best", base["n_best"])
+    if "size" not in given:
+        return {**given, "size": max(size, outputs)}
+    if outputs > size:
+        if "n_best" in given:
+            raise ConfigError(name("n_best"), f"expected at most the beam's size ({size}), got {outputs}")
+        raise ConfigError(name("size"), f"expected at least the run's n_best ({outputs}), got {size}")
+    return given
+
+
+def _refuse_draws(search: Search, given: Mapping[str, Any], name: Any) -> None:  # noqa: ANN401
+    """Refuses options that only act where something is drawn."""
+    for option in (option for option in OF_DRAWS if option in given):
+        how = "at temperature 0" if search["kind"] == "sample" else f"by {search['kind']} search"
+        raise ConfigError(
+            name(option),
+            f"nothing is drawn {how}; ask for sampling with {name('temperature')} above 0, or leave it out",
+        )
+
+
+def _refuse_range(called: str, option: str, value: Any) -> None:  # noqa: ANN401
+    """Refuses values that no search has; the engine without torch has no configs that would."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ConfigError(called, f"expected a finite number, got {value}")
+    if option in ("top_p", "min_p") and not (0 <= value <= 1 and (value or option == "min_p")):
+        raise ConfigError(called, f"expected a share between 0 and 1, got {value}")
