@@ -154,6 +154,7 @@ def attention(
         step=run.step,
         documents=run.documents,
         snapshots=earlier,
+        search=run.recipe.usual_search,
         **options,
     )
     metrics = run.folder / "metrics.jsonl"
@@ -260,6 +261,10 @@ def claims(
     keeps is judged and drawn anew. `quick` tries everything out in seconds and proves nothing.
     """
     wanted, folder = chosen([names] if isinstance(names, str) else names), _path(out, "out")
+    if run is not None and not any(claim.looks_inside for claim in wanted):
+        raise ConfigError(
+            "--run", f"{', '.join(claim.name for claim in wanted)}: none looks inside a run; leave it out"
+        )
     if stored:
         results = stored_results(folder, wanted)
         if not results:

@@ -16,6 +16,7 @@ from regard.errors import ConfigError
 from regard.export.subject import HeldOut, Subject
 from regard.export.writing import export_model
 from regard.run import Run
+from regard.tasks.searching import DEFAULTS
 
 pytest.importorskip("ctranslate2")
 
@@ -40,7 +41,7 @@ def converted(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Converted:
     subject = Subject(run.model, run.recipe.model, "summarisation", names, length=24, input_tokens=12)
     export_model(subject, HeldOut(TEXTS, TEXTS), "ctranslate2", folder)
     found = Converted(
-        folder, subject.kind, "float32", None, subject.room, True, run.recipe.usual_search.tree(), {}, TEXTS[:1],
+        folder, subject.kind, "float32", None, subject.room, True, run.recipe.usual_search.tree(), DEFAULTS, TEXTS[:1],
         input_tokens=12, prompted=subject.prompted,
     )  # fmt: skip
     found.write()

@@ -13,6 +13,7 @@ from looked_at import TEXT, classifier, translator, writer
 from regard.config.help import help_texts
 from regard.data.special import BOS, EOS
 from regard.data.street import LECTURE_SENTENCES
+from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RegardError
 from regard.look import Snapshot, TraceConfig, trace
 from regard.look.coreference import _Side
@@ -209,7 +210,7 @@ def test_switching_heads_off_is_the_model_with_their_output_rows_at_zero():
 def test_a_batch_that_lacks_a_head_a_row_is_each_lack_alone():
     model, task = translator()
     reader = Reader(model, task)
-    side = _Side(reader, *LECTURE_SENTENCES[0], beam=1)
+    side = _Side(reader, *LECTURE_SENTENCES[0], GreedyConfig(max_length=48))
     off = [(name, head) for _, _, head, name in side.heads]
     together = side._without(off)
     for name, head in (off[0], off[9], off[-1]):

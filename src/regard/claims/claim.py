@@ -37,6 +37,8 @@ class Claim(ABC):
     """A few words for a table."""
     says: ClassVar[str]
     """The claim in one sentence, as the lectures make it."""
+    looks_inside: ClassVar[bool] = False
+    """Whether it looks inside a trained translator, which may be given."""
     how: ClassVar[str]
     """How it is measured, in a sentence or two."""
 

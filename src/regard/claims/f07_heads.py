@@ -25,6 +25,7 @@ class Heads(Claim):
     """Count what heads cost, and how differently those of a trained translator look at a sentence."""
 
     name, title = "f7", "several heads"
+    looks_inside = True
     says = "Several heads cost the same as one, since each has a share of the width, and they look at different things."
     how = (
         f"FLOPs of attention at width {WIDTH} with 1 to {HEADS[-1]} heads, counted by torch while it runs. Then the "

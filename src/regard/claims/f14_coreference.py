@@ -30,6 +30,7 @@ class CoreferenceHead(Claim):
     """Cut heads out of a trained translator and see which one it needs to know what 'it' means."""
 
     name, title = "f14", "a head follows coreference"
+    looks_inside = True
     says = (
         "An attention head can follow coreference: what 'it' means in '… did not cross the street "
         "because it was too wide'."

@@ -20,7 +20,7 @@ def claims(
     run: Annotated[
         Path | None, typer.Option(help="A trained run of the demo, for the claims that look inside one.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Every random choice follows from it.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Every random choice follows from it; 1 if left out.")] = None,
     stored: Annotated[
         bool, typer.Option("--stored", help="Measure nothing: judge and draw anew what --out keeps.")
     ] = False,
@@ -36,10 +36,15 @@ def claims(
 
     from regard import api
     from regard.claims.result import FIGURES
+    from regard.errors import ConfigError
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
+    measures = {"--run": run is not None, "--seed": seed is not None, "--quick": quick}
+    for option in (option for option, given in measures.items() if given and stored):
+        raise ConfigError(option, "nothing is measured with --stored; leave one of them out")
+    seed = 1 if seed is None else seed
     results = api.claims(names or [], out=out, run=run, seed=seed, stored=stored, quick=quick, say=say)
     if as_json:
         figures = [str(out / FIGURES / f"{result.claim.name}.png") for result in results]

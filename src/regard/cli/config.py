@@ -18,14 +18,20 @@ def config(
     check: Annotated[
         Path | None, typer.Option(help="A recipe to check; prints it with every setting resolved.")
     ] = None,
-    schema: Annotated[bool, typer.Option("--schema", help="JSON Schema of recipes, for editors.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="JSON Schema of recipes, for editors; JSON in any case.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Explain every setting, or check a recipe. Without options: all settings, their defaults and their help."""
     from regard.config import dump_toml, json_schema
     from regard.config import explain as rows_of
+    from regard.errors import ConfigError
     from regard.run import Recipe, read_recipe
 
+    for option, given in {"--schema": schema, "--explain": explain is not None}.items():
+        if given and (check is not None or overrides or (schema and explain is not None)):
+            raise ConfigError(option, "shows what every recipe may say; leave out what checks or explains another")
     if schema:
         print(json.dumps(json_schema(Recipe), indent=2, ensure_ascii=False))
     elif check is not None or overrides:

@@ -28,10 +28,14 @@ def check(
     """Check files for what spoils training: uneven pairs, broken text, leaks, unknown labels; each with its line."""
     from regard.data.check import check_files, check_sources
     from regard.data.settings import SPLITS
-    from regard.errors import DataError, counted
+    from regard.errors import ConfigError, DataError, counted
 
     settings = [word for word in given[1:] if "=" in word] if given[0].endswith(".toml") else []
     files = [Path(word) for word in given if word not in settings]
+    if settings and len(files) > 1:
+        raise ConfigError(
+            "", f"{settings[0]} is a setting of a recipe, and files are checked without one; leave it out"
+        )
     if len(files) == 1 and files[0].suffix == ".toml":
         from regard.run import read_recipe
 

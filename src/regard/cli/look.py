@@ -26,13 +26,20 @@ def look(
         bool,
         typer.Option("--pattern", help="Print and draw who may attend to whom; without a run, the lecture's panels."),
     ] = False,
-    which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    which: Annotated[str | None, typer.Option(help="Checkpoint of RUN: best (if left out), last, or step-N.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto (if left out), cpu or cuda.")] = None,
 ) -> None:
     """Look inside a trained model. One page shows attention, generation, positions, training; it needs no network."""
     from regard import api
-    from regard.errors import RunError
+    from regard.errors import ConfigError, RunError
 
+    if pattern and against is not None:
+        raise ConfigError("--against", "--pattern shows one run; leave one of them out")
+    if pattern and run is None:
+        for option, given in {"--target": target, "--which": which, "--device": device}.items():
+            if given is not None:
+                raise ConfigError(option, "without a run, --pattern shows the lecture's panels; name a run and a text")
+    which, device = which or "best", device or "auto"
     file = out or Path("pattern.png" if pattern else "page.html")
     if not file.absolute().parent.is_dir():
         raise RunError(f"{file}: cannot be written, there is no folder {file.parent}")
@@ -61,7 +68,8 @@ def _show_patterns(run: Path | None, text: str | None, target: str | None, file:
     else:
         opened = api.load(run, device, which)
         _print_patterns(opened, text, target)
-        panels = draw_patterns(opened.model, opened.task, text, target, opened.documents, file)
+        search = opened.recipe.usual_search
+        panels = draw_patterns(opened.model, opened.task, text, target, opened.documents, file, search)
     print(f"{file}: {', '.join(panels)}")
 
 
@@ -69,7 +77,8 @@ def _print_patterns(opened: "Run", text: str, target: str | None) -> None:
     """The pattern of each attention of the first layer: ■ where a token (row) may attend to another (column)."""
     from regard.look.tracing import patterns
 
-    for name, rows, columns, allowed in patterns(opened.model, opened.task, text, target, opened.documents):
+    found = patterns(opened.model, opened.task, text, target, opened.documents, opened.recipe.usual_search)
+    for name, rows, columns, allowed in found:
         print(f"{name}: {len(rows)} × {len(columns)}")
         margin = max((len(token) for token in rows[:WIDEST]), default=0)
         for token, row in zip(rows[:WIDEST], allowed, strict=False):

@@ -27,6 +27,7 @@ def serve(
     int8: Int8 = False,
 ) -> None:
     """Serve runs over HTTP. The page at /, translation as LibreTranslate has it, completions as OpenAI has them."""
+    from regard.errors import ConfigError
     from regard.web import ServeConfig, make_app
     from regard.web import serve as serve_app
     from regard.web.fast import engine_for
@@ -38,7 +39,12 @@ def serve(
     pairs = {}
     for text in languages or []:
         name, equals, codes = text.partition("=")
-        pairs[name if equals else next(iter(folders))] = parse_pair(codes if equals else text)
+        name = name if equals else next(iter(folders))
+        if not equals and len(folders) > 1:
+            raise ConfigError("--languages", f"several runs are served; say whose they are: {name}={text}")
+        if name in pairs:
+            raise ConfigError("--languages", f"'{name}' is given twice; leave one of them out")
+        pairs[name] = parse_pair(codes if equals else text)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     engines = partial(engine_for, wanted=engine, int8=int8, device=device, say=say)
     app = make_app(folders, config, device=device, languages=pairs, engine=engines)

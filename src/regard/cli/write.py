@@ -180,7 +180,7 @@ def generate(
     engine: Engine = "auto",
     int8: Int8 = False,
 ) -> None:
-    """Continue each line by the run's search; with --json, an object a line.
+    """Continue each line by the run's search. With --json, an object a line.
 
     --temperature, --top-k, --top-p and --min-p ask for sampling where the run's search is another.
     """
@@ -246,9 +246,11 @@ def classify(
     """
     from regard import api
 
-    opened = api.load(run, device)
+    beyond, opened = overlong_for(run, overlong), api.load(run, device)
+    if beyond == "cut" and opened.recipe.task.content == "tagged":
+        raise ConfigError("--overlong", "a sentence with its tags cannot be cut; choose skip or error")
     read = _to_classify(opened.recipe.task.content, files or [])
-    for lines, rows, problems in _worked(read, opened.classify, overlong_for(run, overlong)):
+    for lines, rows, problems in _worked(read, opened.classify, beyond):
         for line, row, problem in zip(lines, rows, problems, strict=True):
             label = max(row, key=row.__getitem__) if row else ""
             if as_json:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from regard.data.street import LECTURE_SENTENCES
-from regard.decode import BeamConfig
 from regard.look.encoding import rounded
 from regard.look.generation import write
 from regard.look.groups import by_group
@@ -21,15 +20,16 @@ from regard.look.reading import Reader
 from regard.look.replay import Part, replay, without_one_each
 from regard.look.sentence import Sentence
 from regard.nn.layout import Sequences
+from regard.tasks.searching import AnySearch
 
 PRONOUNS = ("er", "sie", "es")
 BEFORE = " weil"
 HEADS_AT_ONCE = 32
 
 
-def coreference_tree(reader: Reader, beam: int = 4) -> dict[str, Any]:
+def coreference_tree(reader: Reader, search: AnySearch) -> dict[str, Any]:
     """Both sentences side by side, with the pronoun's probabilities as the model is and without each of its heads."""
-    sides = [_Side(reader, english, german, beam) for english, german in LECTURE_SENTENCES]
+    sides = [_Side(reader, english, german, search) for english, german in LECTURE_SENTENCES]
     trees = [side.tree() for side in sides]
     return {
         "pronouns": list(PRONOUNS),
@@ -43,10 +43,10 @@ def coreference_tree(reader: Reader, beam: int = 4) -> dict[str, Any]:
 class _Side:
     """One of the two sentences, read up to the pronoun."""
 
-    def __init__(self, reader: Reader, english: str, german: str, beam: int) -> None:
+    def __init__(self, reader: Reader, english: str, german: str, search: AnySearch) -> None:
         self.reader, self.english, self.german = reader, english, german
         self.ids = reader.ids(english)
-        self.translation = reader.target.decode(write(reader, self.ids, BeamConfig(size=beam, max_length=48)))
+        self.translation = reader.target.decode(write(reader, self.ids, search))
         start = german.partition(BEFORE)[0] + BEFORE
         self.prefix = reader.target.encode(start)
         self.choices = [_next_id(reader, start, self.prefix, pronoun) for pronoun in PRONOUNS]

@@ -31,10 +31,11 @@ def write(reader: Reader, source: list[int], config: GreedyConfig | BeamConfig |
     return tokens if positions is None else tokens[: positions - read]
 
 
-def beam_tree(reader: Reader, source: list[int], size: int, length: int) -> dict[str, Any]:
+def beam_tree(reader: Reader, source: list[int], beam: BeamConfig) -> dict[str, Any]:
     """Every continuation that a beam considered, with its log-probability and what became of it."""
-    trace = Trace(top=size)
-    best = _search(reader, source, BeamConfig(size=size, max_length=min(length, TREE_STEPS)), trace)[0][0]
+    trace, longest = Trace(top=beam.size), min(beam.max_length, TREE_STEPS)
+    drawn = beam.but(max_length=longest, min_length=min(beam.min_length, longest - 1))
+    best = _search(reader, source, drawn, trace)[0][0]
     tokens = [branch.token for branch in trace.branches[0]]
     shown = reader.target.tokens(tokens)
     branches = [
@@ -48,7 +49,7 @@ def beam_tree(reader: Reader, source: list[int], size: int, length: int) -> dict
         ]
         for branch, text in zip(trace.branches[0], shown, strict=True)
     ]
-    return {"size": size, "text": reader.target.decode(best.tokens), "score": best.score, "branches": branches}
+    return {"size": beam.size, "text": reader.target.decode(best.tokens), "score": best.score, "branches": branches}
 
 
 def _search(reader: Reader, source: list[int], config: Any, trace: Trace | None) -> list[list[Any]]:  # noqa: ANN401
@@ -57,7 +58,9 @@ def _search(reader: Reader, source: list[int], config: Any, trace: Trace | None)
         grid = reader.grid(source)
         return search(model, grid, None, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK, trace=trace)
     ends = EOS if reader.documents else None
-    return search(model, None, [source], config, eos=ends, bos=None, pad=PAD, device=reader.device, trace=trace)
+    return search(
+        model, None, [source], config, eos=ends, bos=None, pad=PAD, unk=UNK, device=reader.device, trace=trace
+    )
 
 
 def steps_tree(scores: Tensor, reading: Reading, tokenizer: Tokenizer, count: int) -> list[dict[str, Any]]:

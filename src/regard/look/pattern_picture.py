@@ -11,6 +11,7 @@ from regard.errors import ConfigError
 from regard.look.tracing import patterns
 from regard.nn.attention_kinds import BigBirdConfig, four_panels
 from regard.tasks import Task
+from regard.tasks.searching import AnySearch
 
 LECTURE = BigBirdConfig(block=2, reach=1, global_tokens=2, random=1)
 """Settings of the lecture's picture, for sequences of this many tokens:"""
@@ -22,10 +23,18 @@ def draw_lecture(png: Path) -> list[str]:
     return _draw(four_panels(LECTURE_LENGTH, LECTURE), png)
 
 
-def draw_patterns(model: nn.Module, task: Task, text: str, target: str | None, documents: bool, png: Path) -> list[str]:
+def draw_patterns(
+    model: nn.Module,
+    task: Task,
+    text: str,
+    target: str | None,
+    documents: bool,
+    png: Path,
+    search: AnySearch | None = None,
+) -> list[str]:
     """What each attention of a model lets be seen in a text; where that is BigBird, its three parts first."""
     panels: dict[str, Tensor] = {}
-    for name, rows, _, allowed in patterns(model, task, text, target, documents):
+    for name, rows, _, allowed in patterns(model, task, text, target, documents, search):
         config = _attention_of(model, name)
         if isinstance(config, BigBirdConfig):
             parts = four_panels(len(rows), config, causal=name == "decoder")

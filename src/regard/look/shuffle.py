@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decode import BeamConfig
 from regard.look.generation import answer_tree, write, writes
 from regard.look.reading import Reader, Reading, encoded
 from regard.look.sentence import Sentence
+from regard.tasks.searching import AnySearch
 
 
 @torch.no_grad()
-def shuffles_tree(reader: Reader, reading: Reading, count: int, beam: int, length: int) -> list[dict[str, Any]]:
+def shuffles_tree(reader: Reader, reading: Reading, count: int, search: AnySearch) -> list[dict[str, Any]]:
     """Some shuffles of the words that the model reads, whole words moved and their tokens kept."""
     sentence = reading.source or reading.target
     assert sentence is not None
@@ -32,7 +32,7 @@ def shuffles_tree(reader: Reader, reading: Reading, count: int, beam: int, lengt
             "tokens": [sentence.tokens[place] for place in places],
             "from": places,
             "similarity": _similarity(before, after, places),
-            "output": _output(reader, ids[: reading.given] if reading.source is None else ids, beam, length),
+            "output": _output(reader, ids[: reading.given] if reading.source is None else ids, search),
         })  # fmt: skip
     return trees
 
@@ -68,14 +68,14 @@ def _similarity(before: Tensor | None, after: Tensor | None, places: list[int]) 
     return [round(number, 6) for number in torch.cosine_similarity(after, before[places], dim=-1).tolist()]
 
 
-def _output(reader: Reader, ids: list[int], beam: int, length: int) -> str:
+def _output(reader: Reader, ids: list[int], search: AnySearch) -> str:
     if reader.shape == "label":
         scores = reader.model(reader.sequences(ids))
         label, p = answer_tree(reader, scores, Sentence.of(reader.source, ids))[0]
         return f"{label} ({p:.1%})"
     if not writes(reader.model):
         return ""
-    return reader.target.decode(write(reader, ids, BeamConfig(size=beam, max_length=length)))
+    return reader.target.decode(write(reader, ids, search))
 
 
 def _is_special(token: str) -> bool:

@@ -23,8 +23,11 @@ from regard.look.replay import Part, attentions, replay, without_heads
 from regard.look.shuffle import shuffles_tree
 from regard.tasks import Task
 from regard.tasks.images import ImageTask
+from regard.tasks.searching import AnySearch, search_with
 
 VERSION = 1
+DRAWN_BEAM = 4
+"""Size of the beam whose tree is drawn where the search is no beam."""
 CHECKPOINT_BYTES = 900_000
 """How much of a page the weights of earlier checkpoints may take."""
 
@@ -32,8 +35,8 @@ CHECKPOINT_BYTES = 900_000
 class TraceConfig(Config):
     """What a trace holds beside the attention itself."""
 
-    beam: int = Field(4, ge=1, le=16)
-    """Places of the beam that writes, and whose tree is drawn."""
+    beam: int | None = Field(None, ge=1, le=16)
+    """Size of the beam that writes and whose tree is drawn; when left out, the run's own search writes."""
     length: int = Field(64, ge=1, le=512)
     """Most tokens to write."""
     top: int = Field(12, ge=1, le=100)
@@ -66,17 +69,19 @@ def trace(
     step: int | None = None,
     documents: bool = False,
     snapshots: Sequence[Snapshot] = (),
+    search: AnySearch | None = None,
     **options: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
     """Everything the page shows of one input.
 
-    `target` forces what is written; without it the model writes itself. `documents` says that a language model knows
-    where texts begin. Further options are those of `TraceConfig`.
+    `target` forces what is written; without it the model writes itself, by `search`. `documents` says that a language
+    model knows where texts begin. Further options are those of `TraceConfig`.
     """
     asked = TraceConfig.from_tree(options)
     reader = reader_for(model, task, text, documents)
+    search = search_of(reader, search, asked)
     with without_heads(model, asked.off):
-        reading = read(reader, text, target, asked)
+        reading = read(reader, text, target, search)
         scores, parts = replay(model, reading.arguments)
         tree = {
             "version": VERSION,
@@ -92,13 +97,11 @@ def trace(
             "given": reading.given,
             "groups": group_trees(parts, reading),
             "options": asked.model_dump(),
-            "generation": generation_tree(reader, reading, scores, asked),
+            "generation": generation_tree(reader, reading, scores, asked, search),
             "positions": positions_tree(model, parts),
-            "shuffles": shuffles_tree(reader, reading, asked.shuffles, asked.beam, asked.length)
-            if reader.reads_text
-            else [],
+            "shuffles": shuffles_tree(reader, reading, asked.shuffles, search) if reader.reads_text else [],
             "paths": paths_tree(model, reading, parts) if asked.paths and reader.reads_text else None,
-            "coreference": coreference_tree(reader, asked.beam)
+            "coreference": coreference_tree(reader, search)
             if asked.coreference and reader.shape == "pair" and reader.reads_text
             else None,
             "snapshots": snapshots_tree(snapshots, reading, parts),
@@ -107,18 +110,22 @@ def trace(
     return tree
 
 
-def read(reader: Reader, text: str, target: str | None, asked: TraceConfig) -> Reading:
+def search_of(reader: Reader, usual: AnySearch | None, asked: TraceConfig) -> AnySearch:
+    """The best of what a run's own search finds, or a beam where one is asked for; no longer than the page shows."""
+    search = usual or (BeamConfig(size=DRAWN_BEAM) if reader.shape == "pair" else GreedyConfig())
+    search = search_with(search, {"size": asked.beam, "n_best": 1})
+    longest = min(search.max_length, asked.length)
+    return search.but(max_length=longest, min_length=min(search.min_length, longest - 1))
+
+
+def read(reader: Reader, text: str, target: str | None, search: AnySearch) -> Reading:
     """The text with what is forced, or else written, for it."""
     ids = reader.ids(text)
     if reader.shape == "label":
         if target is not None:
             raise ConfigError("target", "this model reads and gives a label, it writes nothing; leave the target out")
         return reader.label(ids)
-    if target is not None:
-        written = reader.target.encode(target)
-    else:
-        usual = BeamConfig(size=asked.beam, max_length=asked.length)
-        written = write(reader, ids, usual if reader.shape == "pair" else GreedyConfig(max_length=asked.length))
+    written = reader.target.encode(target) if target is not None else write(reader, ids, search)
     return reader.pair(ids, written) if reader.shape == "pair" else reader.text(ids, written)
 
 
@@ -160,7 +167,9 @@ def blank_tree(model: nn.Module, task: Task, told: str, *, name: str = "", step:
     }  # fmt: skip
 
 
-def generation_tree(reader: Reader, reading: Reading, scores: torch.Tensor, asked: TraceConfig) -> dict[str, Any]:
+def generation_tree(
+    reader: Reader, reading: Reading, scores: torch.Tensor, asked: TraceConfig, search: AnySearch
+) -> dict[str, Any]:
     """Steps and beam of a model that writes, labels of one that classifies."""
     if reading.shape == "label":
         assert reading.source is not None
@@ -168,7 +177,8 @@ def generation_tree(reader: Reader, reading: Reading, scores: torch.Tensor, aske
     tree: dict[str, Any] = {"steps": steps_tree(scores, reading, reader.target, asked.top)}
     if writes(reader.model):
         first = reading.source.ids if reading.source is not None else reading.target.ids[: reading.given]  # type: ignore[union-attr]
-        tree["beam"] = beam_tree(reader, first, asked.beam, asked.length)
+        beam = search if isinstance(search, BeamConfig) else BeamConfig(size=DRAWN_BEAM, max_length=search.max_length)
+        tree["beam"] = beam_tree(reader, first, beam)
     return tree
 
 
@@ -186,11 +196,16 @@ def snapshots_tree(snapshots: Sequence[Snapshot], reading: Reading, parts: Seque
 
 
 def patterns(
-    model: nn.Module, task: Task, text: str, target: str | None = None, documents: bool = False
+    model: nn.Module,
+    task: Task,
+    text: str,
+    target: str | None = None,
+    documents: bool = False,
+    search: AnySearch | None = None,
 ) -> list[tuple[str, list[str], list[str], list[list[bool]]]]:
     """For each group its name, the tokens on both sides, and who may attend to whom in any head of the first layer."""
     reader = reader_for(model, task, text, documents)
-    reading = read(reader, text, target, TraceConfig())
+    reading = read(reader, text, target, search_of(reader, search, TraceConfig()))
     found = []
     for name, layers in by_group(replay(model, reading.arguments)[1], reading).items():
         rows = reading.source if name == "encoder" else reading.target

@@ -48,6 +48,8 @@ class Served:
     ) -> None:
         self.name, self.run = name, run
         self.task = task_of(run)
+        if pair is not None and self.task != "translation":
+            raise RunError(f"languages: '{name}' is a run of {run.recipe.task.kind}; only translators have languages")
         self.pair = pair or pair_of(run.recipe.data.train)
         limits = {"queue": config.queue, "tokens_per_batch": config.tokens_per_batch}
         self.worker = Worker(name, engine or RunEngine(run), **limits, meters=meters)
