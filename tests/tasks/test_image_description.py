@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from regard import api
 from regard.cli import app
-from regard.decode import BeamConfig
 from regard.errors import ConfigError, DataError
 from regard.models import Patches
 from regard.nn.layout import Sequences
@@ -108,7 +107,7 @@ def test_a_page_shows_patches_and_what_looks_at_them(run: api.Run, scenes: Path)
     assert tree["sentences"]["source"]["tokens"][0] == "1,1"
     assert tree["image"]["class_token"] is False
     own = api.attention(run, file)
-    assert own["output"] == run.translate([file], BeamConfig(size=4, max_length=64))[0][0].text
+    assert own["output"] == run.translate([file])[0][0].text  # by the run's own search
     assert own["generation"]["beam"]["branches"]
 
 
@@ -126,3 +125,10 @@ def test_it_is_refused_where_it_makes_no_sense(run: api.Run, scenes: Path, tmp_p
     (scenes / "wrong.tsv").write_text("image\tcaption\nscenes/none.png\ta\n")
     with pytest.raises(DataError, match=r"wrong\.tsv:2: no such image"):
         api.evaluate(run, api.SourceConfig(file=str(scenes / "wrong.tsv"), image="image", target="caption"))
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
+def test_a_limit_per_patch_holds_in_every_search(run: api.Run, scenes: Path, kind: str):
+    file = str(scenes / "scenes" / "test-0001.png")
+    search = run.search_with({"kind": kind, "max_length_ratio": 0.1, "max_length_offset": 1, "min_length": 0})
+    assert all(len(one.tokens) <= 1 for one in run.translate([file], search)[0])
