@@ -4,7 +4,7 @@ from raw_files import write_bytes, write_lines
 from regard.data.check import check_files, check_sources
 from regard.data.readers import read_examples
 from regard.data.sources import SourceConfig
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 FILMS = [
     f"a {word} film number {number}\t{label}"
@@ -88,7 +88,7 @@ PROBLEMS = {
     "twice": (["text\ttext", "a\tb"], {"text": "text"}, r"1: 2 columns are called 'text'; give the number of one"),
     "ragged": (["a\tb", "c", "d\te"], {"text": 0, "label": 1}, r"2: expected 2 columns as in the first row, got 1"),
     "one column": (["a b", "c d"], {"text": 0, "label": 1}, r"1: no column 1: the table has 1 column, counted from 0$"),
-    "commas": (["a,b", "c,d"], {"text": 0, "label": 1}, r"1: no column 1: .* separated by commas: convert them"),
+    "commas": (["a,b", "c,d"], {"text": 0, "label": 1}, r"1: no column 1: .* separated by commas: in a recipe"),
     "only a header": (["text\tlabel"], {"text": "text", "label": "label"}, r"1: a header and no examples below it"),
     "names in one cell": (["text;label", "so;pos"], {"text": 0}, r"1: the first row looks like .* by semicolons"),
     "no label": (["good\tpos", "bad\t "], {"text": 0, "label": 1}, r"2: column '1': expected a label, got ' '"),
@@ -137,3 +137,13 @@ def test_labels_that_differ_in_letters_case_are_pointed_out(tmp_path):
     checked = check_sources({"train": SourceConfig(file=str(file), text=0, label=1, header=False)})
     assert [finding.kind for finding in checked.findings] == ["similar"]
     assert not checked.has_errors
+
+
+def test_a_table_with_semicolons_is_read_where_the_recipe_says_so(tmp_path):
+    file = write_lines(tmp_path / "table.csv", ["review;stars", '"good; really, good";5', "bad;1"])
+    source = SourceConfig(file=str(file), text="review", label="stars", delimiter=";")
+    assert [(one.text, one.label) for one in read_examples(source)] == [("good; really, good", "5"), ("bad", "1")]
+    with pytest.raises(DataError, match="separated by semicolons: in a recipe, say format = 'csv' and delimiter = ';'"):
+        list(read_examples(source.but(delimiter=None)))
+    with pytest.raises(ConfigError, match="delimiter: only"):
+        SourceConfig(file="table.tsv", text=0, label=1, delimiter=";")

@@ -18,6 +18,7 @@ from regard.cli.data import data
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export, import_
+from regard.cli.init import init
 from regard.cli.look import look
 from regard.cli.serve import serve
 from regard.cli.train import train
@@ -46,7 +47,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (train, evaluate, translate, generate, classify, look, compare, claims, serve, export, bench, config, demo):
+for verb in (
+    init,
+    train,
+    evaluate,
+    translate,
+    generate,
+    classify,
+    look,
+    compare,
+    claims,
+    serve,
+    export,
+    bench,
+    config,
+    demo,
+):
     app.command()(verb)
 app.command("import")(import_)
 app.add_typer(data, name="data")

@@ -18,7 +18,7 @@ from regard.data.text import unreadable
 
 SPLITS = {
     "train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid",
-    "test": "test",
+    "newsdev": "valid", "test": "test", "tst": "test", "newstest": "test",
 }  # fmt: skip
 
 

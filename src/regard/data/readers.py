@@ -174,7 +174,7 @@ def _treebank(source: SourceConfig, file: Path, findings: Findings) -> Iterator[
 def _rows(source: SourceConfig, file: Path, findings: Findings) -> Iterator[Example]:
     match source.file_format:
         case "tsv" | "csv":
-            cells = table_cells(file, "\t" if source.file_format == "tsv" else ",", findings)
+            cells = table_cells(file, source.separator, findings)
             header = source.header if source.header is not None or not source.has_header else True
             rows = table_rows(cells, source.columns, header, findings, source.label)
         case "parquet":

@@ -88,6 +88,8 @@ class SourceConfig(Config):
     `source`, `target` or `text` such a file has words, lemmas, upos, xpos, relations and brackets (the tree)."""
     format: Format | None = None
     """The format of `file`, where its name does not tell it."""
+    delimiter: Literal[",", ";", "|"] | None = None
+    """What separates the columns of a .csv file: a comma when left out. Columns separated by tabs: format = "tsv"."""
     header: bool | None = None
     """Whether the first row of a .tsv or .csv file names the columns; yes where a column is given by its name."""
     hub: FileName | None = None
@@ -154,6 +156,11 @@ class SourceConfig(Config):
     def has_header(self) -> bool:
         """Whether the first row of a table names its columns."""
         return any(isinstance(column, str) for column in self.columns) if self.header is None else self.header
+
+    @property
+    def separator(self) -> str:
+        """What separates the columns of a .tsv or .csv file."""
+        return "\t" if self.file_format == "tsv" else self.delimiter or ","
 
     @property
     def columns(self) -> list[str | int]:
@@ -240,6 +247,8 @@ class SourceConfig(Config):
 
     @model_validator(mode="after")
     def _header_fits(self) -> "SourceConfig":
+        if self.delimiter is not None and not (self.origin == "file" and self.file_format == "csv"):
+            raise refuse("delimiter", "only .csv files have it; where the name ends otherwise, say format = 'csv' too")
         if self.header is not None and not (self.origin == "file" and self.file_format in ("tsv", "csv")):
             raise refuse("header", "only .tsv and .csv files have a header row")
         named = [column for column in self.columns if isinstance(column, str)]

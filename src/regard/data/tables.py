@@ -1,4 +1,4 @@
-"""Tables of text: tab-separated without quotes, and comma-separated with them."""
+"""Tables of text: tab-separated without quotes, and separated by commas or other signs with them."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -80,13 +80,16 @@ def _undeclared(row: Sequence[str], columns: Sequence[str | int]) -> str:
 def _hint(row: Sequence[str]) -> str:
     sign = other_delimiter(row)
     name = {"\t": "tabs", ";": "semicolons", ",": "commas"}.get(sign, f"'{sign}'")
-    advice = "; its columns seem to be separated by {}: convert them to tabs (.tsv) or commas (.csv)"
-    return advice.format(name) if sign else ""
+    setting = {"\t": "format = 'tsv'", ",": "format = 'csv'"}.get(sign, f"format = 'csv' and delimiter = '{sign}'")
+    return f"; its columns seem to be separated by {name}: in a recipe, say {setting}" if sign else ""
 
 
 def table_cells(file: Path, delimiter: str, findings: Findings) -> Iterator[tuple[list[str], Place]]:
-    """All cells of each row of a `.tsv` (tab) or `.csv` (comma) file; empty lines are passed over and counted."""
-    rows = _comma_separated(file, findings) if delimiter == "," else _tab_separated(file, findings)
+    """All cells of each row; with tabs nothing is quoted, as in `.tsv`, with other signs cells may be, as in `.csv`.
+
+    Empty lines are passed over and counted.
+    """
+    rows = _tab_separated(file, findings) if delimiter == "\t" else _quoted(file, delimiter, findings)
     width, hint = 0, ""
     for number, cells in rows:
         if not width:
@@ -105,10 +108,11 @@ def _tab_separated(file: Path, findings: Findings) -> Iterator[tuple[int, list[s
         yield number, text.split("\t") if text else []
 
 
-def _comma_separated(file: Path, findings: Findings) -> Iterator[tuple[int, list[str]]]:
+def _quoted(file: Path, delimiter: str, findings: Findings) -> Iterator[tuple[int, list[str]]]:
     """Rows with the line each begins at; a quoted cell may run over several lines."""
     csv.field_size_limit(LONGEST_LINE)
-    reader = csv.reader((text + end for _, text, end in lines(file, findings, crlf_is_odd=False)), strict=True)
+    text_lines = (text + end for _, text, end in lines(file, findings, crlf_is_odd=False))
+    reader = csv.reader(text_lines, delimiter=delimiter, strict=True)
     while True:
         number = reader.line_num + 1
         try:

@@ -41,11 +41,11 @@ def idx_pictures(images: Path, labels: Path, findings: Findings) -> Iterator[Lab
         findings.add_once("unreadable", problem.file, None, str(problem).removeprefix(f"{problem.file}: "))
 
 
-def is_idx(file: Path) -> bool:
-    """Whether a file begins as the images of an IDX file do."""
+def is_idx(file: Path, magic: int = IMAGES) -> bool:
+    """Whether a file begins as an IDX file of images does, or of what else `magic` stands for."""
     try:
         with open_stream(file) as stream:
-            return stream.read(4) == struct.pack(">I", IMAGES)
+            return stream.read(4) == struct.pack(">I", magic)
     except READ_ERRORS:
         return False
 
