@@ -319,3 +319,18 @@ def test_missing_files_and_folders_without_data(tmp_path: Path):
         guess_data([tmp_path / "nothing.tsv"], tmp_path, Asked())
     with pytest.raises(RegardError, match="no data in this folder"):
         guess_data([tmp_path], tmp_path, Asked())
+
+
+def test_a_text_that_ends_like_an_image_is_a_text(tmp_path: Path):
+    letters = [f"{'Dear' * 90} friend {number}, here it is: a.JPG" for number in range(12)]
+    guess = guessed(
+        write(tmp_path, {"a.tsv": rows(list(zip(letters, GERMAN, strict=False)), header="body\tsubject_line")})
+    )
+    assert guess.task in ("translation", "summarisation")
+
+
+def test_answers_that_repeat_now_and_then_are_texts(tmp_path: Path):
+    answers = [f"Word{chr(97 + number % 26)}" for number in range(60)]
+    questions = [f"{ENGLISH[number % 30]} {number}?" for number in range(60)]
+    write(tmp_path, {"a.tsv": rows(list(zip(questions, answers, strict=True)), header="question\tanswer")})
+    assert guessed(tmp_path).task == "translation"

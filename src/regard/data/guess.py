@@ -294,7 +294,7 @@ def _count(guess: Guess, base: Path) -> None:
     for split, source in guess.sources.items():
         number, labels = 0, set()
         for number, example in enumerate(islice(read_examples(source, base, findings), MOST_ROWS), start=1):
-            if number == 1 and split == "train":
+            if not guess.sample and split == "train":
                 guess.sample = shown(example)
             if isinstance(example, Labelled | LabelledPicture):
                 labels.add(example.label)

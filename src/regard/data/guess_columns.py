@@ -124,7 +124,7 @@ def guess_roles(table: Table, asked: Asked) -> Roles:
 def _guessed_content(
     table: Table, free: Sequence[ColumnProfile], images: Sequence[ColumnProfile], given: dict[str, str | int]
 ) -> Content:
-    labels, texts = [one for one in free if one.is_label], _texts(free)
+    labels, texts = _labels(free), _texts(free)
     if images:
         return "images" if _best(labels, LABELS) or not texts else "captions"
     if "text" not in given and _named_pair(free):
@@ -171,7 +171,7 @@ def _labelled(
 ) -> Roles:
     label, why = given.get("label"), []
     if label is None:
-        labels = [one for one in free if one.is_label]
+        labels = _labels(free)
         found = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)
         if found is None:
             what = "which column holds the label" if labels else "a column of labels, few values that repeat"
@@ -206,7 +206,7 @@ def _images(
     column = given.get(role)
     if column is None:
         others = [one for one in free if one is not images[0]]
-        fits = [one for one in others if one.is_label] if role == "label" else _texts(others)
+        fits = _labels(others) if role == "label" else _texts(others)
         found = _best(fits, names) or (fits[0] if len(fits) == 1 else None)
         if found is None:
             raise _undecided(table, f"which column is the {role} of the images", f"{OPTIONS[content]} decides it")
@@ -233,12 +233,18 @@ def _the_text(table: Table, texts: Sequence[ColumnProfile], options: str) -> Col
 def _texts(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
     """Those that hold texts to learn from; short values that repeat are text only where nothing else is."""
     texts = [one for one in columns if one.is_text and not set(_parts(one.name)) & NO_TEXTS]
-    return [one for one in texts if not one.is_label] or texts
+    return [one for one in texts if not one.repeats_often] or texts
+
+
+def _labels(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
+    """Those that hold labels: few values that repeat, fewer still where the name is no usual one."""
+    labels = [one for one in columns if one.is_label]
+    return [one for one in labels if one.repeats_often or _rank(one.name, LABELS) is not None]
 
 
 def _named_pair(columns: Sequence[ColumnProfile]) -> tuple[ColumnProfile, ColumnProfile] | None:
     """Two columns whose names make a pair, such as en and de, or question and answer; both are texts."""
-    texts = [one for one in columns if one.is_text and not one.is_label]
+    texts = [one for one in columns if one.is_text and not one.repeats_often]
     languages = [one for one in texts if _is_language(one.name)]
     if len(languages) == 2:
         return languages[0], languages[1]

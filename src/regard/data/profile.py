@@ -20,10 +20,12 @@ from regard.data.text import lines
 from regard.errors import DataError
 
 MOST_ROWS = 1_000_000  # rows that are looked at
+LONGEST_NAME = 255  # characters of a file's name
 PEEKED = 50  # lines that tell the format of a file whose name does not
 MOST_CLASSES = 1000  # more different values are no labels
 MOST_LABEL_WORDS = 4  # of a label, on average
 MOST_EMPTY = 0.05  # share of rows in which a label may be missing
+FEW, OFTEN = 20, 10  # different values, or times that each occurs, that make labels whatever the column is called
 SAMPLES = 3
 MANY, LONG_PREFIX = 20, 8  # values of which all begin with so many equal characters are no texts to learn from
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?")
@@ -100,6 +102,11 @@ class ColumnProfile:
             and self.filled >= max(2 * different, (1 - MOST_EMPTY) * self.rows)
             and self.mean_words <= MOST_LABEL_WORDS
         )
+
+    @property
+    def repeats_often(self) -> bool:
+        """Whether its values are so few that they are hardly texts, however short."""
+        return self.is_label and (len(self.values) <= FEW or self.filled >= OFTEN * len(self.values))
 
     @property
     def is_text(self) -> bool:
@@ -257,6 +264,6 @@ def _is_image(value: object, folder: Path) -> bool:
         return value.startswith((b"\x89PNG", b"\xff\xd8", b"GIF8", b"BM", b"RIFF", b"II*\0", b"MM\0*"))
     if _holds_image(value):
         return True
-    if not isinstance(value, str) or Path(value).suffix.lower() not in SUFFIXES:
+    if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.lower().endswith((*SUFFIXES,)):
         return False
-    return (folder / value).is_file()
+    return value.isprintable() and (folder / value).is_file()
