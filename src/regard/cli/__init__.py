@@ -43,7 +43,7 @@ app = typer.Typer(
     name="regard",
     help="Train a Transformer on your own data, see which of its parts matter, look inside it, ship it.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

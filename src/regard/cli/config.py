@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from regard.config import Setting
+    from regard.config import Config, Setting
 
 
 def config(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.")] = None,
     explain: Annotated[
-        str | None, typer.Option(help="A setting, such as model.position: what it is and takes.")
+        str | None,
+        typer.Option(
+            metavar="SETTING|WORD",
+            help="A setting, such as model.position: what it is and takes. Any other word, such as lr or dropout: the "
+            "settings that have it in their name or help, or that other programs call so.",
+        ),
     ] = None,
     check: Annotated[
         Path | None, typer.Option(help="A recipe to check; prints it with every setting resolved.")
@@ -25,7 +30,6 @@ def config(
 ) -> None:
     """Explain every setting, or check a recipe. Without options: all settings, their defaults and their help."""
     from regard.config import dump_toml, json_schema
-    from regard.config import explain as rows_of
     from regard.errors import ConfigError
     from regard.run import Recipe, read_recipe
 
@@ -38,16 +42,30 @@ def config(
         tree = read_recipe(check, overrides or []).tree()
         print(json.dumps(tree, indent=2, ensure_ascii=False) if as_json else dump_toml(tree), end="")
     else:
-        settings = rows_of(Recipe, explain or "")
+        settings, whole = _found(Recipe, explain or "")
         if as_json:
             print(json.dumps([vars(setting) for setting in settings], indent=2, ensure_ascii=False))
         else:
-            _show(settings)
+            _show(settings, whole)
 
 
-def _show(settings: "list[Setting]") -> None:
-    """One setting a paragraph: path, default and type on one line, help below."""
+def _found(root: "type[Config]", word: str) -> "tuple[list[Setting], bool]":
+    """The settings at a path; or those that a word may mean, of whose help the beginning is enough."""
+    from regard.config import explain, search
+    from regard.errors import ConfigError
+
+    try:
+        return explain(root, word), True
+    except ConfigError:
+        if "." in word:
+            raise
+        return search(root, word), False
+
+
+def _show(settings: "list[Setting]", whole: bool) -> None:
+    """One setting a paragraph: path, default and type on one line, below it the help, or its first sentence."""
     for setting in settings:
         print(f"{setting.path} = {setting.default}" + (f"    ({setting.type})" if setting.type else ""))
         if setting.help:
-            print(f"    {setting.help}")
+            text = " ".join(setting.help.split())
+            print(f"    {text if whole else text.partition('. ')[0].removesuffix('.')}")

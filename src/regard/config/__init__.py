@@ -3,6 +3,7 @@
 from regard.config.explain import Setting as Setting
 from regard.config.explain import explain as explain
 from regard.config.explain import json_schema as json_schema
+from regard.config.explain import search as search
 from regard.config.merge import layered as layered
 from regard.config.merge import parse_override as parse_override
 from regard.config.merge import resolve as resolve

@@ -1,15 +1,18 @@
 """What settings there are: path, type, default, help; as rows for people and as JSON Schema for editors."""
 
 import inspect
+import json
+import re
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from regard.config.help import help_texts
-from regard.config.tree import Config, kinds, sub_config
+from regard.config.synonyms import SETTINGS, VALUES, plain
+from regard.config.tree import Config, kinds, sub_config, walk
 from regard.errors import ConfigError, nearest
 
 
@@ -27,20 +30,59 @@ def explain(root: type[Config], path: str = "") -> list[Setting]:
     """The settings at and below a path; below a family, those of each kind."""
     owners: list[tuple[str, type[Config]]] = [("", root)]
     head: list[Setting] = []
-    for key in [key for key in path.split(".") if key]:
+    keys = [key for key in path.split(".") if key]
+    for depth, key in enumerate(keys, start=1):
         holders = [(prefix, owner) for prefix, owner in owners if key in owner.model_fields]
         if not holders:
             known = {name for _, owner in owners for name in owner.model_fields}
             raise ConfigError(path, f"unknown setting; {nearest(key, known)}")
-        prefix, owner = holders[0]
-        head = [_setting(path, owner, key)]
-        owners = _below(f"{prefix}.{key}" if prefix else key, owner.model_fields[key])
+        head = [_setting(path, holders[0][1], key)]
+        entered = holders if depth < len(keys) else holders[:1]  # on the way, whichever kind has what is asked for
+        below = [one for prefix, owner in entered for one in _below(_joined(prefix, key), owner.model_fields[key])]
+        owners = list(dict.fromkeys(below))
     return head + [setting for prefix, owner in owners for setting in _settings(prefix, owner)]
+
+
+def search(root: type[Config], word: str) -> list[Setting]:
+    """The settings that a word may mean: by their names, by what others call them, and by their help; best first."""
+    first: dict[tuple[str, str], Setting] = {}
+    for one in _every(root):
+        first.setdefault((one.path, one.default if one.path.endswith(".kind") else ""), one)
+    values = [(path, f'"{value}"' if path.endswith(".kind") else None) for path, value in VALUES.get(plain(word), [])]
+    meant = {(SETTINGS.get(plain(word)), None), *values}
+    sought = word.casefold()
+    ways: list[Callable[[Setting], bool]] = [
+        lambda one: bool({(one.path, None), (one.path, one.default)} & meant),
+        lambda one: one.path.rpartition(".")[2] == plain(word) or one.default == f'"{word}"',
+        lambda one: plain(word) in one.path.rpartition(".")[2],
+        lambda one: re.search(rf"\b{re.escape(sought)}", one.help.casefold()) is not None,
+    ]
+    found: list[Setting] = []
+    for fits in ways:
+        found += [one for one in first.values() if fits(one) and one not in found]
+    if not found:
+        raise ConfigError(word, "no setting has this word in its path, its help or its synonyms; all: regard config")
+    return found
+
+
+def _every(root: type[Config]) -> Iterator[Setting]:
+    """All settings, of all kinds; those of validation and test data are those of training data once more."""
+    for path, owner, name in walk(root):
+        if path.startswith(("data.valid.", "data.test.")):
+            continue
+        if name == "kind":
+            yield Setting(path, "", f'"{owner.model_fields["kind"].default}"', _summary(owner))
+        else:
+            yield _setting(path, owner, name)
 
 
 def json_schema(root: type[Config]) -> dict[str, Any]:
     """JSON Schema of the whole tree; editors complete and check recipes with it."""
     return root.model_json_schema()
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
 
 
 def _below(path: str, field: FieldInfo) -> list[tuple[str, type[Config]]]:
@@ -57,10 +99,10 @@ def _settings(prefix: str, owner: type[Config]) -> Iterator[Setting]:
         yield Setting(f"{prefix}.kind", "", f'"{kind}"', _summary(owner))
     for name, field in owner.model_fields.items():
         if name != "kind":
-            yield _setting(f"{prefix}.{name}" if prefix else name, owner, name)
+            yield _setting(_joined(prefix, name), owner, name)
             plain = sub_config(field.annotation)
             if plain and not kinds(field.annotation):
-                yield from _settings(f"{prefix}.{name}" if prefix else name, plain)
+                yield from _settings(_joined(prefix, name), plain)
 
 
 def _setting(path: str, owner: type[Config], name: str) -> Setting:
@@ -76,6 +118,8 @@ def _default(field: FieldInfo) -> str:
         return getattr(default, "kind", "…")
     if isinstance(default, tuple) and default and all(isinstance(part, Config) for part in default):
         return ", ".join(getattr(part, "kind", "…") for part in default)
+    if isinstance(default, tuple):
+        return json.dumps(default)
     return "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 

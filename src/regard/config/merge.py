@@ -11,10 +11,13 @@ from typing import Any, TypeVar
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from regard.config.tree import Config, kinds, sub_config
+from regard.config.synonyms import meant_setting
+from regard.config.tree import Config, all_paths, allows_none, kinds, sub_config
 from regard.errors import ConfigError, nearest
 
 Tree = dict[str, Any]
+NONE = "none"
+"""How `regard config` shows a setting that is not set, and how one is taken back."""
 SomeConfig = TypeVar("SomeConfig", bound=Config)
 
 
@@ -73,6 +76,8 @@ def _name_kinds(owner: type[Config], tree: Tree) -> Tree:
 
 
 def _name_kind(field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
+    if value == NONE and allows_none(field.annotation):
+        return None
     family = kinds(field.annotation)
     if family and isinstance(value, str):
         value = {"kind": value}
@@ -98,11 +103,13 @@ def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  
     for depth, key in enumerate(path):
         here = ".".join(path[: depth + 1])
         if key not in owner.model_fields:
-            raise ConfigError(here, _unknown_setting(key, owner, field))
+            raise ConfigError(here, _unknown_setting(key, owner, field, root))
         last, before = depth == len(path) - 1, field
         field = owner.model_fields[key]
         if last and key == "kind" and before is not None:
             _change_kind(tree, owner, kinds(before.annotation), value)
+        elif last and value == NONE and allows_none(field.annotation):
+            tree[key] = None
         elif last and key in tree and isinstance(value, str) and kinds(field.annotation):
             _lay(root, top, [*path, "kind"], value)  # a bare kind
             return
@@ -114,12 +121,21 @@ def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  
             below = below or sub_config(field.annotation)
             if below is None and (family := kinds(field.annotation)):
                 if path[depth + 1 :] != ["kind"]:
-                    raise ConfigError(here, f"expected its kind first, such as {here}.kind={next(iter(family))}")
+                    raise _without_kind(here, path[depth + 1], family, root)
                 tree[key] = _name_kind(field, {"kind": value})
                 return
             if below is None or not isinstance(table, dict):
                 raise ConfigError(here, f"'{'.'.join(path[depth + 1 :])}' cannot stand below it; expected one value")
             tree[key], tree, owner = table, table, below
+
+
+def _without_kind(here: str, key: str, family: dict[str, type[Config]], root: type[Config]) -> ConfigError:
+    """A setting of a family of which no kind is chosen yet."""
+    fitting = [kind for kind, member in family.items() if key in member.model_fields]
+    hint = "" if fitting else meant_setting(key, all_paths(root))
+    if hint:
+        return ConfigError(f"{here}.{key}", f"unknown setting; {hint}")
+    return ConfigError(here, f"expected its kind first, such as {here}.kind={(fitting or [*family])[0]}")
 
 
 def _change_kind(table: Tree, old: type[Config], family: dict[str, type[Config]], kind: Any) -> None:  # noqa: ANN401
@@ -135,10 +151,10 @@ def _own_fields(base: type) -> Iterable[str]:
     return base.model_fields if issubclass(base, Config) else ()
 
 
-def _unknown_setting(key: str, owner: type[Config], field: FieldInfo | None) -> str:
+def _unknown_setting(key: str, owner: type[Config], field: FieldInfo | None, root: type[Config]) -> str:
     """Says which other kind has the setting, where one has it."""
     others = [kind for kind, member in kinds(field.annotation).items() if key in member.model_fields] if field else []
     own_kind = owner.model_fields["kind"].default if "kind" in owner.model_fields else None
     if others:
         return f"kind '{own_kind}' has no such setting; these kinds have it: {', '.join(sorted(others))}"
-    return f"unknown setting; {nearest(key, owner.model_fields)}"
+    return f"unknown setting; {meant_setting(key, all_paths(root)) or nearest(key, owner.model_fields)}"

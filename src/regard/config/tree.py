@@ -11,9 +11,9 @@ A *family* is a union of configs told apart by `kind`:
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import UnionType
-from typing import Annotated, Any, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -29,6 +29,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from regard.config.help import help_texts
+from regard.config.synonyms import meant_setting, meant_value
 from regard.errors import ConfigError, nearest
 
 BY_KIND = Field(discriminator="kind")
@@ -105,6 +106,17 @@ def kinds(annotation: Any) -> dict[str, type[Config]]:  # noqa: ANN401
     return found
 
 
+def allows_none(annotation: Any) -> bool:  # noqa: ANN401
+    """Whether a setting may be left unset, so that the word none can only mean that."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return allows_none(parts[0])
+    if origin not in (Union, UnionType) or type(None) not in parts:
+        return False
+    choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+    return "none" not in (*choices, *kinds(annotation))
+
+
 def sub_config(annotation: Any) -> type[Config] | None:  # noqa: ANN401
     """The config class that stands under an annotation which is no family, if any."""
     plain = [member for member in _members(annotation) if "kind" not in member.model_fields]
@@ -126,10 +138,12 @@ def first_problem(root: type[Config], error: ValidationError) -> ConfigError:
     context = details.get("ctx", {})
     path, owner, annotation = _walk(root, details["loc"])
     if details["type"] == "extra_forbidden":
-        return ConfigError(path, _unknown(path.rpartition(".")[2], owner))
+        return ConfigError(path, _unknown(path.rpartition(".")[2], owner, root))
     if details["type"] == "union_tag_invalid":
         tag = str(context["tag"])
-        return ConfigError(path, f"unknown kind '{tag}'; {nearest(tag, kinds(annotation))}")
+        meant = meant_value(tag, kinds(annotation))
+        hint = f"that is '{meant}' here" if meant else nearest(tag, kinds(annotation))
+        return ConfigError(path, f"unknown kind '{tag}'; {hint}")
     if details["type"] == "union_tag_not_found":
         return ConfigError(path, f"say which kind: {', '.join(sorted(kinds(annotation)))}")
     if details["type"] == "refused":
@@ -140,9 +154,30 @@ def first_problem(root: type[Config], error: ValidationError) -> ConfigError:
     return ConfigError(path, _complaint(details))
 
 
-def _unknown(name: str, owner: type[Config]) -> str:
+def _unknown(name: str, owner: type[Config], root: type[Config]) -> str:
+    """A sentence about a name that a config has not: what it is called here, or what is spelt alike."""
+    if hint := meant_setting(name, all_paths(root)):
+        return f"unknown setting; {hint}"
     of_kind = f" of kind '{owner.model_fields['kind'].default}'" if "kind" in owner.model_fields else ""
     return f"unknown setting{of_kind}; {nearest(name, owner.model_fields)}"
+
+
+def all_paths(root: type[Config]) -> set[str]:
+    """The paths of all settings, of all kinds."""
+    return {path for path, _, _ in walk(root)}
+
+
+def walk(
+    root: type[Config], prefix: str = "", above: tuple[type[Config], ...] = ()
+) -> Iterator[tuple[str, type[Config], str]]:
+    """Path, owner and name of every setting, of all kinds; a config that holds itself is entered once."""
+    for name, field in root.model_fields.items():
+        path = f"{prefix}.{name}" if prefix else name
+        yield path, root, name
+        plain = sub_config(field.annotation)
+        for below in [*kinds(field.annotation).values(), *([plain] if plain else [])]:
+            if below not in above:
+                yield from walk(below, path, (*above, below))
 
 
 EXPECTED = {
@@ -162,7 +197,10 @@ def _complaint(details: ErrorDetails) -> str:
     message = message.removeprefix("Input should be ").replace("String should have", "a text of", 1)
     if sized := SIZED.match(message):
         message = f"a list of {sized[1]}"
-    return f"expected {message}, got {_shown(details['input'])}"
+    is_choice = details["type"] == "literal_error"
+    meant = meant_value(details["input"], re.findall(r"'([^']*)'", message)) if is_choice else ""
+    hint = f"; that is '{meant}' here" if meant else ""
+    return f"expected {message}, got {_shown(details['input'])}{hint}"
 
 
 def _shown(value: object) -> str:
