@@ -20,6 +20,7 @@ from regard.cli.evaluate import evaluate
 from regard.cli.export import export, import_
 from regard.cli.init import init
 from regard.cli.look import look
+from regard.cli.recipes import recipes
 from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.write import classify, generate, translate
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 for verb in (
     init,
+    recipes,
     train,
     evaluate,
     translate,

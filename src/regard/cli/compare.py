@@ -6,10 +6,17 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.complete import complete_recipe_or_setting
+
 
 def compare(
     given: Annotated[
-        list[str], typer.Argument(metavar="RECIPE…|SWEEP [KEY=VALUE]…", help="Recipes or one sweep, settings on top.")
+        list[str],
+        typer.Argument(
+            metavar="RECIPE…|SWEEP [KEY=VALUE]…",
+            help="Recipes or one sweep, as files or by the names that `regard recipes` lists; settings on top.",
+            autocompletion=complete_recipe_or_setting,
+        ),
     ],
     seeds: Annotated[int | None, typer.Option(min=1, help="How often each is trained; the sweep's, or 3.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder; runs/compare-NAME when left out.")] = None,

@@ -6,22 +6,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.complete import complete_path, complete_recipe, complete_setting
+
 if TYPE_CHECKING:
     from regard.config import Config, Setting
 
 
 def config(
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.", autocompletion=complete_setting)
+    ] = None,
     explain: Annotated[
         str | None,
         typer.Option(
             metavar="SETTING|WORD",
+            autocompletion=complete_path,
             help="A setting, such as model.position: what it is and takes. Any other word, such as lr or dropout: the "
             "settings that have it in their name or help, or that other programs call so.",
         ),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option(help="A recipe to check; prints it with every setting resolved.")
+        Path | None,
+        typer.Option(
+            help="A recipe (a file, or a shipped one's name) to check; prints it with every setting resolved.",
+            autocompletion=complete_recipe,
+        ),
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="JSON Schema of recipes, for editors; JSON in any case.")

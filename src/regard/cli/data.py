@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.complete import complete_data
+
 data = typer.Typer(help="Look at data before training on it.", no_args_is_help=True)
 
 
@@ -20,23 +22,27 @@ def check(
     given: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILES", help="Data files, or a recipe (.toml) whose splits are checked, with KEY=VALUE."
+            metavar="FILES",
+            help="Data files; or a recipe (.toml, or a shipped one's name) whose splits are checked, with KEY=VALUE.",
+            autocompletion=complete_data,
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Check files for what spoils training: uneven pairs, broken text, leaks, unknown labels; each with its line."""
+    from regard.config.shipped import shipped
     from regard.data.check import check_files, check_sources
     from regard.data.settings import SPLITS
     from regard.errors import ConfigError, DataError, counted
 
-    settings = [word for word in given[1:] if "=" in word] if given[0].endswith(".toml") else []
+    is_recipe = given[0].endswith(".toml") or (given[0] in shipped() and not Path(given[0]).is_file())
+    settings = [word for word in given[1:] if "=" in word] if is_recipe else []
     files = [Path(word) for word in given if word not in settings]
     if settings and len(files) > 1:
         raise ConfigError(
             "", f"{settings[0]} is a setting of a recipe, and files are checked without one; leave it out"
         )
-    if len(files) == 1 and files[0].suffix == ".toml":
+    if len(files) == 1 and is_recipe:
         from regard.run import read_recipe
 
         recipe = read_recipe(files[0], settings).data

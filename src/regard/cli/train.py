@@ -5,12 +5,22 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.complete import complete_recipe, complete_setting
+
 METRICS = "metrics.jsonl"
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")],
-    settings: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.")] = None,
+    recipe: Annotated[
+        Path,
+        typer.Argument(
+            help="A recipe: a TOML file, or the name of one that comes with regard (regard recipes).",
+            autocompletion=complete_recipe,
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.", autocompletion=complete_setting)
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Run folder; when left out, runs/RECIPE, or with --resume the one that RECIPE lies in."),

@@ -23,6 +23,7 @@ from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue, Watch
 from regard.compare.sweep import Seeds
 from regard.config import Config, read_toml
+from regard.config.shipped import recipe_file
 from regard.errors import ConfigError, DataError, Failure
 from regard.run.recipe import Recipe, read_recipe
 from regard.train.progress import make_watcher
@@ -127,6 +128,7 @@ class Ladder:
 
 def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Ladder:  # noqa: ANN401
     """A ladder file; settings go on top of every size, changes are the ladder's own settings."""
+    file = recipe_file(file)
     tree = read_toml(file)
     if "sizes" not in tree:
         raise DataError(file, "no scaling ladder, it has no [sizes]; see recipes/sweeps/scaling.toml")
@@ -134,7 +136,7 @@ def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Lad
 
     def recipe(place: str, own: Sequence[str]) -> Recipe:
         try:
-            found = read_recipe(file.parent / config.base, [*config.settings, *own, *settings])
+            found = read_recipe(recipe_file(config.base, file.parent), [*config.settings, *own, *settings])
             found.check()
         except ConfigError as error:
             raise ConfigError(place, str(error)) from None

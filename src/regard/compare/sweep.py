@@ -1,6 +1,6 @@
 """What is compared: a sweep file, or recipes given one by one, as variants by name.
 
-base = "../demo.toml"                       # names of files start at the sweep's folder
+base = "../demo.toml"                       # names of files start at the sweep's folder; shipped recipes have names
 seeds = 3
 budget = "flops=2e12"                       # what all variants may spend
 [variants]
@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PositiveFloat
 
 from regard.config import Config, read_toml
+from regard.config.shipped import recipe_file
 from regard.errors import ConfigError, DataError, nearest
 from regard.metrics.significance import Method
 from regard.run.recipe import Recipe, read_recipe
@@ -129,6 +130,7 @@ def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: A
     """One sweep file or several recipes; settings go on top of every variant, changes are the sweep's own settings."""
     if not files:
         raise ConfigError("", "expected a sweep file or recipes to compare")
+    files = [recipe_file(file) for file in files]
     trees = {file: read_toml(file) for file in files}
     sweeps = [file for file, tree in trees.items() if "variants" in tree]
     if sweeps and len(files) > 1:
@@ -164,7 +166,7 @@ def _variant(config: SweepConfig, name: str, folder: Path, settings: Sequence[st
     if file is None:
         raise ConfigError(f"variants.{name}", "has no recipe, and the sweep no base; give one of them")
     try:
-        recipe = read_recipe(folder / file, [*config.settings, *own.settings, *settings])
+        recipe = read_recipe(recipe_file(file, folder), [*config.settings, *own.settings, *settings])
         recipe.check()
     except ConfigError as error:
         raise ConfigError(f"variants.{name}", str(error)) from None

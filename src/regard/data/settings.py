@@ -16,7 +16,8 @@ class DataConfig(Config):
     """What is learnt from, what choices are made on, and what is only ever tested on."""
 
     folder: FileName | None = None
-    """Where the names of files start; the recipe's own folder when left out."""
+    """Where the names of files start; the recipe's own folder when left out. `regard:examples` is the folder of the
+    example data that comes with the program."""
     train: SourceConfig | None = None
     """What the model learns from."""
     valid: SourceConfig | None = None

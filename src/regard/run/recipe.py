@@ -1,13 +1,13 @@
 """The recipe: one tree that says everything about a run."""
 
 from collections.abc import Sequence
-from os.path import expanduser  # pathlib's raises where there is no such user
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from regard.config import Config, layered, parse_override, read_toml, resolve
+from regard.config.shipped import data_folder, recipe_file
 from regard.data.settings import DataConfig
 from regard.data.tokenizer import BpeConfig, TokenizerConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
@@ -83,9 +83,13 @@ class Recipe(Config):
 
 
 def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
-    """A recipe file (or the defaults) with `key=value` settings on top; its folder is where its data's names start."""
+    """A recipe (or the defaults) with `key=value` settings on top; its folder is where its data's names start.
+
+    In place of a file, the name of a recipe that comes with the program will do.
+    """
+    file = file if file is None else recipe_file(file)
     recipe = resolve_recipe(read_toml(file) if file is not None else {}, overrides)
-    folder = Path(expanduser(recipe.data.folder)) if recipe.data.folder else file.parent if file else Path()
+    folder = data_folder(recipe.data.folder) if recipe.data.folder else file.parent if file else Path()
     return recipe.but(data=recipe.data.but(folder=str(folder.resolve())))
 
 
