@@ -40,8 +40,10 @@ class BuildWithShipped(build_py):
         """Builds the package, then adds the files."""
         super().run()
         if not self.editable_mode:
+            shipped = Path(self.build_lib) / "regard" / "shipped"
+            shutil.rmtree(shipped, ignore_errors=True)  # what an earlier build left there
             for file in shipped_files():
-                target = Path(self.build_lib) / "regard" / "shipped" / file
+                target = shipped / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / file, target)
 

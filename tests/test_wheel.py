@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from test_documents import blocks
 
 ROOT = Path(__file__).parents[1]
@@ -35,8 +36,8 @@ def test_readme_and_tour_work_without_the_checkout(installed: Path, tmp_path: Pa
 
     assert str(installed) in run(sys.executable, "-c", "import regard; print(regard.__file__)")
     assert "examples" in run("regard", "recipes")
-    run("regard", "train", "pairs", "train.steps=2")
-    assert (tmp_path / "runs" / "pairs" / "recipe.toml").is_file()
+    run("regard", "train", "pairs", "train.steps=2", "--out", "runs/by-name")
+    assert (tmp_path / "runs" / "by-name" / "recipe.toml").is_file()
     for document in ("README.md", "docs/tour.md"):
         for block in blocks(document, "sh"):
             if "make " not in block:
