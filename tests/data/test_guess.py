@@ -13,7 +13,6 @@ from image_files import noise, png, write_folders, write_idx
 from regard.data.guess import Guess, guess_data
 from regard.data.guess_columns import Asked
 from regard.data.readers import read_examples
-from regard.data.recipe_text import recipe_text
 from regard.errors import RegardError
 
 ENGLISH = [f"{['One', 'Two', 'Three'][number % 3]} dogs, {number} cats sleep in the old house." for number in range(30)]
@@ -180,15 +179,6 @@ def test_class_folders_with_splits(tmp_path: Path):
     guess = guessed(tmp_path)
     assert guess.task == "image_classification"
     assert {split: source.images for split, source in guess.sources.items()} == {"train": "train", "test": "test"}
-    assert not guess.resize
-
-
-def test_images_of_different_sizes_are_resized(tmp_path: Path):
-    write_folders(tmp_path / "all", {"cat": 6}, size=6)
-    write_folders(tmp_path / "all", {"dog": 6}, size=8)
-    guess = guessed(tmp_path, ["all"])
-    assert guess.resize
-    assert 'resize = "crop"' in recipe_text(guess, "all")
 
 
 def test_idx_files(tmp_path: Path):

@@ -17,7 +17,6 @@ from regard.data.files import Found, found_files, relative_name
 from regard.data.findings import Findings
 from regard.data.formats import uncompressed_name
 from regard.data.guess_columns import CONTENTS, Asked, Roles, guess_roles, is_summary, needs_header
-from regard.data.images.decoding import size_of
 from regard.data.profile import MOST_ROWS, ColumnProfile, Table, read_table
 from regard.data.readers import read_examples
 from regard.data.settings import SPLITS, DataConfig
@@ -26,7 +25,6 @@ from regard.errors import ConfigError, DataError, counted
 
 FIRST = {"source", "src", "input", "article", "document", "original"}
 SECOND = {"target", "tgt", "trg", "output", "summary", "translation", "reference", "ref"}
-LOOKED_AT = 100  # images whose size is compared
 SHOWN = 80  # characters of a sample
 
 
@@ -44,8 +42,6 @@ class Guess:
     remarks: list[str] = field(default_factory=list)
     """What was left out, and what is odd."""
     sample: str = ""
-    resize: bool = False
-    """Whether images have different sizes, or are no squares, so that they must be resized."""
 
 
 def guess_data(paths: Sequence[Path], base: Path, asked: Asked) -> Guess:
@@ -289,17 +285,15 @@ def _fit(guess: Guess, asked: Asked) -> None:
 
 def _count(guess: Guess, base: Path) -> None:
     """Reads every split to its end, and counts."""
-    sizes: set[tuple[int, int]] = set()
     findings = Findings()
     for split, source in guess.sources.items():
         number, labels = 0, set()
-        for number, example in enumerate(islice(read_examples(source, base, findings), MOST_ROWS), start=1):
+        for example in islice(read_examples(source, base, findings), MOST_ROWS):
+            number += 1
             if not guess.sample and split == "train":
                 guess.sample = shown(example)
             if isinstance(example, Labelled | LabelledPicture):
                 labels.add(example.label)
-            if isinstance(example, LabelledPicture | DescribedPicture) and len(sizes) < 2 and number <= LOOKED_AT:
-                sizes.add(_size(example))
         if not number:
             raise DataError(source.files(base)[0], "no examples")
         more = "at least " if number == MOST_ROWS else ""
@@ -308,17 +302,10 @@ def _count(guess: Guess, base: Path) -> None:
         if split == "train" and source.content in ("labelled", "images") and len(labels) < 2:
             only = f"all {number:,} examples have the label '{next(iter(labels))}'"
             raise DataError(source.files(base)[0], f"{only}; at least two are needed to tell apart")
-    guess.resize = len(sizes) > 1 or any(width != height for width, height in sizes)
     guess.remarks += [str(summary) for summary in findings.summaries()]
     if "valid" not in guess.sources:
         data = DataConfig(train=guess.sources["train"])
         next(iter(read_examples(data.split("valid"), base)), None)  # refuses data of which nothing can be held out
-
-
-def _size(example: LabelledPicture | DescribedPicture) -> tuple[int, int]:
-    """Width and height of an image."""
-    data = example.picture.load()
-    return size_of(data, example.picture.name) if isinstance(data, bytes) else (data.shape[1], data.shape[0])
 
 
 def shown(example: Example) -> str:

@@ -33,11 +33,13 @@ SETTINGS = {
 
 def recipe_text(guess: Guess, made_from: str) -> str:
     """The TOML of a recipe for what was found."""
-    task = f'task = "{guess.task}"'
-    if guess.resize:
-        task = f'task = {{ kind = "{guess.task}", resize = "crop" }}  # images of different sizes: their middle is used'
     made_from = "".join(sign if sign.isprintable() else "?" for sign in made_from)
-    lines = [f"# {guess.task.replace('_', ' ').capitalize()}, written by: regard init {made_from}", task, "", "[data]"]
+    lines = [
+        f"# {guess.task.replace('_', ' ').capitalize()}, written by: regard init {made_from}",
+        f'task = "{guess.task}"',
+        "",
+        "[data]",
+    ]
     lines += ["# names of files start at the folder of this recipe"]
     for split in ("train", "valid", "test"):
         if split in guess.sources:

@@ -92,15 +92,9 @@ class Canvas:
 
 def pixels_of(data: bytes, name: str) -> int:
     """How many pixels an encoded image says it has; it is not decoded."""
-    width, height = size_of(data, name)
-    return width * height
-
-
-def size_of(data: bytes, name: str) -> tuple[int, int]:
-    """Width and height that an encoded image says it has; it is not decoded."""
     try:
         with _opened(data, name) as image:
-            return image.size
+            return image.width * image.height
     except BROKEN:
         raise DataError(name, f"no image, or of a kind that is not read; known: {', '.join(FORMATS)}") from None
 
