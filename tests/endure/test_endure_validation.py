@@ -8,8 +8,10 @@ import torch
 from endured import course, differences, tiny_recipe, train
 
 from regard.run import training
+from regard.run.opened import Run
 from regard.tasks.writing import Writer
 from regard.train.checkpoint import load
+from regard.train.links import BEST, point, pointed
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 
@@ -141,3 +143,16 @@ def test_a_request_to_stop_is_answered_while_texts_are_generated(tmp_path: Path,
     assert (state["spent"]["steps"], state["due"]) == (2, True)
     train(recipe, tmp_path / "run", resume=True)
     assert differences(tmp_path / "run", tmp_path / "whole") == []
+
+
+def test_a_broken_best_checkpoint_is_named_before_the_first_step_and_chosen_anew(tmp_path: Path):
+    train(tiny_recipe(6, save_every=2), tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    point(folder, BEST, 4)
+    (folder / "step-4" / "model.safetensors").write_bytes(b"")
+    watching = train(tiny_recipe(8, save_every=2), tmp_path / "run", resume=True)
+    assert any(
+        "step-4/model.safetensors: has 0 bytes" in said and "chosen anew, from step 6" in said for said in watching.said
+    )
+    assert pointed(folder, BEST) in (6, 8)
+    Run.open(tmp_path / "run", "cpu")

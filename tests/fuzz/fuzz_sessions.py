@@ -340,7 +340,7 @@ class Session:
         elif kind < 0.44:
             return b"", []
         texts = [text.removesuffix("\r") for text in texts if "\n" not in text]
-        end = self.random.choice(["\n", "\n", "\n", "\r\n", ""])
+        end = self.random.choice(["\n", "\n", "\n", "\r\n", "" if texts and texts[-1] else "\n"])
         joined = ("\r\n" if end == "\r\n" else "\n").join(texts)
         ended = joined + end if texts else ""
         return ended.encode(), texts if ended else []
@@ -701,14 +701,17 @@ def _resolved(as_json: bool) -> Callable[[Outcome], list[str]]:
 
 
 def _counted(truth: dict[str, int | None], as_json: bool) -> Callable[[Outcome], list[str]]:
-    """The numbers of examples are those that were written."""
+    """The numbers of examples are those that were written; without validation data, part of training is held out."""
+    held_out = "valid" not in truth
 
     def check(outcome: Outcome) -> list[str]:
         if not as_json:
-            text = outcome.stdout.decode()
-            shown = [f"{name}: {count:,} " for name, count in truth.items() if count is not None]
+            text, known = outcome.stdout.decode(), {**truth, **({"train": None} if held_out else {})}
+            shown = [f"{name}: {count:,} " for name, count in known.items() if count is not None]
             return [f"no '{line}'" for line in shown if line not in text]
         counts = {name: split["examples"] for name, split in oracle.strict_json(outcome.stdout)["statistics"].items()}
+        if held_out:
+            counts["train"] += counts.get("valid", 0)
         return [f"{counts.get(name)} examples of {name} in place of {count}" for name, count in truth.items()
                 if count is not None and counts.get(name) != count]  # fmt: skip
 

@@ -68,9 +68,9 @@ def _draws(run: Path, options: Mapping[str, Any]) -> bool:
     from regard.engine.search_options import kind_with
 
     usual = recipe_of(run).get("search", "sample")
-    usual = {"kind": usual} if isinstance(usual, str) else usual
+    usual = usual if isinstance(usual, dict) else {"kind": usual}
     kind = kind_with(str(usual.get("kind")), {name: value for name, value in options.items() if value is not None})
-    return kind == "sample" and options.get("temperature", usual.get("temperature", 1.0)) > 0
+    return kind == "sample" and options.get("temperature", usual.get("temperature", 1.0)) != 0
 
 
 def recipe_of(run: Path) -> dict[str, Any]:

@@ -68,6 +68,9 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
         _refuse_mixing(out, resume)
         newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
         saved = checkpoint.load(newest) if newest else None
+        if saved is not None and (problem := checkpoint.broken_best(out / CHECKPOINTS, saved.step)):
+            problems.append(f"{problem}; the best checkpoint is chosen anew, from step {saved.step:,} on")
+            saved.state.update(best=None, best_step=saved.step, since_best=0)
         resumption = Resumption.of(out, saved, data_changed)
         resumption.check_recipe(recipe)
         team.wait()  # before one of us makes this folder a run's

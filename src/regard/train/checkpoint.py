@@ -177,6 +177,12 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
     return None, []
 
 
+def broken_best(folder: Path, step: int) -> str | None:
+    """What is wrong with the best checkpoint of a run that resumes at a step; later ones will be made again."""
+    best = pointed(folder, BEST)
+    return broken(folder / f"step-{best}") if best is not None and best <= step else None
+
+
 def prune(folder: Path, keep: int = 2) -> None:
     """Removes all but `best`, `last` and the newest `keep`.
 
