@@ -98,12 +98,20 @@ def evaluate(
 
 
 @overload
-def translate(run: Run | str | Path, texts: str, search: AnySearch | None = None) -> str: ...
+def translate(run: Run | str | Path, texts: str, search: AnySearch | None = None, *, split: bool = True) -> str: ...
 @overload
-def translate(run: Run | str | Path, texts: Several, search: AnySearch | None = None) -> list[str]: ...
-def translate(run: Run | str | Path, texts: str | Several, search: AnySearch | None = None) -> str | list[str]:
-    """The best translation of each text; of a single text, that text's."""
-    found = [outputs[0].text for outputs in _opened(run).translate(_several(texts), search)]
+def translate(
+    run: Run | str | Path, texts: Several, search: AnySearch | None = None, *, split: bool = True
+) -> list[str]: ...
+def translate(
+    run: Run | str | Path, texts: str | Several, search: AnySearch | None = None, *, split: bool = True
+) -> str | list[str]:
+    """The best translation of each text; of a single text, that text's.
+
+    A run that was trained on sentences translates a text sentence by sentence and keeps its layout, unless `split` is
+    false.
+    """
+    found = [outputs[0].text for outputs in _opened(run).translate(_several(texts), search, split=split)]
     return found[0] if isinstance(texts, str) else found
 
 

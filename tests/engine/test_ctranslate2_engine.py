@@ -76,7 +76,7 @@ def test_translations_are_torchs_and_torch_is_never_loaded(run: Run, converted: 
         "print(json.dumps([[output.text for output in row] for row in found]))\n"
     )
     written = json.loads(torch_free(script, run.folder, json.dumps(TEXTS)))
-    expected = [[output.text for output in row] for row in run.translate(TEXTS)]
+    expected = [[output.text for output in row] for row in run.translate(TEXTS, split=False)]
     assert written == expected
     assert written[1] == written[2] == [""]
     assert len(set(map(tuple, written))) > 3, "a model that always writes the same would prove nothing"
@@ -96,6 +96,8 @@ def test_the_command_line_writes_the_same_with_both_engines(run: Run, converted:
     for mine, other in zip(*rows, strict=True):
         for one, two in zip(mine["outputs"], other["outputs"], strict=True):
             numbers = ("score", "token_logprobs")
+            parts = [[part["text"] for part in output.pop("sentences", [])] for output in (one, two)]
+            assert parts[0] == parts[1]
             assert {**one, **dict.fromkeys(numbers)} == {**two, **dict.fromkeys(numbers)}
             assert one["score"] == pytest.approx(two["score"], abs=1e-4)
             assert one["token_logprobs"] == pytest.approx(two["token_logprobs"], abs=1e-4)
@@ -115,7 +117,7 @@ def test_the_command_line_writes_the_same_with_both_engines(run: Run, converted:
 def test_settings_mean_the_same(search: Any, run: Run, remote: Remote) -> None:
     assert unable(search.tree(), DEFAULTS, "translation") is None
     theirs = remote.translate(TEXTS, search.tree(), scored=True)
-    for mine, other in zip(run.translate(TEXTS, search), theirs, strict=True):
+    for mine, other in zip(run.translate(TEXTS, search, split=False), theirs, strict=True):
         assert [one.text for one in mine] == [one.text for one in other]
         assert [one.finished for one in mine] == [one.finished for one in other]
         assert [one.score for one in mine] == pytest.approx([one.score for one in other], abs=1e-4)
@@ -123,7 +125,7 @@ def test_settings_mean_the_same(search: Any, run: Run, remote: Remote) -> None:
 
 def test_beams_rank_by_the_same_scores(run: Run, remote: Remote) -> None:
     search = BeamConfig(size=4, n_best=4, max_length=20, length_penalty=0.6)
-    best = [{one.text: one.score for one in row} for row in run.translate(TEXTS, search)]
+    best = [{one.text: one.score for one in row} for row in run.translate(TEXTS, search, split=False)]
     theirs = [{one.text: one.score for one in row} for row in remote.translate(TEXTS, search.tree(), scored=True)]
     pairs = list(zip(best, theirs, strict=True))
     shared = [(mine[text], other[text]) for mine, other in pairs for text in mine.keys() & other.keys()]
@@ -332,7 +334,7 @@ def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted:
     engine = engine_for(run, "auto", int8=False, device="cpu", say=said.append)
     assert isinstance(engine, FastEngine)
     assert said == [f"{run.name}: engine ctranslate2 (float32): installed, and its greedy text is torch's"]
-    expected = [row[0].text for row in run.translate(TEXTS)]
+    expected = [row[0].text for row in run.translate(TEXTS, split=False)]
     assert [row[0].text for row in engine.translate(TEXTS, 1)] == expected
     assert [len(row) for row in engine.translate(["The dog sleeps."], 3)] == [3]
     assert engine.remote is not None

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.cli.serve import serve
+from regard.data.languages import pair_of, parse_pair
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, RunError
-from regard.web.languages import pair_of, parse_pair
 from regard.web.meters import Meters
 from regard.web.served import names_of
 from regard.web.server import free_port

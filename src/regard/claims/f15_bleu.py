@@ -105,6 +105,8 @@ def _trained(name: str, setup: Setup) -> dict[str, object]:
     tree = demo_recipe([*settings, *budget, "model.dropout=0.0"])
     run = setup.trained(f"small {name}", tree)
     sources, references = zip(*pairs("test", setup.pick(500, 4)), strict=True)
-    written = [outputs[0].text for outputs in run.translate(sources, GreedyConfig(max_length=setup.pick(64, 4)))]
+    written = [
+        outputs[0].text for outputs in run.translate(sources, GreedyConfig(max_length=setup.pick(64, 4)), split=False)
+    ]
     flops = max(line["flops"] for line in read_metrics(run.folder / "metrics.jsonl") if "flops" in line)
     return {"name": name, "bleu": bleu(written, references).value, "flops": flops, "family": FAMILY[name]}

@@ -13,6 +13,7 @@ from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from regard.data.sources import SourceConfig
+    from regard.data.splitting import Splitting
     from regard.engine.choice import Choice
     from regard.engine.texts import Overlong
     from regard.run.opened import Run
@@ -56,8 +57,10 @@ def translate_parts(
     unknown: str,
     dictionary: Path | None,
     overlong: "Overlong",
+    split: bool,
 ) -> None:
     """Translates a file into a folder, together with whoever else does."""
+    from regard.data.splitting import splitting_of
     from regard.run.written import SUFFIXES
 
     if file is None:
@@ -65,7 +68,8 @@ def translate_parts(
     if to not in SUFFIXES:
         raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
     if choice.converted is not None:
-        made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong)
+        splitting = splitting_of(run) if split else None
+        made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, splitting)
     else:
         from regard.cli.parse import with_unknown
         from regard.run.opened import Run
@@ -76,12 +80,18 @@ def translate_parts(
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
         others = [Run.open(other, device) for other in ensemble]
         search = opened.search_with(settings, OPTIONS)
-        made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say)
+        made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say, split)
     print(f"regard: {counted(total, 'part')} in {out}, {made:,} of them made by this process", file=sys.stderr)
 
 
 def _fast_parts(
-    choice: "Choice", file: Path, out: Path, to: "Format", lines_per_part: int, overlong: "Overlong"
+    choice: "Choice",
+    file: Path,
+    out: Path,
+    to: "Format",
+    lines_per_part: int,
+    overlong: "Overlong",
+    splitting: "Splitting | None",
 ) -> tuple[int, int]:
     """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
     from regard.engine.machine import cores
@@ -98,7 +108,7 @@ def _fast_parts(
     asked = {"engine": f"ctranslate2 {converted.precision}", "models": [converted.folder.name], "search": dict(search)}
     write = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
     asked |= {"overlong": overlong}
-    return write_file(write, asked, file, out, to, lines_per_part, overlong, say)
+    return write_file(write, asked, file, out, to, lines_per_part, overlong, say, splitting)
 
 
 def evaluate_parts(

@@ -27,11 +27,11 @@ def serve(
     int8: Int8 = False,
 ) -> None:
     """Serve runs over HTTP. The page at /, translation as LibreTranslate has it, completions as OpenAI has them."""
+    from regard.data.languages import parse_pair
     from regard.errors import ConfigError
     from regard.web import ServeConfig, make_app
     from regard.web import serve as serve_app
     from regard.web.fast import engine_for
-    from regard.web.languages import parse_pair
     from regard.web.served import names_of
 
     config = ServeConfig(host=host, port=port, api_key=api_key, queue=queue, tokens_per_batch=batch_tokens)

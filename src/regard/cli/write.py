@@ -25,6 +25,7 @@ from regard.cli.parts import LINES_PER_PART, Out, PartFormat, PerPart, refuse_ma
 from regard.errors import ConfigError, located
 
 if TYPE_CHECKING:
+    from regard.data.splitting import Splitting
     from regard.data.text import Input
     from regard.engine.texts import Overlong
 
@@ -63,10 +64,14 @@ def translate(
     part_format: PartFormat = None,
     lines_per_part: PerPart = None,
     overlong: OverlongOption = "",
+    no_split: Annotated[
+        bool, typer.Option("--no-split", help="Each line as one input, not sentence by sentence.")
+    ] = False,
 ) -> None:
-    """Translate line for line; a blank line stays blank.
+    """Translate line for line, sentence by sentence; a blank line stays blank.
 
-    A line that is too long is cut or left blank, and named.
+    Spaces between and around sentences stay. A run that was trained on several sentences a line translates each line as
+    a whole. A sentence that is too long is cut or left out, and named.
     """
     beyond = overlong_for(run, overlong)
     options = {name: value for name, value in {"size": beam, "n_best": nbest}.items() if value is not None}
@@ -81,15 +86,16 @@ def translate(
     if out is not None:
         kind, lines = "json" if as_json else part_format or "text", lines_per_part or LINES_PER_PART
         translate_parts(
-            run, file, out, kind, lines, choice, options, device, ensemble or [], unknown, dictionary, beyond
-        )
+            run, file, out, kind, lines, choice, options, device, ensemble or [], unknown, dictionary, beyond,
+            split=not no_split,
+        )  # fmt: skip
         return
     if choice.converted is not None:
         write = fast_writer(choice, scored=as_json)
     else:
         write = _torch_translator(run, options, device, ensemble or [], unknown, dictionary)
     for lines, rows, problems in _worked(
-        [[_named(file)]] if file and _describes(run) else _batches(file), write, beyond
+        [[_named(file)]] if file and _describes(run) else _batches(file), write, beyond, _splitting(run, no_split)
     ):
         for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
@@ -101,19 +107,29 @@ def translate(
 
 
 def _worked(
-    batches: "Iterable[list[Input]]", work: Callable[[list[Any], bool], list[Any]], overlong: "Overlong"
+    batches: "Iterable[list[Input]]",
+    work: Callable[[list[Any], bool], list[Any]],
+    overlong: "Overlong",
+    splitting: "Splitting | None" = None,
 ) -> Iterator[tuple[list[Any], list[Any], list[dict[str, str]]]]:
     """The texts of each batch, what a model makes of them, and what JSON says of those that are too long.
 
     One that the model refuses is named by its file and line.
     """
-    from regard.engine.texts import fitted
+    from regard.engine.paragraphs import fitted_paragraphs
 
     for batch in batches:
-        texts = [line.text for line in batch]
-        results, problems = fitted(texts, work, [line.origin for line in batch], overlong, say)
+        texts, origins = [line.text for line in batch], [line.origin for line in batch]
+        results, problems = fitted_paragraphs(texts, work, origins, overlong, say, splitting)
         told = [{"overlong": problems[number]} if number in problems else {} for number in range(1, len(texts) + 1)]
         yield texts, results, told
+
+
+def _splitting(run: Path, no_split: bool) -> "Splitting | None":
+    """How lines of several sentences are split, if they are."""
+    from regard.data.splitting import splitting_of
+
+    return None if no_split else splitting_of(run)
 
 
 def _named(file: Path) -> "Input":
@@ -144,7 +160,7 @@ def _torch_translator(
     say_limit(opened.limit(search, others))
 
     def write(lines: list[str], cut: bool) -> list[list[Any]]:
-        found = opened.translate(lines, search, others, cut)
+        found = opened.translate(lines, search, others, cut, split=False)
         say_cut(found)
         return found
 

@@ -40,13 +40,13 @@ BEFORE_NUMBERS = {
 }
 """Abbreviations after which no sentence ends where a number follows."""
 BEFORE_NAMES = {
-    "": "jr sr st ste inc ltd co corp bros llc max min al",
+    "": "jr sr st ste inc ltd co corp bros llc al",
     "en": "ave blvd rd ft dept univ est esp incl u.s u.k e.u u.n d.c b.c a.d ph.d m.d",
-    "de": "str mio mrd tsd abs allg mind fr hr mag bes u.a",
+    "de": "str mio mrd tsd abs allg mind max min fr hr bes u.a",
     "fr": "cie",
     "es": "uu",
     "nl": "excl incl evt resp",
-    "pl": "al tys mln mld zł ok wg r w",
+    "pl": "al tys mln mld zł wg r w",
     "cs": "tj resp nám",
     "ru": "тыс млн млрд руб коп др г гг в вв",
     "uk": "тис млн млрд грн",
@@ -64,7 +64,7 @@ AFTER_LISTS = {
     "sv": "osv",
     "ru": "т.д т.п",
 }
-"""Abbreviations that often end a sentence: they do where a capital letter follows (in German, a word that begins one)."""
+"""Abbreviations that often end a sentence: they do before a capital letter, in German before a word that begins one."""
 BEGINNINGS = {
     "en": "a an the this that these those i he she it we you they his her its my our your their there here then when "
     "where what who why how if but and so or not no yes in on at as for from with after before although because while "
@@ -73,10 +73,10 @@ BEGINNINGS = {
     "seine ihre mein meine unser dort hier da dann danach wenn als wo was wer wie warum weil aber und oder doch nicht "
     "kein keine ja nein im in am an auf aus bei bis für mit nach von vor zu heute gestern morgen alle viele man auch "
     "so nun jetzt ist sind war waren hat haben",
-    "fr": "le la les un une des ce cet cette ces il elle ils elles on je tu nous vous mon son sa ses notre leur mais et "
-    "ou donc si quand où que qui dans en sur pour avec après avant oui non puis alors c'est",
-    "es": "el la los las un una unos unas este esta estos estas ese esa yo tú él ella nosotros ellos su sus mi pero y o "
-    "si cuando donde qué quién en con para por después antes sí no luego entonces se es son",
+    "fr": "le la les un une des ce cet cette ces il elle ils elles on je tu nous vous mon son sa ses notre leur mais "
+    "et ou donc si quand où que qui dans en sur pour avec après avant oui non puis alors c'est",
+    "es": "el la los las un una unos unas este esta estos estas ese esa yo tú él ella nosotros ellos su sus mi pero "
+    "y o si cuando donde qué quién en con para por después antes sí no luego entonces se es son",
     "it": "il lo la i gli le un una questo questa io tu lui lei noi voi loro ma e o se quando dove che chi in con per "
     "dopo prima sì no poi è sono",
     "pt": "o a os as um uma este esta eu ele ela nós eles mas e ou se quando onde em com para depois antes sim não é",
@@ -85,13 +85,11 @@ BEGINNINGS = {
     "нет потом все его её их",
 }
 """Words that, with a capital letter, begin a sentence where it is doubtful whether one ends."""
-WITH_ORDINALS = frozenset("de cs sk da nb nn no fi et lv hu hr sl sr pl tr eu is".split())
+WITH_ORDINALS = "de cs sk da nb nn no fi et lv hu hr sl sr pl tr eu is"
 """Languages that write ordinal numbers with a full stop: `am 1. Mai`."""
-BEFORE_ORDINALS = frozenset(
-    "am im vom zum beim der die das den dem des ein eine einen einem einer jeder jede jedes ab bis seit und".split()
-)
-"""German words between which and a noun a number with a full stop is an ordinal, whatever the language is said to be."""
-EXCLAMATIONS = frozenset("yahoo jeopardy yum".split())
+BEFORE_ORDINALS = "am im vom zum beim der die das den dem des ein eine einen einem einer jeder jede jedes ab bis"
+"""German words after which a number with a full stop is an ordinal, whatever the language."""
+EXCLAMATIONS = "yahoo jeopardy yum"
 """Names that end in an exclamation mark."""
 
 
@@ -107,6 +105,8 @@ class Words:
     ordinals: bool
     """Whether a number with a full stop is an ordinal, unless a word follows that begins a sentence."""
     nouns_are_capitalised: bool
+    before_ordinals: frozenset[str] = frozenset(BEFORE_ORDINALS.split())
+    exclamations: frozenset[str] = frozenset(EXCLAMATIONS.split())
 
 
 @cache
@@ -120,4 +120,6 @@ def words_of(language: str | None) -> Words:
         return frozenset(word for words in lists for word in words.split())
 
     tables = (BEFORE_ALL, BEFORE_NUMBERS, BEFORE_NAMES, AFTER_LISTS, BEGINNINGS)
-    return Words(*map(listed, tables), ordinals=code in WITH_ORDINALS, nouns_are_capitalised=code in ("de", "lb"))
+    return Words(
+        *map(listed, tables), ordinals=code in WITH_ORDINALS.split(), nouns_are_capitalised=code in ("de", "lb")
+    )

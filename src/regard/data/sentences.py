@@ -7,11 +7,10 @@ ends, none does: half a sentence is translated worse than two at once.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from regard.data.abbreviations import BEFORE_ORDINALS, EXCLAMATIONS, Words, words_of
+from regard.data.abbreviations import Words, words_of
 
 LONGEST_QUOTATION = 200
 """Characters of a quotation or bracket inside a sentence up to which it is not divided."""
@@ -24,21 +23,23 @@ WIDE = "。！？｡．⁇⁈⁉"
 ENDS = ".!?…‽؟۔।॥։።፧။។"
 ASKING = frozenset("!?‽؟")
 CLOSERS = re.escape("\"'”’“‘»«›‹)]}）］｝」』】〉》")
-OPENERS = re.compile(r"[\"'“‘”’„‚«»‹›(\[{（［｛「『【〈《¿¡*_]+\s?")
+OPENERS = re.compile(r"(?:[\"'“‘”’„‚«»‹›(\[{（［｛「『【〈《¿¡*_]+\s?)?")
+DASH = re.compile(r"[-–—―•·]\s*")
 PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "(": ")", "（": "）", '"': '"'}
-QUOTATION = re.compile("[" + "".join(map(re.escape, PAIRS)) + "]")
-BREAKS = r"\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
-LINE = re.compile(f"[^{BREAKS}]+")
+QUOTATION = re.compile("[" + re.escape("".join(PAIRS)) + "]")
+LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 END = re.compile(
     rf"[{WIDE}][{WIDE}{ENDS}]*[{CLOSERS}]*"
-    rf"|(?:[{ENDS}]|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e])[{ENDS}{WIDE}]*(?:[{CLOSERS}]|\s[»›](?=\s))*(?=\s)"
+    rf"|(?<![{ENDS}])(?:[{ENDS}]|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e])"  # in Greek, ; is a question mark
+    rf"[{ENDS}{WIDE}]*+(?:[{CLOSERS}]|\s[»›](?=\s))*+(?=\s)"
 )
 LAST_WORDS = re.compile(r"(?:(\w+)\s+)?((?:\w+[.])*\w+)\s?$")
 NEXT_WORD = re.compile(r"\w+")
+SIGN = re.compile(r"[^\s.,;:!?…)\]}|<>=+/\\~^%&\"'`-]")
 LIST_MARKER = re.compile(r"\d{1,3}|[^\W\d_]|[ivxlc]{1,4}", re.IGNORECASE)
 ROMAN = re.compile(r"[IVXLC]{2,7}")
-CONTINUES = ("と", "っ", "、", "，")
-"""What goes on with a sentence behind a quotation, in scripts without spaces."""
+CONTINUING = ("と", "っ", "、", "，", ",", ";", ":", "—", "–", "-")
+"""What continues a sentence behind a quotation, beside a small letter."""
 
 
 def pieces(text: str, language: str | None = None) -> list[str]:
@@ -98,13 +99,13 @@ def _quotations(line: str) -> list[_Quotation]:
         if begin < behind or not opens or (mark in '"»“' and line[begin + 1 : begin + 2].isspace()):
             continue
         window = line[begin + 1 : begin + 1 + LONGEST_QUOTATION]
-        places = [place for mark in PAIRS[mark] if (place := window.find(mark)) >= 0]
-        if places:
-            close = begin + 1 + min(places)
-            inside, behind = line[begin:close].rstrip(), close + 1
-            follows = line[_skip_space(line, close + 1) :][:1]
-            whole = inside[-1] in ENDS + WIDE and not (follows.islower() or follows in "—–-,;:，、と" or not follows)
-            found.append(_Quotation(begin, close, whole or (inside[-1] in ENDS + WIDE and not follows)))
+        closing = [place for mark in PAIRS[mark] if (place := window.find(mark)) >= 0]
+        if not closing:
+            continue
+        close = begin + 1 + min(closing)
+        after, behind = _skip_space(line, close + 1), close + 1
+        continued = line[after : after + 1].islower() or line.startswith(CONTINUING, after)
+        found.append(_Quotation(begin, close, not continued and line[begin:close].rstrip()[-1] in ENDS + WIDE))
     return found
 
 
@@ -119,74 +120,65 @@ class _Place:
 
     def is_end(self) -> bool:
         """Whether the sentence ends there, and another begins behind it."""
-        line, begin = self.line, self.found.start()
-        marks = self.found.group().rstrip()
+        line, begin, marks = self.line, self.found.start(), self.found.group()
         after = _skip_space(line, self.found.end())
         if after == len(line) or not any(map(str.isalnum, line[max(self.start, begin - LOOKED_BACK) : begin])):
             return False
-        closed = not (marks[-1] in ENDS + WIDE + ";\u037e")
+        closed = marks[-1] not in ENDS + WIDE + ";\u037e"
         if marks[0] in WIDE:
-            return not (closed and line.startswith(CONTINUES, after)) and not line.startswith(("，", "、"), after)
+            return not line.startswith(CONTINUING if closed else ("，", "、"), after)
         opened = OPENERS.match(line, after)
         following = self._following(opened.end() if opened else after)
         if following is None:
             return False
-        small = following[:1].islower() and following.islower()
-        if marks[0] != "." or marks.startswith(".."):
-            if not ASKING.isdisjoint(marks):
-                return not (small and (closed or self._last_words()[1].lower() in EXCLAMATIONS))
+        word = following.group()
+        small = word.islower()  # and not iPads
+        if not ASKING.isdisjoint(marks):
+            return not (small and (closed or self._last_words()[1].lower() in self.words.exclamations))
+        if closed or not marks.startswith(".") or marks.startswith(".."):
             return not small
-        if closed:
-            return not small
-        return self._ends_at_full_stop(following, small, line[opened.end() if opened else after :][: len(following) + 1])
+        initial = len(word) == 1 and line.startswith(".", following.end())
+        begins = word[0].isupper() and word.lower() in self.words.beginnings and not initial
+        return self._ends_at_full_stop(word, begins)
 
-    def _following(self, place: int) -> str | None:
-        """The next word, or one sign where there is none; None where the sentence certainly goes on."""
-        line = self.line
-        dash = re.compile(r"[-–—―•·]\s*").match(line, place)
-        if dash is not None:
-            word = NEXT_WORD.match(line, dash.end())
-            return None if word is None or word.group()[0].islower() else word.group()
-        word = NEXT_WORD.match(line, place, place + LOOKED_BACK)
-        if word is not None:
-            return word.group()
-        sign = line[place : place + 1]
-        return sign if sign and unicodedata.category(sign) in ("So", "Sc", "Lo", "Sk") or sign in "#@" and sign else None
+    def _following(self, place: int) -> "re.Match[str] | None":
+        """The next word, or one sign; None where the sentence goes on: a small letter behind a dash, a comma."""
+        if dash := DASH.match(self.line, place):
+            word = NEXT_WORD.match(self.line, dash.end())
+            return None if word is None or word.group()[0].islower() else word
+        return NEXT_WORD.match(self.line, place, place + LOOKED_BACK) or SIGN.match(self.line, place)
 
     def _last_words(self) -> tuple[str, str]:
-        """The word before the end, dots inside it included, and the word before that."""
+        """The word before the last, and the last with the dots inside it; empty where there is none."""
         begin = self.found.start()
         found = LAST_WORDS.search(self.line[max(self.start, begin - LOOKED_BACK) : begin])
         return (found.group(1) or "", found.group(2)) if found else ("", "")
 
-    def _ends_at_full_stop(self, following: str, small: bool, seen: str) -> bool:
-        before, word = self._last_words()
-        lowered, words, number = word.lower(), self.words, following[0].isdigit()
-        if not word:
-            return not small
-        if not self.line[self.start : self.found.start()].strip().removesuffix(word) and LIST_MARKER.fullmatch(word):
+    def _ends_at_full_stop(self, following: str, begins: bool) -> bool:
+        """`begins`: the following word is one that begins sentences."""
+        before, spelt = self._last_words()
+        word, words, small, number = spelt.lower(), self.words, following.islower(), following[0].isdigit()
+        if self.found.start() <= self.start + 5 and LIST_MARKER.fullmatch(self.line, self.start, self.found.start()):
             return False
-        initial = len(following) == 1 and seen[1:] == "."
-        begins = following[0].isupper() and following.lower() in words.beginnings and not initial
-        if lowered.isdigit():
+        if word.isdigit():
             short = len(word) <= 2
-            ordinal = short and (words.ordinals or before.lower() in BEFORE_ORDINALS)
+            ordinal = short and (words.ordinals or before.lower() in words.before_ordinals)
             return not small and not (short and number) and (begins or not ordinal)
-        if lowered in words.before_all:
+        if word in words.before_all or (number and (word in words.before_numbers or word.endswith("str"))):
             return False
-        if number and (lowered in words.before_numbers or lowered.endswith("str")):
-            return False
-        if lowered in words.after_lists:
+        if word in words.after_lists:
             return begins or (following[0].isupper() and not words.nouns_are_capitalised)
-        parts = lowered.split(".")
-        dotted = len(parts) > 1 and all(part.isalpha() and len(part) <= 3 for part in parts)
-        if lowered in words.before_names or dotted or (len(word) == 1 and (word.isupper() or small or number)):
+        if word in words.before_names or _is_dotted(word) or (words.ordinals and ROMAN.fullmatch(spelt)):
             return begins
-        if words.ordinals and ROMAN.fullmatch(word):
-            return begins
-        if small:
-            return self.line[self.start].islower() or len(word) > LONGEST_ABBREVIATION
-        return begins or len(word) > 1
+        if len(word) == 1:  # an initial, or half of `z. B.`
+            return begins or not (spelt.isupper() or spelt.islower())
+        return not small or self.line[self.start].islower() or len(word) > LONGEST_ABBREVIATION
+
+
+def _is_dotted(word: str) -> bool:
+    """Whether a word is letters with dots between, as `u.s` and `z.b` are."""
+    parts = word.split(".")
+    return len(parts) > 1 and all(part.isalpha() and len(part) <= 3 for part in parts)
 
 
 def _skip_space(line: str, place: int) -> int:

@@ -80,7 +80,7 @@ class FastEngine:
         pieces = passages(texts, self.source, self.converted.longest, cut=cut)
         flat = [piece for own in pieces for piece in own]
         found = iter(self._translate(flat, search, scored))
-        return [joined([next(found) for _ in own]) for own in pieces]
+        return [joined(own, [next(found) for _ in own]) for own in pieces]
 
     def _summaries(self, texts: Sequence[str], search: Search, scored: bool, most: int) -> list[list[Output]]:
         read = {place: beginning(text, self.source, most) for place, text in enumerate(texts) if text.strip()}
@@ -91,7 +91,7 @@ class FastEngine:
             written = self._translate([Passage([*ids, EOS], []) for ids, _ in read.values()], search, scored)
         found = dict(zip(read, written, strict=True))
         return [
-            [Summary(**vars(one), unread=read[place][1]) for one in found[place]] if place in found else joined([])
+            [Summary(**vars(one), unread=read[place][1]) for one in found[place]] if place in found else joined([], [])
             for place in range(len(texts))
         ]
 

@@ -1,10 +1,12 @@
 """What every engine does alike with a text before and after its model, so that all of them write the same."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import pairwise
 from typing import Any, Literal
 
+from regard.data.sentences import WIDE, spans
 from regard.data.special import BOS, EOS, UNK
 from regard.data.vocabulary import Vocabulary
 from regard.errors import OverlongError, located
@@ -14,7 +16,7 @@ TOKENS_ON_GPU, ROWS_ON_GPU = 16384, 512
 """A GPU takes as long for a step of many rows as of few; more rows than that fill its memory with keys and values."""
 Overlong = Literal["cut", "skip", "error"]
 """What becomes of an input that is too long: its beginning is read, it is left out, or it is an error."""
-SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
+WIDE_CLOSERS = "”’」』）】》〉"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Passage:
     prefix: list[int]
     """What its translation must begin with."""
     text: str = ""
+    gap: str = ""
+    """White space between the passage before it and this one."""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -134,9 +138,14 @@ def _sentences(
     whole = Passage([*ids, EOS], list(prefix), text)
     if longest is None or len(whole) <= longest:
         return [whole]
-    sentences = [part for part in SENTENCE_END.split(text) if part.strip()]  # none behind a last full stop
-    starts = [list(prefix), *([] for _ in sentences[1:])]  # the whole begins with it, not each sentence
-    return [Passage([*source.encode(part), EOS], start, part) for part, start in zip(sentences, starts, strict=True)]
+    places = spans(text)
+    gaps = ["", *(text[end:start] for (_, end), (start, _) in pairwise(places))]
+    starts = [list(prefix), *([] for _ in places[1:])]  # the whole begins with it, not each sentence
+    sentences = [text[start:end] for start, end in places]
+    return [
+        Passage([*source.encode(part), EOS], start, part, gap)
+        for part, start, gap in zip(sentences, starts, gaps, strict=True)
+    ]
 
 
 def beginning(text: str, source: Vocabulary, most: int) -> tuple[list[int], int]:
@@ -145,22 +154,65 @@ def beginning(text: str, source: Vocabulary, most: int) -> tuple[list[int], int]
     return ids[: most - 1], max(0, len(ids) - most + 1)
 
 
-def joined(parts: Sequence[Sequence[Output]]) -> list[Output]:
-    """The translations of a text from those of its pieces: the best of each piece, and so on down the list."""
-    if not parts:
+def joined(pieces: Sequence[Passage], found: Sequence[Sequence[Output]]) -> list[Output]:
+    """The translations of a text from those of its pieces, put together with what stood between them."""
+    if not pieces:
         return [Output("", 0.0, [], [], True)]
-    if len(parts) == 1:
-        return list(parts[0])
-    return [
-        Output(
-            " ".join(piece.text for piece in ranked),
-            sum(piece.score for piece in ranked),
-            [token for piece in ranked for token in piece.tokens],
-            [logprob for piece in ranked for logprob in piece.token_logprobs],
-            all(piece.finished for piece in ranked),
-        )
-        for ranked in zip(*parts, strict=False)
-    ]
+    if len(pieces) == 1:
+        return list(found[0])
+    gaps, sources = [piece.gap for piece in pieces], [piece.text for piece in pieces]
+    return [together(ranked, gaps, sources) for ranked in best_combinations(found)]
+
+
+def best_combinations(found: Sequence[Sequence[Output]]) -> list[list[Output]]:
+    """One output of each piece, as often as a piece has outputs: first those with the highest sum of scores.
+
+    Outputs that ended come before those that were cut, as in each piece.
+    """
+    count = max(map(len, found), default=0)
+    best = [_Chain()]
+    for outputs in found:
+        longer = [_Chain(chain.cut + (not one.finished), chain.score + one.score, chain, one)
+                  for chain in best for one in outputs]  # fmt: skip
+        best = nsmallest(count, longer, key=lambda chain: (chain.cut, -chain.score))
+    return [chain.outputs() for chain in best]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Outputs of the first pieces, linked backwards: only the best of them are copied, at the end."""
+
+    cut: int = 0
+    score: float = 0.0
+    before: "_Chain | None" = None
+    last: Output | None = None
+
+    def outputs(self) -> list[Output]:
+        chain, found = self, list[Output]()
+        while chain.before is not None and chain.last is not None:
+            found.append(chain.last)
+            chain = chain.before
+        return found[::-1]
+
+
+def together(outputs: Sequence[Output], gaps: Sequence[str], sources: Sequence[str]) -> Output:
+    """One output made of those of its pieces; its score is the sum of theirs. `gaps` stand before each source."""
+    between = [_fitting(gap, *before) for gap, *before in zip(gaps[1:], sources, outputs, strict=False)]
+    return Output(
+        "".join(gap + one.text for gap, one in zip([gaps[0], *between], outputs, strict=True)),
+        sum(one.score for one in outputs),
+        [token for one in outputs for token in one.tokens],
+        [logprob for one in outputs for logprob in one.token_logprobs],
+        all(one.finished for one in outputs),
+    )
+
+
+def _fitting(gap: str, source: str, output: Output) -> str:
+    """What stands behind a sentence, as its translation's script has it: no space behind a wide full stop only."""
+    was_wide, is_wide = (text.rstrip(WIDE_CLOSERS).endswith(tuple(WIDE)) for text in (source, output.text))
+    if was_wide and not is_wide:
+        return gap or " "
+    return "" if is_wide and not was_wide and gap == " " else gap
 
 
 def limit_sentence(most: int, positions: int | None) -> str | None:

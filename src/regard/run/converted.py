@@ -137,7 +137,7 @@ def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, te
 
 def _compare(run: Run, converted: Converted, search: Search, texts: Sequence[str]) -> None:
     """Lets both engines write and counts the inputs whose outputs are the same, all of the n best."""
-    ours = run.translate(texts, as_search(search))
+    ours = run.translate(texts, as_search(search), split=False)
     remote = Remote(converted)
     try:
         theirs = remote.translate(texts, search)

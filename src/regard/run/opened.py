@@ -12,9 +12,11 @@ from torch import nn
 from regard.config import read_toml
 from regard.data.examples import Picture, Tagged
 from regard.data.sources import SourceConfig
+from regard.data.splitting import Splitting, splitting_of
 from regard.data.text import plain_texts
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
 from regard.decode.quick import Quick, exchanged, quickest
+from regard.engine.paragraphs import Paragraphs
 from regard.engine.search_options import AS_NAMED
 from regard.errors import ConfigError, RunError
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
@@ -151,15 +153,27 @@ class Run:
         search: AnySearch | None = None,
         others: Sequence["Run"] = (),
         cut: bool | None = None,
+        split: bool = True,
     ) -> list[list[Output]]:
         """The translations of each text, best first.
 
-        Sentences that are too long are `cut`, as in training unless said otherwise; OverlongError names those that are
-        not to be.
+        Texts of several sentences are translated sentence by sentence where the run was trained on sentences, unless
+        `split` is false, and keep their layout. Sentences that are too long are `cut`, as in training unless said
+        otherwise; OverlongError names the texts with one that is not to be.
         """
         self._needs("translate")
         cut = self.cuts if cut is None else cut
-        return self.writer(*others).translate(self._given(texts), self._search(search), cut=cut)
+        given, search, writer = self._given(texts), self._search(search), self.writer(*others)
+        if not split or self.splitting is None:
+            return writer.translate(given, search, cut=cut)
+        divided = Paragraphs.of(given, self.splitting)
+        with divided.renumbered():
+            return divided.joined(writer.translate(divided.sentences, search, cut=cut))
+
+    @cached_property
+    def splitting(self) -> Splitting | None:
+        """How texts of several sentences are split, if they are: as the run's training sources are."""
+        return splitting_of(self.folder)
 
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
         """What the model writes after each prompt."""

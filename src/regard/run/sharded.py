@@ -40,11 +40,13 @@ def translate_file(
     lines_per_part: int = LINES_PER_PART,
     overlong: Overlong | None = None,
     say: Callable[[str], None] = lambda sentence: None,
+    split: bool = True,
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are."""
     overlong = overlong or run.recipe.data.overlong
     asked = {**_asked(run, search, others), "overlong": overlong}
-    return write_file(_writer(run, search, others), asked, file, folder, to, lines_per_part, overlong, say)
+    splitting = run.splitting if split else None
+    return write_file(_writer(run, search, others), asked, file, folder, to, lines_per_part, overlong, say, splitting)
 
 
 def score_in_parts(
@@ -83,7 +85,7 @@ def _rows(file: Path) -> list[str]:
 
 
 def _writer(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Write:
-    return lambda batch, cut: run.translate(batch, search, others, cut)
+    return lambda batch, cut: run.translate(batch, search, others, cut, split=False)
 
 
 def _asked(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[str, Any]:

@@ -156,6 +156,8 @@ def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team
         with reported("the vocabulary", out, needed):
             own.mkdir()
             lexicon.save(own)
+            if measured := preparation.measure_sources():
+                measured.save(own)
     team.wait()
     lexicon = read_lexicon(recipe, own)
     preparation.notes += resumption.check_vocabulary(lexicon)

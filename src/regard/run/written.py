@@ -6,13 +6,16 @@ No torch is loaded here, which would make CTranslate2 slower.
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from regard.data.findings import Findings
+from regard.data.splitting import Splitting
 from regard.data.text import input_lines, unreadable
-from regard.engine.texts import Output, Overlong, fitted
+from regard.engine.paragraphs import fitted_paragraphs
+from regard.engine.texts import Output, Overlong
 from regard.run.parts import Parts
 from regard.train.durable import sha256_of
 
@@ -35,11 +38,12 @@ def write_file(
     lines_per_part: int,
     overlong: Overlong = "error",
     say: Callable[[str], None] = lambda sentence: None,
+    splitting: Splitting | None = None,
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are.
 
-    `asked` is all that the result depends on beside the input and the format. Lines that are too long are named to
-    `say`, unless they are an error.
+    `asked` is all that the result depends on beside the input, its splitting and the format. Lines that are too long
+    are named to `say`, unless they are an error.
     """
 
     unreadable([file], Findings())
@@ -48,9 +52,10 @@ def write_file(
         return (line.text for line in input_lines(file))
 
     count = sum(1 for _ in read())  # reads all of it, so that a line that is not text is known before the work begins
-    wanted = {"input": sha256_of(file), "output": to, **asked}
+    split = None if splitting is None else asdict(splitting)
+    wanted = {"input": sha256_of(file), "output": to, "split": split, **asked}
     parts = Parts.open(folder, wanted, count, lines_per_part, SUFFIXES[to])
-    made = parts.work(read, maker(write, to, lambda index: (file, index + 1), overlong, say))
+    made = parts.work(read, maker(write, to, lambda index: (file, index + 1), overlong, say, splitting))
     return made, len(parts)
 
 
@@ -60,6 +65,7 @@ def maker(
     origin: Callable[[int], tuple[object, int]],
     overlong: Overlong = "error",
     say: Callable[[str], None] = lambda sentence: None,
+    splitting: Splitting | None = None,
 ) -> Callable[[int, list[str]], bytes]:
     """What makes the contents of a part; `origin` gives file and line of a text by its index."""
 
@@ -68,7 +74,7 @@ def maker(
         while batch := list(islice(remaining, LINES_AT_ONCE)):
             start = first + len(outputs)
             origins = [origin(start + index) for index in range(len(batch))]
-            outputs += fitted(batch, write, origins, overlong, say)[0]
+            outputs += fitted_paragraphs(batch, write, origins, overlong, say, splitting)[0]
         if to == "parquet":
             return _parquet(first, texts, outputs)
         line = json_line if to == "json" else text_line

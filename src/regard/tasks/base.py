@@ -102,6 +102,8 @@ class TaskBase(Config):
     """Whether its models generate text."""
     scores: ClassVar[tuple[str, ...]]
     """What its tests report, by names of `metrics.registry`; the first is what models are compared by."""
+    splits_inputs: ClassVar[bool] = False
+    """Whether an input of several sentences may be given to its models sentence by sentence."""
     predicts_tokens: ClassVar[bool] = False
     """Whether what its models predict are tokens of the vocabulary of the last of `texts`, and not labels."""
 

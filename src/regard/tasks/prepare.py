@@ -11,9 +11,11 @@ from regard.data.content import code_sha256, source_sha256
 from regard.data.examples import Example
 from regard.data.fields import AnyField
 from regard.data.findings import Findings
+from regard.data.languages import NAMES, pair_of
 from regard.data.readers import read_examples
 from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig
+from regard.data.splitting import Measured, measure
 from regard.data.store import Store
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import train_tokenizers
@@ -51,6 +53,14 @@ class Preparation:
             return Lexicon(known, labels)
         texts = {name: lambda name=name: self._texts(source, name) for name in self.config.texts}
         return Lexicon(train_tokenizers(texts, self.tokenizer), labels)
+
+    def measure_sources(self) -> Measured | None:
+        """Whether training sources are sentences or longer, where inputs may be split into sentences."""
+        if not self.config.splits_inputs:
+            return None
+        source = self.data.split("train")
+        language = pair_of(source).source
+        return measure(self._texts(source, self.config.texts[0]), language if language in NAMES else None)
 
     def open(self, task: Task, split: str, training: bool = False) -> Store:
         """The store of a split: made now, or found in the cache."""

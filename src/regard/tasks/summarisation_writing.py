@@ -31,7 +31,7 @@ class SummaryWriter(Writer):
         jobs = [passage for text, (passage, _) in zip(texts, read, strict=True) if text.strip()]
         found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
         return [
-            _summaries(next(found), unread) if text.strip() else joined([])
+            _summaries(next(found), unread) if text.strip() else joined([], [])
             for text, (_, unread) in zip(texts, read, strict=True)
         ]
 

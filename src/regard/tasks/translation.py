@@ -46,6 +46,7 @@ class TranslationConfig(TaskBase):
     content: ClassVar[Content] = "pairs"
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
     scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "ter", "exact_match")
+    splits_inputs: ClassVar[bool] = True
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True
 

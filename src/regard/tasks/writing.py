@@ -24,7 +24,6 @@ from regard.engine.texts import (
     refuse_long_prompt,
     refuse_overlong,
 )
-from regard.engine.texts import SENTENCE_END as SENTENCE_END
 from regard.engine.texts import Output as Output
 from regard.nn.layout import Sequences
 from regard.tasks.searching import AnySearch as AnySearch
@@ -79,7 +78,7 @@ class Writer:
         found = iter(
             self._alike(jobs, lambda job: len(job.prefix), lambda batch: self._translate(batch, config), config)
         )
-        return [joined([next(found) for _ in own]) for own in pieces]
+        return [joined(own, [next(found) for _ in own]) for own in pieces]
 
     def _alike(
         self,

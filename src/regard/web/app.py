@@ -11,13 +11,13 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from regard import __version__
+from regard.data.languages import Pair
 from regard.errors import RegardError
 from regard.web import completions, inside, looking, pictures, translate
 from regard.web.answers import Problem, Refusal, documented, error_response, refusal_of, sentence
 from regard.web.document import openapi
 from regard.web.engine import RunEngine
 from regard.web.guard import LEFT, Gone, Guard
-from regard.web.languages import Pair
 from regard.web.meters import Meters
 from regard.web.served import EngineFor, Shelf, open_runs
 from regard.web.settings import ServeConfig

@@ -29,7 +29,7 @@ class Engine(Protocol):
     """A model that answers many inputs at once, each as if it were alone."""
 
     def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
-        """So many translations of each text, best first."""
+        """So many translations of each text, which is one input of the model, best first."""
         ...
 
     def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
@@ -56,7 +56,7 @@ class RunEngine:
 
     def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
         """By the run's usual search, as the best of it; by a beam where several translations are asked for."""
-        return self.run.translate(texts, self.run.search_with({"n_best": outputs}))
+        return self.run.translate(texts, self.run.search_with({"n_best": outputs}), split=False)
 
     def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
         """The probability of each label; None for a blank text."""

@@ -1,20 +1,22 @@
 """The runs that are served, by name; no other folder can be reached through the server."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from regard import api
+from regard.data.languages import Pair, pair_of
+from regard.data.sentences import spans
 from regard.data.special import BOS, UNK
 from regard.data.tokenizer import Tokenizer
+from regard.engine.paragraphs import Paragraphs
 from regard.errors import RunError, nearest
 from regard.run import Run
 from regard.run.training import METRICS_FILE
-from regard.tasks.writing import SENTENCE_END
 from regard.web.answers import Refusal
 from regard.web.engine import Engine, RunEngine
 from regard.web.fast import FastEngine
-from regard.web.languages import Pair, pair_of
 from regard.web.meters import Meters
 from regard.web.settings import PROMPT_TOKENS, ServeConfig
 from regard.web.worker import Worker
@@ -73,7 +75,7 @@ class Served:
         if longest is None or size <= longest:
             return size
         if self.task == "translation":
-            sentences = filter(str.strip, SENTENCE_END.split(text))
+            sentences = [text[start:end] for start, end in spans(text)]
             size = max(len(self.tokenizer.encode(sentence)) + 1 for sentence in sentences)
         if self.run.cuts:
             return min(size, longest)
@@ -81,6 +83,12 @@ class Served:
             what = "a sentence" if self.task == "translation" else "a text"
             raise Refusal(413, f"{what} of {size} tokens; {self.name} takes at most {longest}")
         return size
+
+    def paragraphs(self, texts: Sequence[str]) -> Paragraphs:
+        """Texts divided into what the run translates at a time: sentences, unless it was trained on longer texts."""
+        if self.run.splitting is None:
+            return Paragraphs.whole(texts)
+        return Paragraphs.of(texts, replace(self.run.splitting, language=self.pair.source))
 
     def prompt(self, given: str | list[int], to_write: int) -> list[int]:
         """A prompt as tokens, with what the model expects at the beginning of a text."""

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from regard.data.languages import NAMES
 from regard.tasks.writing import Output
 from regard.web.answers import Problem, Refusal, documented, sentence
 from regard.web.bodies import BLANK, FORM, JSON, PLAIN, WHOLE, OrNull, fields_of, without_null
 from regard.web.jobs import Job, Translating
-from regard.web.languages import language
 from regard.web.served import Served, Shelf
 from regard.web.settings import ALTERNATIVES, CHARACTERS, TEXTS
 from regard.web.waiting import answer
@@ -74,12 +74,18 @@ def routes(shelf: Shelf) -> APIRouter:
         openapi_extra={"requestBody": _body()},
     )
     async def translate(request: Request) -> dict[str, Any]:
-        """Translate a text or several; the body is JSON or a form."""
+        """Translate a text or several, sentence by sentence; line ends and spaces stay. The body is JSON or a form."""
         asked = _asked(await request.body(), request.headers.get("content-type", ""))
         served = shelf.translator(asked.source, asked.target, asked.model)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
-        found = await answer(request, served.worker, _job(served, texts, asked.alternatives + 1))
-        return _tree(asked, found, served)
+        _refuse_large(texts)
+        divided = served.paragraphs(texts)
+        found = []
+        if divided.sentences:
+            longest = max(map(served.length, divided.sentences))
+            job = Job(Translating(asked.alternatives + 1), divided.sentences, longest=longest)
+            found = await answer(request, served.worker, job)
+        return _tree(asked, divided.joined(found), served)
 
     @router.get("/languages", response_model=list[Language], responses=documented(Problem))
     async def languages() -> list[dict[str, object]]:
@@ -87,7 +93,8 @@ def routes(shelf: Shelf) -> APIRouter:
         targets: dict[str, list[str]] = {}
         for served in shelf.of_task("translation"):
             targets.setdefault(served.pair.source, []).append(served.pair.target)
-        return [language(code, sorted(set(into))) for code, into in sorted(targets.items())]
+        named = sorted(targets.items())
+        return [{"code": code, "name": NAMES.get(code, code), "targets": sorted(set(into))} for code, into in named]
 
     return router
 
@@ -101,10 +108,9 @@ def _asked(body: bytes, content_type: str) -> TranslateRequest:
         raise Refusal(422, sentence(error.errors(include_url=False, include_input=False))) from None
 
 
-def _job(served: Served, texts: list[str], outputs: int) -> Job:
+def _refuse_large(texts: list[str]) -> None:
     if sum(map(len, texts)) > CHARACTERS:
         raise Refusal(413, f"{sum(map(len, texts)):,} characters; this server takes at most {CHARACTERS:,} at once")
-    return Job(Translating(outputs), texts, longest=max(served.length(text) for text in texts))
 
 
 def _tree(asked: TranslateRequest, found: list[list[Output]], served: Served) -> dict[str, Any]:

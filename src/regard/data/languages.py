@@ -43,11 +43,6 @@ def parse_pair(text: str) -> Pair:
     return Pair(source, target)
 
 
-def language(code: str, targets: list[str]) -> dict[str, object]:
-    """A language as LibreTranslate lists it."""
-    return {"code": code, "name": NAMES.get(code, code), "targets": targets}
-
-
 def _code(name: str) -> str | None:
     """The language code in a column's or a file's name, such as `train.en.gz` or `translation.en`."""
     parts = Path(name).name.lower().replace("_", ".").replace("-", ".").split(".")
