@@ -33,11 +33,12 @@ def translate(text: str, write: Callable[[str], str]) -> str:
 
 @given(st.lists(TEXTS, max_size=4))
 def test_a_model_that_copies_gives_every_text_back(texts: list[str]):
+    same = [text if text.strip() else "" for text in texts]
     for splitting in (Splitting(), Splitting("line")):
         divided = Paragraphs.of(texts, splitting)
-        assert [row[0].text for row in divided.joined(copied(divided.sentences))] == texts
+        assert [row[0].text for row in divided.joined(copied(divided.sentences))] == same
     results, problems = fitted_paragraphs(texts, copied, [("f", 1)] * len(texts), "error", print, Splitting())
-    assert ([row[0].text for row in results], problems) == (texts, {})
+    assert ([row[0].text for row in results], problems) == (same, {})
 
 
 def test_no_sentence_is_lost_and_layout_stays():
@@ -59,7 +60,7 @@ def test_a_text_of_several_sentences_has_the_sum_of_their_scores_and_names_them(
     ]
     assert several == [Paragraph("Ein. Zwei.", -3, ["Ein.", "Zwei."], [-1, -2], False, sentences)]
     assert alone == [out("Eins.", -3)]
-    assert blank == [Output(" ", 0.0, [], [], True)]
+    assert blank == [Output("", 0.0, [], [], True)]
 
 
 @given(st.lists(st.lists(st.integers(-5, 0), min_size=1, max_size=4), min_size=1, max_size=4))

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from regard.data.splitting import Splitting
-from regard.engine.texts import Output, Overlong, best_combinations, fitted, together
+from regard.engine.texts import Output, Overlong, best_combinations, fitted, joined, together
 from regard.errors import InputError, OverlongError
 
 SENTENCES_AT_ONCE = 1024
@@ -50,14 +50,14 @@ class Paragraphs:
         return [index for index, own in enumerate(self.spans) for _ in own]
 
     def joined(self, found: Sequence[Sequence[Output]]) -> list[list[Output]]:
-        """The translations of each text from those of its sentences, best first; a blank text stays as it is."""
+        """The translations of each text from those of its sentences, best first; of a blank text, an empty one."""
         remaining = iter(found)
         return [self._joined(index, [next(remaining) for _ in own]) for index, own in enumerate(self.spans)]
 
     def _joined(self, index: int, found: Sequence[Sequence[Output]]) -> list[Output]:
         text, spans = self.texts[index], self.spans[index]
         if not spans:
-            return [Output(text, 0.0, [], [], True)]
+            return joined([], [])
         if not any(found):  # left out, since each is too long
             return []
         nothing = [Output("", 0.0, [], [], True)]

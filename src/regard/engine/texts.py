@@ -197,7 +197,8 @@ class _Chain:
 
 def together(outputs: Sequence[Output], gaps: Sequence[str], sources: Sequence[str]) -> Output:
     """One output made of those of its pieces; its score is the sum of theirs. `gaps` stand before each source."""
-    between = [_fitting(gap, *before) for gap, *before in zip(gaps[1:], sources, outputs, strict=False)]
+    behind = zip(gaps[1:], sources, outputs, strict=False)
+    between = [_fitting(gap, source, output.text) for gap, source, output in behind]
     return Output(
         "".join(gap + one.text for gap, one in zip([gaps[0], *between], outputs, strict=True)),
         sum(one.score for one in outputs),
@@ -207,9 +208,9 @@ def together(outputs: Sequence[Output], gaps: Sequence[str], sources: Sequence[s
     )
 
 
-def _fitting(gap: str, source: str, output: Output) -> str:
+def _fitting(gap: str, source: str, output: str) -> str:
     """What stands behind a sentence, as its translation's script has it: no space behind a wide full stop only."""
-    was_wide, is_wide = (text.rstrip(WIDE_CLOSERS).endswith(tuple(WIDE)) for text in (source, output.text))
+    was_wide, is_wide = (text.rstrip(WIDE_CLOSERS).endswith(tuple(WIDE)) for text in (source, output))
     if was_wide and not is_wide:
         return gap or " "
     return "" if is_wide and not was_wide and gap == " " else gap
