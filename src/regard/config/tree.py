@@ -138,7 +138,7 @@ def first_problem(root: type[Config], error: ValidationError) -> ConfigError:
     context = details.get("ctx", {})
     path, owner, annotation = _walk(root, details["loc"])
     if details["type"] == "extra_forbidden":
-        return ConfigError(path, _unknown(path.rpartition(".")[2], owner, root))
+        return ConfigError(path, _unknown(path, owner, root))
     if details["type"] == "union_tag_invalid":
         tag = str(context["tag"])
         meant = meant_value(tag, kinds(annotation))
@@ -154,9 +154,10 @@ def first_problem(root: type[Config], error: ValidationError) -> ConfigError:
     return ConfigError(path, _complaint(details))
 
 
-def _unknown(name: str, owner: type[Config], root: type[Config]) -> str:
+def _unknown(path: str, owner: type[Config], root: type[Config]) -> str:
     """A sentence about a name that a config has not: what it is called here, or what is spelt alike."""
-    if hint := meant_setting(name, all_paths(root)):
+    name, paths = path.rpartition(".")[2], all_paths(root)
+    if path not in paths and (hint := meant_setting(name, paths)):  # a setting of another kind has its right name
         return f"unknown setting; {hint}"
     of_kind = f" of kind '{owner.model_fields['kind'].default}'" if "kind" in owner.model_fields else ""
     return f"unknown setting{of_kind}; {nearest(name, owner.model_fields)}"
