@@ -21,13 +21,15 @@ from regard.data.settings import SPLITS
 from regard.data.sources import SourceConfig, source_of_files
 from regard.data.text import plain_texts
 from regard.engine.texts import Overlong
-from regard.errors import ConfigError, RunError
+from regard.errors import ConfigError, Interrupted, RunError
 from regard.export.images import ImageForm
 from regard.export.parity import Parity
 from regard.export.reading import read_folder
 from regard.export.subject import HeldOut, Subject
 from regard.export.writing import Target, export_model, target_of
+from regard.progress import VERBOSITY
 from regard.run import Recipe, Run, read_recipe
+from regard.run.conclusion import conclusion, resume_sentence
 from regard.run.imported import refuse_occupied, write_imported
 from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
@@ -37,6 +39,7 @@ from regard.tasks.writing import AnySearch
 from regard.train.distributed import device_called, leads
 from regard.train.links import checkpoints
 from regard.train.log import read_metrics
+from regard.train.loop import STOPPED
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
 from regard.train.watching import Watcher
@@ -64,13 +67,22 @@ def train(
     resolved = recipe if isinstance(recipe, Recipe) else read_recipe(_path(recipe, "recipe"), settings)
     folder = _path(out, "out")
     if watcher is not None:
-        train_run(resolved, folder, watcher, resume, data_changed)
+        _go_on(train_run(resolved, folder, watcher, resume, data_changed), folder)
         return load(folder)
-    with make_watcher(_peak(resolved)) as told:
+    with make_watcher(_peak(resolved) if VERBOSITY.get() == "verbose" else None) as told:
         ended = train_run(resolved, folder, told, resume, data_changed)
+        _go_on(ended, folder)
+        run = load(folder)
         if leads():
-            told.say(f"{ended}; the run is in {folder}")
-    return load(folder)
+            for sentence in (f"{ended}; the run is in {folder}", *conclusion(run)):
+                told.say(sentence)
+    return run
+
+
+def _go_on(ended: str, folder: Path) -> None:
+    """Interrupted, with the command to resume, where a run was stopped before its end."""
+    if ended == STOPPED:
+        raise Interrupted(f"{STOPPED}, all is saved; {resume_sentence(folder)}" if leads() else "")
 
 
 def load(folder: str | Path, device: str = "auto", which: str = "best") -> Run:

@@ -75,6 +75,12 @@ class Failure(RegardError):  # noqa: N818
     exit_code = 1
 
 
+class Interrupted(RegardError):  # noqa: N818
+    """Ended because somebody asked for it, by Ctrl-C or SIGTERM; what was done is saved."""
+
+    exit_code = 130
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the closest known one, or all of them."""
     parts = lambda one: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", one)]  # noqa: E731

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.data.batches import Batch, Batches, BatchingConfig, BucketedConfig, StreamConfig
 from regard.data.store import Store
 from regard.metrics.registry import require_registered
+from regard.progress import tracked
 from regard.tasks.base import Inputs, Task
 
 
@@ -46,7 +47,8 @@ def measure(
     was_training = model.training
     model.eval()
     sums: Counter[str] = Counter()
-    for step in range(batches.num_batches(0)):
+    steps = batches.num_batches(0)
+    for step in tracked(range(steps), "measuring", steps, "batches"):
         batch = batches.batch(0, step)
         inputs = task.inputs(batch, model.config, device)
         counts, predicted = task.measure_labels(model, inputs)

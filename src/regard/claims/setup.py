@@ -1,10 +1,10 @@
 """What measurements share: how thorough they are, their seed, and one trained translator for all that look at one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -14,6 +14,7 @@ from regard.run.demo import demo_recipe
 from regard.run.recipe import Recipe
 from regard.run.training import train_run
 from regard.tasks import Translation
+from regard.train.watching import Quiet as Quiet
 
 Choice = TypeVar("Choice")
 QUICK = ("train.steps=8", "model.width=32", "model.depth=2", "data.train.street=valid", "tokenizer.size=1000")
@@ -57,16 +58,3 @@ class Setup:
         self.say(f"training {name}")
         train_run(recipe, self.work / name, Quiet())
         return Run.open(self.work / name, "cpu")
-
-
-class Quiet:
-    """A watcher that tells nobody anything."""
-
-    def step(self, line: Mapping[str, Any], progress: float) -> None:
-        """Nothing."""
-
-    def measured(self, line: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def say(self, sentence: str) -> None:
-        """Nothing."""

@@ -20,14 +20,15 @@ from regard.cli.evaluate import evaluate
 from regard.cli.export import export, import_
 from regard.cli.init import init
 from regard.cli.look import look
+from regard.cli.output import Quiet, Verbose, Verbs, verbosity
 from regard.cli.recipes import recipes
 from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.write import classify, generate, translate
-from regard.errors import RegardError
+from regard.errors import Interrupted, RegardError
 
 
-class Verbs(TyperGroup):
+class Group(TyperGroup):
     """The verbs; where the reader of their output has left, as `| head` does, nothing has failed."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
@@ -37,10 +38,12 @@ class Verbs(TyperGroup):
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
 
 
-app = typer.Typer(
-    cls=Verbs,
+app = Verbs(
+    cls=Group,
     name="regard",
     help="Train a Transformer on your own data, see which of its parts matter, look inside it, ship it.",
     no_args_is_help=True,
@@ -71,7 +74,13 @@ app.add_typer(data, name="data")
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Show the version and leave.")) -> None:
+def _version(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Show the version and leave."),
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    context.with_resource(verbosity(quiet, verbose))
     if version:
         from regard import __version__
 
@@ -100,5 +109,6 @@ def main() -> None:
 def _leave(sentence: str, code: int) -> NoReturn:
     """Exits with one line on standard error; line ends and control characters of names and values are escaped."""
     shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in sentence)
-    print(f"regard: {shown}", file=sys.stderr)
+    if shown:
+        print(f"regard: {shown}", file=sys.stderr)
     sys.exit(code)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.engines import say
+from regard.cli.output import say
 
 
 def bench(

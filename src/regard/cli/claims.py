@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.output import say
+
 if TYPE_CHECKING:
     from regard.claims import Result
 
@@ -32,14 +34,9 @@ def claims(
     ] = False,
 ) -> None:
     """Measure the lectures' claims. Which hold, which do not, with numbers and a figure each."""
-    import sys
-
     from regard import api
     from regard.claims.result import FIGURES
     from regard.errors import ConfigError
-
-    def say(sentence: str) -> None:
-        print(sentence, file=sys.stderr, flush=True)
 
     measures = {"--run": run is not None, "--seed": seed is not None, "--quick": quick}
     for option in (option for option, given in measures.items() if given and stored):

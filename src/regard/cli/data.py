@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from regard.cli.complete import complete_data
+from regard.cli.output import Verbs
 
-data = typer.Typer(help="Look at data before training on it.", no_args_is_help=True)
+data = Verbs(help="Look at data before training on it.", no_args_is_help=True)
 
 
 @data.callback()

@@ -1,6 +1,5 @@
 """The engine behind `translate`, `generate` and `serve`: chosen, said in one line, and opened."""
 
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.output import detail, say
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def chosen(
     ask = lambda converted: with_options(converted.usual, options, converted.searches, OPTIONS)  # noqa: E731
     choice = choose(run, engine, task, ask, int8=int8, device=device, obstacles=obstacles, say=say)
     if choice.why:
-        say(str(choice))
+        detail(str(choice))
     if choice.converted is not None:
         say_limit(limit_sentence(ask(choice.converted)["max_length"], choice.converted.most))
     return choice
@@ -135,8 +135,3 @@ def say_cut(found: list[list[Any]]) -> None:
     """Says how many texts a summariser has not read to their end."""
     if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in found):
         say(f"{cut:,} of {len(found):,} texts cut at task.input_tokens; --json tells what was not read of each")
-
-
-def say(sentence: str) -> None:
-    """A line about the work, not of it."""
-    print(f"regard: {sentence}", file=sys.stderr, flush=True)

@@ -1,14 +1,14 @@
 """`--out FOLDER` of `translate` and `evaluate`: results in parts, by one process or by many under torchrun."""
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import OPTIONS, say
+from regard.cli.engines import OPTIONS
+from regard.cli.output import say
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def translate_parts(
         others = [Run.open(other, device) for other in ensemble]
         search = opened.search_with(settings, OPTIONS)
         made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say, split)
-    print(f"regard: {counted(total, 'part')} in {out}, {made:,} of them made by this process", file=sys.stderr)
+    say(f"{counted(total, 'part')} in {out}, {made:,} of them made by this process")
 
 
 def _fast_parts(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.complete import complete_recipe, complete_setting
+from regard.cli.output import tell
 
 METRICS = "metrics.jsonl"
 
@@ -36,14 +37,31 @@ def train(
 ) -> None:
     """Train what a recipe says. Shows progress and metrics; keeps the best and the last checkpoint."""
     from regard import api
-    from regard.errors import ConfigError
+    from regard.errors import ConfigError, Interrupted
+    from regard.run.conclusion import next_commands
+    from regard.train.distributed import leads
 
     if data_changed and not resume:
         raise ConfigError("--data-changed", "says what a run that resumes accepts; give --resume too, or leave it out")
     asked = [*(settings or []), *(["train.skip_bad=true"] if skip_bad else [])]
     own = recipe.absolute().parent if resume and _is_of_a_run(recipe) else None
     folder = out or own or Path("runs") / recipe.stem
-    api.train(recipe, *asked, out=folder, resume=resume, data_changed=data_changed)
+    try:
+        run = api.train(recipe, *asked, out=folder, resume=resume, data_changed=data_changed)
+    except KeyboardInterrupt:
+        raise Interrupted(_interrupted(folder)) from None
+    if leads():
+        tell("go on with:" + "".join(f"\n  {command}" for command in next_commands(run)))
+
+
+def _interrupted(folder: Path) -> str:
+    """What is left of a run that was interrupted at once, or before its first step."""
+    from regard.run.conclusion import resume_sentence
+    from regard.train.links import checkpoints
+
+    if not checkpoints(folder / "checkpoints"):
+        return "interrupted before the first checkpoint: nothing was trained"
+    return f"interrupted; steps since the last checkpoint are lost; {resume_sentence(folder)}"
 
 
 def _is_of_a_run(recipe: Path) -> bool:

@@ -17,10 +17,10 @@ from regard.cli.engines import (
     chosen,
     fast_writer,
     overlong_for,
-    say,
     say_cut,
     say_limit,
 )
+from regard.cli.output import detail, say
 from regard.cli.parts import LINES_PER_PART, Out, PartFormat, PerPart, refuse_many, refuse_parts, translate_parts
 from regard.errors import ConfigError, located
 
@@ -170,7 +170,7 @@ def _torch_translator(
 def say_how(opened: Any) -> None:  # noqa: ANN401
     """Says which way a run's model decodes, where there was a choice."""
     if opened.quick.why:
-        say(opened.quick.why)
+        detail(opened.quick.why)
 
 
 def generate(

@@ -13,12 +13,13 @@ from os import getpid
 from pathlib import Path
 
 from regard.compare.outcome import RESULT_FILE, Outcome, data_contents, saved_outcome, trained_outcome
-from regard.errors import Failure, RegardError, RunError
+from regard.errors import Interrupted, RegardError, RunError
 from regard.run import Recipe
 from regard.run.fingerprint import changed_settings
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
 from regard.run.training import train_run
 from regard.train.lock import RunLock
+from regard.train.loop import STOPPED
 from regard.train.watching import Watcher
 
 Watch = Callable[[], AbstractContextManager[Watcher]]
@@ -103,11 +104,11 @@ class Queue:
             try:
                 begun = (folder / RECIPE_FILE).is_file()
                 ended = train_run(job.recipe, folder, watcher, resume=begun)
-                if ended == "stopped on request":
+                if ended == STOPPED:
                     raise KeyboardInterrupt
                 outcome = replace(trained_outcome(folder, tested=job.tested), data=self._contents(job.recipe))
             except KeyboardInterrupt:
-                raise Failure(f"stopped at {job.key}; the same command goes on from there") from None
+                raise Interrupted(f"stopped at {job.key}; the same command goes on from there") from None
             except Exception as error:  # whatever it was, it costs one row and not the table
                 outcome = Outcome(problem=_said(error))
                 watcher.say(f"failed: {outcome.problem}")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence, Sized
 from typing import TypeVar
 
 from regard.errors import ConfigError
+from regard.progress import phase
 
 Input = TypeVar("Input", bound=Sized)
 Output = TypeVar("Output")
@@ -39,7 +40,9 @@ def in_batches(
 ) -> list[Output]:
     """The results of `work` on each input, in the inputs' order, whatever batches they went through."""
     results: dict[int, Output] = {}
-    for batch in batches([len(one) for one in inputs], tokens_per_batch, rows_per_batch):
-        done = work([inputs[place] for place in batch])
-        results.update(zip(batch, done, strict=True))
+    with phase("generating", len(inputs), "texts") as advance:
+        for batch in batches([len(one) for one in inputs], tokens_per_batch, rows_per_batch):
+            done = work([inputs[place] for place in batch])
+            results.update(zip(batch, done, strict=True))
+            advance(len(batch))
     return [results[place] for place in range(len(inputs))]

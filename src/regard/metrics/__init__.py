@@ -2,6 +2,7 @@
 
 from regard.metrics.attachment import Attachment as Attachment
 from regard.metrics.attachment import attachment as attachment
+from regard.metrics.baseline import Baseline as Baseline
 from regard.metrics.classification import ConfusionMatrix as ConfusionMatrix
 from regard.metrics.classification import accuracy as accuracy
 from regard.metrics.classification import confusion_matrix as confusion_matrix

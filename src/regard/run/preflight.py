@@ -17,6 +17,7 @@ from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.decode.rules import RulesConfig
 from regard.errors import ConfigError, DataError, RunError
+from regard.progress import tracked
 from regard.run.recipe import Recipe
 from regard.run.scoring import Asked, score
 from regard.tasks import Task
@@ -47,7 +48,8 @@ def check_test_data(recipe: Recipe, task: Task, preparation: Preparation) -> Non
     """The test data is read to its end once, labels and all: only what can be tested is worth training for."""
     if recipe.data.test is None:
         return
-    for example in read_examples(recipe.data.test, preparation.base):
+    unit = f"{recipe.data.test.unit}s"
+    for example in tracked(read_examples(recipe.data.test, preparation.base), "reading data.test", unit=unit):
         task.row(example)
 
 

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -16,6 +15,7 @@ from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import measure, measuring_batches
 from regard.metrics.registry import needs_text
 from regard.run.card import write_card
+from regard.run.conclusion import copy_baseline
 from regard.run.fingerprint import Fingerprint
 from regard.run.fresh_folder import fresh_folder
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_lexicon
@@ -24,23 +24,26 @@ from regard.run.recipe import Recipe
 from regard.run.resuming import Resumption
 from regard.run.room import BYTES_TO_TRAIN, demand_memory
 from regard.tasks import Task
+from regard.tasks.baseline import trivial_baseline
 from regard.tasks.prepare import Preparation
 from regard.train import checkpoint
+from regard.train.advice import Facts
+from regard.train.adviser import Adviser
 from regard.train.curves import curves
 from regard.train.distributed import Team, join_team
 from regard.train.durable import replacing, reported
 from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
 from regard.train.heartbeat import Heartbeat
 from regard.train.links import checkpoints
-from regard.train.log import MetricsLog
-from regard.train.loop import Trainer
+from regard.train.log import BASELINE, MetricsLog, read_metrics
+from regard.train.loop import STOPPED, Trainer
 from regard.train.memory import memory_reported
 from regard.train.optimiser import same_rate
 from regard.train.parallel import Parallel, choose_parallel, refuse_lone, room_of
 from regard.train.precision import Precision, PrecisionSetting, choose_precision
 from regard.train.signals import Stopped, StopRequest
 from regard.train.trackers import open_trackers
-from regard.train.watching import Watcher
+from regard.train.watching import Quiet, Watcher
 
 METRICS_FILE = "metrics.jsonl"
 NEW_VOCABULARY = ".vocabulary.new"
@@ -59,7 +62,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     team = join_team(recipe.train.device, alone=recipe.train.parallel == "fsdp")
     refuse_lone(recipe.train.parallel, team.size)
     _expert_parallel(recipe, team)
-    watcher = watcher if team.leads else _Silent()
+    watcher = Adviser(watcher if team.leads else Quiet())
     if team.leads:
         check_at_once(recipe)
     stop, trainers = StopRequest(), list[Trainer]()
@@ -96,24 +99,55 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
             _write_beginning(recipe, out, new=saved is None)
         team.wait()
         resumed = (saved.step if saved else 0) if resume else None
-        with _log(recipe, out, resumed) if team.leads else _Silent() as log, stop, Heartbeat(team.rank, team.size):
+        watcher.facts = _facts(recipe, splits)
+        with _log(recipe, out, resumed) if team.leads else Quiet() as log, stop, Heartbeat(team.rank, team.size):
             trainer.log = log
+            watcher.started(trainer.metric, read_metrics(out / METRICS_FILE) if team.leads and resumed else [])
             ended = trainer.fit()
+            if isinstance(log, MetricsLog) and ended != STOPPED:
+                _write_baselines(recipe, task, splits, preparation, trainer, log)
         if team.leads:
             _write_summaries(recipe, task, trainer, out, watcher)
         return ended
 
 
+def _facts(recipe: Recipe, splits: Mapping[str, Store]) -> Facts:
+    """What is known of the data; of plain text, tokens are counted."""
+    train, valid = splits["train"], splits["valid"]
+    source = recipe.data.split("train")
+    running = source.content == "text"
+    return Facts(
+        source.unit, len(train), len(valid),
+        tokens=_tokens(train) if running else None, valid_tokens=_tokens(valid) if running else None,
+        left_out=train.skipped, cut=train.cut, started=recipe.start is not None,
+    )  # fmt: skip
+
+
+def _write_baselines(
+    recipe: Recipe, task: Task, splits: Mapping[str, Store], preparation: Preparation, trainer: Trainer, log: MetricsLog
+) -> None:
+    """What trivial answers score on the validation data, to hold the model against."""
+    found = [trivial_baseline(task, splits["train"], splits["valid"])]
+    if recipe.task.kind == "translation" and needs_text(trainer.metric):
+        found.append(copy_baseline(recipe, preparation.base))
+    for baseline in found:
+        log.event(BASELINE, trainer.spent.steps, answer=baseline.name, **baseline.scores)
+
+
 def _write_summaries(recipe: Recipe, task: Task, trainer: Trainer, out: Path, watcher: Watcher) -> None:
     """The picture and the model card; a run is finished without them, whatever keeps them from being written."""
     for name, write in (
-        ("curves.png", lambda: curves(out / METRICS_FILE, out / "curves.png")),
+        ("curves.png", lambda: curves(out / METRICS_FILE, out / "curves.png", _title(recipe, out), trainer.metric)),
         ("README.md", lambda: write_card(out, recipe, task, trainer)),
     ):
         try:
             write()
         except Exception as error:
             watcher.say(f"{out / name} could not be written ({error}); the trained model is whole")
+
+
+def _title(recipe: Recipe, out: Path) -> str:
+    return f"{out.absolute().name}: {recipe.task.kind.replace('_', ' ')}"
 
 
 def _restore(trainer: Trainer, saved: checkpoint.Checkpoint, out: Path, same_validation: bool) -> None:
@@ -255,9 +289,10 @@ def _trainer(
     several = f" × {team.size} ({config.parallel})" if config.parallel != "none" else ""
     several += f", experts divided among {divided_among}" if divided_among > 1 else ""
     watcher.say(
-        f"{_amount(store, recipe)}, {task.num_params(recipe.model):,} parameters, {team.device}{several}; "
-        f"{_reason(precision)}"
+        f"{_amount(store, recipe)}, {task.num_params(recipe.model):,} parameters, {team.device}{several}, "
+        f"{precision.name}"
     )
+    watcher.detail(_reason(precision))
 
     def validate(candidate: nn.Module) -> dict[str, float]:
         metrics = measure(task, candidate, valid, team.device, lambda _: _heed(stop))
@@ -265,7 +300,7 @@ def _trainer(
 
     return Trainer(
         config, task, model, batches, validate, out,
-        seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=_Silent(), stop=stop,
+        seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=Quiet(), stop=stop,
         rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
         fingerprint=Fingerprint.of(recipe, task.lexicon, splits).tree(),
     )  # fmt: skip
@@ -277,7 +312,11 @@ def _amount(store: Store, recipe: Recipe) -> str:
     amount = counted(len(store), source.unit)
     if source.content != "text":
         return amount
-    return f"{counted(sum(int(lengths.sum()) for lengths in store.lengths.values()), 'token')} in {amount}"
+    return f"{counted(_tokens(store), 'token')} in {amount}"
+
+
+def _tokens(store: Store) -> int:
+    return sum(int(lengths.sum()) for lengths in store.lengths.values())
 
 
 def _reason(precision: Precision) -> str:
@@ -341,29 +380,3 @@ def _generated_scores(
         return score_generated(recipe, task, model, preparation, device, watch)
     finally:
         model.train(learning)
-
-
-class _Silent(Watcher):
-    """The log and the watcher of a process that does not lead."""
-
-    validation = None
-
-    def __enter__(self) -> "_Silent":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def step(self, line: Any, progress: float) -> None:  # noqa: ANN401
-        """Nothing."""
-
-    def measured(self, line: Any) -> None:  # noqa: ANN401
-        """Nothing."""
-
-    def say(self, sentence: str) -> None:
-        """Nothing."""
-
-    def write(self, **_: Any) -> None:  # noqa: ANN401
-        """Nothing."""
-
-    def sync(self) -> None:
-        """Nothing."""

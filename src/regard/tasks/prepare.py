@@ -1,6 +1,6 @@
 """From the recipe's files to stores of encoded examples: read and checked, vocabularies learnt, encoded once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,7 @@ from regard.data.store import Store
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.data.vocabularies import train_tokenizers
 from regard.errors import DataError, counted
+from regard.progress import phase, tracked
 from regard.tasks.base import Lexicon, Task, TaskBase, examples_text
 
 
@@ -51,8 +52,9 @@ class Preparation:
         labels = self._labels(source)
         if known is not None:
             return Lexicon(known, labels)
-        texts = {name: lambda name=name: self._texts(source, name) for name in self.config.texts}
-        return Lexicon(train_tokenizers(texts, self.tokenizer), labels)
+        with phase("tokenising", unit="texts") as advance:
+            texts = {name: lambda name=name: self._texts(source, name, advance) for name in self.config.texts}
+            return Lexicon(train_tokenizers(texts, self.tokenizer), labels)
 
     def measure_sources(self) -> Measured | None:
         """Whether training sources are sentences or longer, where inputs may be split into sentences."""
@@ -68,7 +70,7 @@ class Preparation:
         findings = Findings()
 
         def examples() -> Iterable[Example]:
-            read = read_examples(source, self.base, findings)
+            read = tracked(read_examples(source, self.base, findings), f"storing data.{split}", unit=f"{source.unit}s")
             return read if training else filter(self.config.is_answered, read)
 
         fields = self._fields(task, training)
@@ -138,13 +140,16 @@ class Preparation:
         aligned = source.origin == "files" and field == "target"
         return f"{files[1] if aligned else self._name(source)}:{line}" if line else ""
 
-    def _texts(self, source: SourceConfig, field: str) -> Iterable[str]:
-        return examples_text(read_examples(source, self.base), field)
+    def _texts(self, source: SourceConfig, field: str, advance: Callable[[int], None]) -> Iterable[str]:
+        for text in examples_text(read_examples(source, self.base), field):
+            yield text
+            advance(1)
 
     def _labels(self, source: SourceConfig) -> list[str]:
         if not self.config.has_classes:
             return []
-        seen = {name for example in read_examples(source, self.base) for name in self.config.classes_of(example)}
+        examples = tracked(read_examples(source, self.base), "reading data.train", unit=f"{source.unit}s")
+        seen = {name for example in examples for name in self.config.classes_of(example)}
         if len(seen) < 2:
             raise DataError(self._name(source), f"expected at least two labels, got {sorted(seen)}")
         return sorted(seen, key=lambda label: (not label.lstrip("-").isdigit(), label.zfill(12), label))

@@ -1,86 +1,213 @@
-"""The curves of a run as a picture: loss, learning rate, gradient norm and speed over steps.
+"""The curves of a run as a picture: losses with the best validation marked, scores, learning rate, speed.
 
 The losses of training and validation are in one unit, cross-entropy without smoothing; where training minimises
-something else, that has a panel of its own.
+something else, that has a panel of its own. Dashed lines are what a trivial answer scores.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.metrics.registry import METRICS
+from regard.progress.text import duration
 from regard.train.durable import replacing, reported
-from regard.train.log import read_metrics
+from regard.train.log import BASELINE, read_metrics
+from regard.train.trend import shown_value
 
 if TYPE_CHECKING:  # runs that are only used draw nothing, and need not wait for it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANELS = {
-    "loss": "loss",
-    "objective": "objective",
-    "lr": "learning rate",
-    "gradient_norm": "gradient norm",
-    "tokens_per_second": "tokens per second",
-}
-COLOURS = {"train": "tab:blue", "valid": "tab:orange"}
-SMOOTHED = 100  # points: a longer curve, if it is noisy, is drawn faintly, with its running mean on top
+SMALL = {"lr": "learning rate", "objective": "objective", "gradient_norm": "gradient norm"}
+"""Panels in the lower row, with their labels; the objective where it is not the loss."""
+TRAIN, VALID, BASE, GREY = "#0072B2", "#D55E00", "#009E73", "0.45"
+"""Okabe and Ito's colours, which colour-blind people can tell apart."""
+SMOOTHED = 20
+"""Points: a longer curve is drawn faintly, with its running mean on top."""
+MOST_SCORES = 1
+"""Panels for scores beside the loss."""
+HEADROOM = 1.15
+"""How far above the validation's highest loss, or the curve's later part, the panel of the loss reaches."""
 
-Lines = Sequence[dict[str, Any]]
+Line = dict[str, Any]
+Lines = Sequence[Line]
 
 
-def curves(metrics_file: Path, png: Path) -> None:
+def curves(metrics_file: Path, png: Path, title: str = "", metric: str = "loss") -> None:
     """Draws the metrics of a run, all of it, into a PNG file that takes the place of an older one."""
-    lines = read_metrics(metrics_file)
-    figure = draw(lines)
+    figure = draw(read_metrics(metrics_file), title, metric)
     with reported(png.name, png.parent, 0), replacing(png) as stream:
         figure.savefig(stream, format="png", dpi=120)
 
 
-def draw(lines: Lines) -> "Figure":
-    """A figure with a panel for each kind of number that the lines hold."""
+def draw(lines: Lines, title: str = "", metric: str = "loss") -> "Figure":
+    """A figure: large panels for the loss and for scores, a row of small ones below."""
     from matplotlib.figure import Figure
 
-    recorded = [name for name in PANELS if any(name in line for line in lines)] or ["loss"]
-    rows = (len(recorded) + 1) // 2
-    columns = min(len(recorded), 2)
-    figure = Figure(figsize=(6 * columns, 3.6 * rows), layout="constrained")
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for name, axes in zip(recorded, panels, strict=False):
-        _panel(axes, name, lines)
-    for spare in panels[len(recorded) :]:
-        spare.set_axis_off()
+    valid = _of(lines, "valid")
+    scores = _scores(valid, metric)
+    small = [name for name in SMALL if any(name in line for line in lines)]
+    columns = 1 + len(scores)
+    figure = Figure(figsize=(4.5 + 3.7 * columns, 6.4 if small else 4.4), layout="constrained")
+    grid = figure.add_gridspec(2 if small else 1, 1, height_ratios=[2.6, 1] if small else [1])
+    upper = grid[0].subgridspec(1, columns, width_ratios=[1.6, *[1] * len(scores)])
+    loss = figure.add_subplot(upper[0])
+    _loss_panel(loss, lines, valid, metric)
+    for place, name in enumerate(scores, start=1):
+        _score_panel(figure.add_subplot(upper[place]), name, lines, valid)
+    if small:
+        lower = grid[1].subgridspec(1, len(small))
+        for place, name in enumerate(small):
+            _small_panel(figure.add_subplot(lower[place]), name, _of(lines, "train"))
+    for axes in figure.axes:
+        _dress(axes, lines)
+    _tell_time(loss, lines)
+    if title:
+        figure.suptitle(title, fontsize=13, fontweight="bold")
     return figure
 
 
-def _panel(axes: "Axes", name: str, lines: Lines) -> None:
-    splits = COLOURS if name == "loss" else ("train",)
-    for split in splits:
-        points = [(line["step"], line[name]) for line in lines if line.get("split") == split and name in line]
-        if points:
-            _curve(axes, split, points, smooth=name != "lr" and len(points) > SMOOTHED)
-    resumes = sorted({line["step"] for line in lines if line.get("event") == "resume"})
-    for i, step in enumerate(resumes):
-        axes.axvline(step, color="grey", linestyle=":", linewidth=1, label="resumed" if i == 0 else None)
-    axes.set_xlabel("step")
-    axes.set_ylabel(PANELS[name])
-    axes.grid(alpha=0.3)
-    if name == "loss" and axes.get_legend_handles_labels()[1]:
-        axes.legend()
+def _scores(valid: Lines, metric: str) -> list[str]:
+    """The scores with a panel of their own: the one that chooses the best checkpoint first."""
+    found = dict.fromkeys(name for line in valid for name in line if name in METRICS and METRICS[name].is_quality)
+    ordered = sorted((name for name in found if name not in ("loss", "perplexity")), key=lambda name: name != metric)
+    return ordered[:MOST_SCORES]
 
 
-def _curve(axes: "Axes", split: str, points: Sequence[tuple[int, float]], *, smooth: bool) -> None:
-    """A gap stands where a number is none; a single point gets a dot, as there is no line through it."""
-    steps = [step for step, _ in points]
-    values = [value if isfinite(value) else nan for _, value in points]
-    colour = COLOURS[split]
-    if not smooth:
-        marker = "o" if split == "valid" or len(points) == 1 else None
-        axes.plot(steps, values, color=colour, marker=marker, markersize=3, label=split)
+def _loss_panel(axes: "Axes", lines: Lines, valid: Lines, metric: str) -> None:
+    train = _of(lines, "train")
+    _training_curve(axes, *_points(train, "loss"), label="training")
+    _validations(axes, "loss", valid, metric)
+    _baselines(axes, "loss", lines)
+    axes.set_ylabel("loss (nats)")
+    _limit(axes, train, valid)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize=9, framealpha=0.9)
+
+
+def _score_panel(axes: "Axes", name: str, lines: Lines, valid: Lines) -> None:
+    scale = 100 if METRICS[name].percent else 1
+    _validations(axes, name, valid, name, scale)
+    _baselines(axes, name, lines, scale)
+    axes.set_ylabel(METRICS[name].heading)
+    axes.legend(fontsize=9, framealpha=0.9)
+
+
+def _small_panel(axes: "Axes", name: str, train: Lines) -> None:
+    steps, values = _points(train, name)
+    if name == "lr":
+        axes.plot(steps, values, color=TRAIN, marker="o" if len(steps) == 1 else None, markersize=4)
+    else:
+        _training_curve(axes, steps, values)
+    axes.set_ylabel(SMALL[name])
+    axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 4))
+
+
+def _training_curve(axes: "Axes", steps: Sequence[int], values: Sequence[float], label: str | None = None) -> None:
+    """Faint as it is, with its running mean on top where it is long; a single point gets a dot."""
+    if len(steps) <= SMOOTHED:
+        axes.plot(steps, values, color=TRAIN, marker="o" if len(steps) == 1 else None, markersize=4, label=label)
         return
-    window = len(points) // 50
-    axes.plot(steps, values, color=colour, alpha=0.3, linewidth=0.8)
-    middle = steps[window // 2 :][: len(points) - window + 1]
-    axes.plot(middle, np.convolve(values, np.full(window, 1 / window), "valid"), color=colour, label=split)
+    axes.plot(steps, values, color=TRAIN, alpha=0.25, linewidth=0.8)
+    axes.plot(steps, running_mean(values, max(5, len(values) // 40)), color=TRAIN, linewidth=1.8, label=label)
+
+
+def running_mean(values: Sequence[float], window: int) -> list[float]:
+    """The mean of the values around each, those that are no numbers left out."""
+    known = np.isfinite(values)
+    box = np.ones(window)
+    sums = np.convolve(np.where(known, values, 0.0), box, "same")
+    counts = np.convolve(known, box, "same")
+    return np.where(counts > 0, sums / np.maximum(counts, 1), nan).tolist()
+
+
+def _validations(axes: "Axes", name: str, valid: Lines, metric: str, scale: float = 1) -> None:
+    """Validations as dots on a line, the best with a ring; the mean of checkpoints as a diamond."""
+    single = [line for line in valid if "averaged" not in line]
+    steps, values = _points(single, name, scale)
+    if not steps:
+        return
+    axes.plot(steps, values, color=VALID, marker="o", markersize=3.5, linewidth=1.5, label="validation")
+    for line in valid:
+        if "averaged" in line and name in line:
+            label = f"mean of {line['averaged']} checkpoints"
+            axes.plot([line["step"]], [scale * line[name]], color=VALID, marker="D", linestyle="", label=label)
+    chosen = metric if any(isfinite(line.get(metric, nan)) for line in single) else name
+    known = [line for line in single if isfinite(line.get(chosen, nan)) and isfinite(line.get(name, nan))]
+    if known:
+        sign = -1 if METRICS[chosen].higher_is_better else 1
+        best = min(known, key=lambda line: sign * line[chosen])
+        axes.plot(
+            [best["step"]], [scale * best[name]], color=VALID, marker="o", markersize=11, markerfacecolor="none",
+            markeredgewidth=1.8, linestyle="", label=f"best: {shown_value(name, best[name])} at step {best['step']:,}",
+        )  # fmt: skip
+
+
+def _baselines(axes: "Axes", name: str, lines: Lines, scale: float = 1) -> None:
+    for line in lines:
+        if line.get("event") == BASELINE and name in line:
+            label = f"trivial: {shown_value(name, line[name])} ({line['answer']})"
+            axes.axhline(scale * line[name], color=BASE, linestyle="--", linewidth=1.3, label=label)
+
+
+def _limit(axes: "Axes", train: Lines, valid: Lines) -> None:
+    """Cuts the steep beginning off where it would press all that follows flat."""
+    _, losses = _points(train, "loss")
+    _, measured = _points(valid, "loss")
+    later = [loss for loss in (*losses[len(losses) // 10 :], *measured) if isfinite(loss)]
+    early = [loss for loss in losses if isfinite(loss)]
+    if len(losses) > SMOOTHED and later and max(early) > 2 * max(later):
+        low = min(later)
+        axes.set_ylim(low - 0.05 * (max(later) - low), low + HEADROOM * (max(later) - low) + 1e-9)
+
+
+def _dress(axes: "Axes", lines: Lines) -> None:
+    """What all panels share: steps below, a light grid, marks where the run resumed."""
+    for step in sorted({line["step"] for line in lines if line.get("event") == "resume" and line["step"]}):
+        axes.axvline(step, color=GREY, linestyle=":", linewidth=1)
+        axes.annotate("resumed", (step, 1), xycoords=("data", "axes fraction"), xytext=(2, -2), fontsize=7, color=GREY,
+                      textcoords="offset points", rotation=90, va="top")  # fmt: skip
+    axes.set_xlabel("step")
+    axes.grid(alpha=0.25)
+    axes.margins(x=0.02)
+    axes.spines[["right"]].set_visible(False)
+    axes.xaxis.set_major_locator(_whole_steps())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def _whole_steps() -> Any:  # noqa: ANN401
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(6, integer=True)
+
+
+def _tell_time(axes: "Axes", lines: Lines) -> None:
+    """Epochs and times above the panel, at a few of its steps."""
+    timed = [line for line in lines if line.get("split") and "seconds" in line]
+    if not timed or timed[-1]["step"] == timed[0]["step"]:
+        return
+    steps = sorted({line["step"]: line for line in timed}.items())
+    low, high = steps[0][0], steps[-1][0]
+    wanted = np.linspace(low, high, 4)[1:]
+    near: list[tuple[int, Mapping[str, Any]]] = [min(steps, key=lambda item: abs(item[0] - at)) for at in wanted]
+    above = axes.secondary_xaxis("top")
+    above.set_xticks([step for step, _ in near], [_moment(line) for _, line in near], fontsize=8, color=GREY)
+    above.tick_params(length=2, color=GREY)
+
+
+def _moment(line: Mapping[str, Any]) -> str:
+    epoch = f"epoch {line['epoch']:.1f}, " if "epoch" in line else ""
+    return f"{epoch}{duration(line['seconds'])}"
+
+
+def _points(lines: Lines, name: str, scale: float = 1) -> tuple[list[int], list[float]]:
+    """Steps and values; a gap where a number is none."""
+    found = [line for line in lines if name in line]
+    return [line["step"] for line in found], [scale * line[name] if isfinite(line[name]) else nan for line in found]
+
+
+def _of(lines: Lines, split: str) -> list[Line]:
+    return [line for line in lines if line.get("split") == split]

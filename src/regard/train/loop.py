@@ -7,7 +7,7 @@ state of any random generator, and any number of processes makes the same step.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from regard.errors import RunError
 from regard.metrics.registry import metric, require_registered
 from regard.nn.kernels import of_one_shape
 from regard.nn.loss import Losses
+from regard.progress import phase
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import average
@@ -39,6 +40,10 @@ from regard.train.precision import Beat, Precision, Pulse, clip_gradients
 from regard.train.settings import TrainConfig
 from regard.train.signals import Stopped
 from regard.train.watching import Log, Watcher
+
+FINISHED = "training finished"
+STOPPED = "stopped on request"
+"""How a run ends that is to go on later."""
 
 
 class _Losses(nn.Module):
@@ -83,8 +88,9 @@ class Trainer:
         self.in_pieces = self.sharded or self.divided.size > 1
         if why := why_compile(model, config, batches, team.device):
             compile_blocks(model, any_length=batches.one_row)
-            if team.leads:
-                watcher.say(f"blocks are compiled, {why}; the first steps take longer")
+            watcher.detail(f"blocks are compiled, {why}; the first steps take longer")
+        self._compiles = bool(why)
+        """Whether the next step compiles the model first."""
         self.carries = carry_between_blocks(model, config.between_blocks, precision)
         if config.activation_checkpointing:
             checkpoint_blocks(model)
@@ -118,29 +124,31 @@ class Trainer:
     def fit(self) -> str:
         """Trains until the budget is spent, patience ends or somebody asks to stop; says why it ended."""
         self.model.train()
-        if self.carries and self.team.leads:
-            self.watcher.say("vectors between blocks are bfloat16 too: sums and norms read and write half as much")
+        if self.carries:
+            self.watcher.detail("residual stream in bfloat16 (halves its memory traffic)")
         began = time.perf_counter() - self.spent.seconds
         if self.due:
             self._validate()
-        ended = "the budget is spent" if self.spent.progress(self.config) >= 1 else self._out_of_patience()
+        ended = FINISHED if self.spent.progress(self.config) >= 1 else self._out_of_patience()
         while not ended:
-            line = self.step()
+            with phase("compiling") if self._compiles else nullcontext():
+                line = self.step()
+            self._compiles = False
             self.spent.seconds = self.team.agree(time.perf_counter() - began)
             progress = self.spent.progress(self.config)
             asked = self.team.agree(float(self.stop() is not None))
-            ended = "the budget is spent" if progress >= 1 else "stopped on request" if asked else ""
+            ended = FINISHED if progress >= 1 else STOPPED if asked else ""
             self._report(line, progress, bool(ended))
             if (ended and not asked) or self.spent.steps % (self.config.valid_every or self.config.save_every) == 0:
                 self.due = True
                 self.save()
                 self._validate()
-                ended = ended or ("stopped on request" if self.due else self._out_of_patience())
+                ended = ended or (STOPPED if self.due else self._out_of_patience())
                 self.spent.seconds = self.team.agree(time.perf_counter() - began)
             elif ended or self.spent.steps % self.config.save_every == 0:
                 self.save()
                 self._prune()
-        if ended != "stopped on request" and self.config.average > 1:
+        if ended != STOPPED and self.config.average > 1:
             self._average()
         return ended
 
@@ -330,7 +338,7 @@ class Trainer:
 
     def _measured(self, model: nn.Module) -> dict[str, float]:
         try:
-            with self.precision.autocast():
+            with phase("validating"), self.precision.autocast():
                 metrics = self.judge(model)
         except Stopped:
             self.model.train()

@@ -1,102 +1,179 @@
-"""How a run is watched: a live bar on a terminal, a plain line now and then elsewhere."""
+"""How a run is watched: a live bar on a terminal, a plain line now and then elsewhere.
+
+Both show the phases of preparation (reading, tokenising, storing), then where training stands: step, share of the
+budget, smoothed loss (cross-entropy, as the validation's), learning rate, speed, time left; and each validation with
+its scores and their trend.
+"""
 
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self, TextIO
 
 from regard.metrics.registry import METRICS
-from regard.train.watching import Watcher
+from regard.progress import VERBOSITY, shown_on
+from regard.progress.display import SECONDS_BETWEEN_LINES, LineDisplay, LiveDisplay, is_live
+from regard.progress.text import duration, fitted, with_bar
+from regard.train.trend import SCORES, SmoothedLoss, Speed, shown_scores, sparkline, verdict
+from regard.train.watching import Line, Quiet, Watcher
 
-SECONDS_BETWEEN_LINES = 10.0
+if TYPE_CHECKING:
+    from rich.console import Console
+
+NARROW = 80
+"""Characters of a plain line at most."""
 
 
-def make_watcher(peak: float | None = None, stream: TextIO | None = None) -> "Bar | Lines":
+def make_watcher(peak: float | None = None, stream: TextIO | None = None) -> "Bar | Lines | Quiet":
     """A bar where a person watches, lines where a file does; `peak` is the machine's measured FLOP/s."""
+    verbosity = VERBOSITY.get()
+    if verbosity == "quiet":
+        return Quiet()
     chosen: TextIO = stream if stream is not None else sys.stderr
-    return Bar(peak) if chosen.isatty() else Lines(peak, chosen)
+    told = Progress(peak if verbosity == "verbose" else None, verbosity == "verbose")
+    return Bar(told) if is_live(chosen) else Lines(told, chosen)
 
 
-def speed_of(line: Mapping[str, Any], peak: float | None) -> str:
-    """Tokens per second, and the fraction of the machine's peak where that is known."""
-    text = f"{line['tokens_per_second']:,.0f} tokens/s"
-    return text + (f" ({line['flops_per_second'] / peak:.0%} of peak)" if peak else "")
+class Progress:
+    """What both ways of watching know of a run, and the words for it."""
+
+    def __init__(self, peak: float | None = None, verbose: bool = False) -> None:
+        self.peak, self.verbose = peak, verbose
+        self.metric = "loss"
+        self.scores: dict[str, list[float]] = {}
+        self.loss, self.speed = SmoothedLoss(), Speed()
+        self.line: Line = {}
+        self.share = 0.0
+        self.tokens_per_second: float | None = None
+        self._began: tuple[float, float] | None = None
+
+    def started(self, metric: str, lines: Sequence[Line]) -> None:
+        """The validations of a run that resumes belong to the trend."""
+        self.metric = metric
+        for line in lines:
+            if line.get("split") == "valid" and "averaged" not in line:
+                self._remember(line)
+
+    def step(self, line: Line, share: float) -> None:
+        """Takes a step's numbers in."""
+        self._began = self._began or (time.monotonic(), share)
+        self.line, self.share = line, share
+        self.loss.add(line["loss"])
+        self.tokens_per_second = self.speed.add(line["tokens"])
+
+    def parts(self) -> list[str]:
+        """Where training stands; the last parts can be left out."""
+        line, speed = self.line, self.tokens_per_second
+        peak = f" ({line['flops_per_second'] / self.peak:.0%} of peak)" if self.peak else ""
+        return [
+            f"step {line['step']:,}",
+            f"{min(1.0, self.share):.0%}",
+            f"loss {self.loss.value:.3f}",
+            f"lr {line['lr']:.1e}",
+            f"{speed:,.0f} tokens/s{peak}" if speed is not None else "",
+            self.left(),
+        ]
+
+    def left(self) -> str:
+        """How long the rest takes at the pace so far, validations included."""
+        if self._began is None or not self._began[1] < self.share < 1:
+            return ""
+        pace = (time.monotonic() - self._began[0]) / (self.share - self._began[1])
+        return f"{duration(pace * max(0.0, 1 - self.share))} left"
+
+    def validation(self, line: Line, unicode: bool) -> list[str]:
+        """The scores of a validation and the trend of the one that chooses the best checkpoint."""
+        self._remember(line)
+        self.speed.pause()
+        room = NARROW - len(f"step {line['step']:,}") - 4
+        values = self.scores.get(self.metric, [])
+        trend = f"{sparkline(values, unicode)} {verdict(values, self.metric, unicode)}".strip()
+        most = next((most for most in range(SCORES, 1, -1) if len(self._scores(line, most)) + len(trend) <= room), 2)
+        return [f"step {line['step']:,}", self._scores(line, most), trend]
+
+    def _scores(self, line: Line, most: int) -> str:
+        return f"validation: {shown_scores(line, self.metric, most)}"
+
+    def _remember(self, line: Line) -> None:
+        for name in METRICS.keys() & line.keys():
+            self.scores.setdefault(name, []).append(line[name])
 
 
-def scores_of(line: Mapping[str, Any]) -> str:
-    """The metrics of a validation."""
-    return ", ".join(f"{name} {value:.4f}" for name, value in line.items() if name in METRICS)
+class Lines(LineDisplay, Watcher):
+    """Lines for a file: each phase of the preparation, training every ten seconds, each validation."""
 
+    def __init__(self, told: Progress | None = None, stream: TextIO | None = None) -> None:
+        super().__init__(lasting=True, stream=stream)
+        self.told, self._stack, self._said = told or Progress(), ExitStack(), 0.0
 
-def time_left(seconds: float, progress: float) -> str:
-    """How long the rest takes at the pace so far."""
-    if progress <= 0:
-        return "?"
-    left = round(seconds * max(0.0, 1 / progress - 1))
-    return f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02}"
-
-
-class Lines(Watcher):
-    """A line every ten seconds, and one for each validation."""
-
-    def __init__(self, peak: float | None = None, stream: TextIO | None = None) -> None:
-        self.peak, self.stream = peak, stream or sys.stderr
-        self._last = 0.0
-
-    def __enter__(self) -> "Lines":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def step(self, line: Mapping[str, Any], progress: float) -> None:
-        """Tells where training stands, if nothing was told for a while."""
-        if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES or progress >= 1:
-            self._last = time.monotonic()
-            left = time_left(line["seconds"], progress)
-            self.say(
-                f"step {line['step']:,}  {progress:.0%}  loss {line['loss']:.4f}  lr {line['lr']:.2e}  "
-                f"{speed_of(line, self.peak)}  {left} left"
-            )
-
-    def measured(self, line: Mapping[str, Any]) -> None:
-        """Tells the scores."""
-        self.say(f"step {line['step']:,}  validation: {scores_of(line)}")
-
-    def say(self, sentence: str) -> None:
-        """A line."""
-        print(sentence, file=self.stream, flush=True)
-
-
-class Bar(Watcher):
-    """A bar that moves, with the last validation above it."""
-
-    def __init__(self, peak: float | None = None) -> None:
-        self.peak = peak
-        columns = [TextColumn("{task.fields[step]}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %")]
-        columns += [TextColumn("{task.fields[told]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]} left")]
-        self.bar = Progress(*columns, console=Console(stderr=True))
-        self.task = self.bar.add_task("", total=1.0, step="starting", told="", left="?")
-
-    def __enter__(self) -> "Bar":
-        self.bar.start()
+    def __enter__(self) -> Self:
+        self._stack.enter_context(shown_on(self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        self._stack.close()
 
-    def step(self, line: Mapping[str, Any], progress: float) -> None:
-        """Moves the bar."""
-        told = f"loss {line['loss']:.3f}  {speed_of(line, self.peak)}"
-        left = time_left(line["seconds"], progress)
-        self.bar.update(self.task, completed=min(1.0, progress), step=f"step {line['step']:,}", told=told, left=left)
+    def started(self, metric: str, lines: Sequence[Line]) -> None:
+        """From here on, lines about training say enough."""
+        self.told.started(metric, lines)
+        self.lasting = False
 
-    def measured(self, line: Mapping[str, Any]) -> None:
+    def step(self, line: Line, progress: float) -> None:
+        """A line, if there was none for a while."""
+        self.told.step(line, progress)
+        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES or progress >= 1:
+            self._said = time.monotonic()
+            self.say(fitted(self.told.parts(), NARROW, (3, 4)))
+
+    def measured(self, line: Line) -> None:
+        """The scores and their trend."""
+        self.say("  ".join(filter(None, self.told.validation(line, self.unicode))))
+
+    def detail(self, sentence: str) -> None:
+        """A line, with -v."""
+        if self.told.verbose:
+            self.say(sentence)
+
+
+class Bar(LiveDisplay, Watcher):
+    """A bar that moves, with validations and sentences above it."""
+
+    def __init__(self, told: Progress | None = None, console: "Console | None" = None) -> None:
+        super().__init__(lasting=True, console=console)
+        self.told, self._stack = told or Progress(), ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(shown_on(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pinned = False
+        self.stop()
+        self._stack.close()
+
+    def started(self, metric: str, lines: Sequence[Line]) -> None:
+        """From here on, the bar stays."""
+        self.told.started(metric, lines)
+        self.lasting, self.pinned = False, True
+        self.start()
+
+    def step(self, line: Line, progress: float) -> None:
+        """The bar is drawn anew in any case."""
+        self.told.step(line, progress)
+
+    def measured(self, line: Line) -> None:
         """A line above the bar."""
-        self.say(f"step {line['step']:,}  validation: {scores_of(line)}")
+        self.say("  ".join(filter(None, self.told.validation(line, self.unicode))))
 
-    def say(self, sentence: str) -> None:
-        """A line above the bar."""
-        self.bar.console.print(sentence, markup=False, highlight=False)
+    def detail(self, sentence: str) -> None:
+        """A line above the bar, with -v."""
+        if self.told.verbose:
+            self.say(sentence)
+
+    def lines(self, width: int) -> list[str]:
+        """Where training stands, and what else goes on beside it, such as a validation."""
+        training = []
+        if self.told.line:
+            training = [with_bar(self.told.parts(), self.told.share, width, self.unicode, (3, 4))]
+        return [*training, *super().lines(width)]

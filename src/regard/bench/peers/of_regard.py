@@ -5,7 +5,6 @@
 
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from regard.train.optimiser import AdamWConfig
 from regard.train.precision import choose_precision
 from regard.train.schedule import ConstantConfig
 from regard.train.settings import TrainConfig
+from regard.train.watching import Quiet
 
 
 def vocabulary(work: protocol.Asked) -> Tokenizer:
@@ -66,27 +66,6 @@ class OneBatch(Batches):
         return self.only
 
 
-class Nobody:
-    """Hears nothing and writes nothing."""
-
-    validation: Mapping[str, Any] | None = None
-
-    def step(self, line: Mapping[str, Any], progress: float) -> None:
-        """A step was made."""
-
-    def measured(self, line: Mapping[str, Any]) -> None:
-        """A measurement was made."""
-
-    def say(self, sentence: str) -> None:
-        """Something a person should know."""
-
-    def write(self, **line: Any) -> None:  # noqa: ANN401
-        """A line of the log."""
-
-    def sync(self) -> None:
-        """Nothing is kept."""
-
-
 def make(asked: protocol.Asked) -> protocol.Step:
     """A step of training, or a batch written."""
     torch.manual_seed(0)
@@ -118,8 +97,8 @@ def train(asked: protocol.Asked) -> protocol.Step:
         seed=1,
         team=Team(0, 1, device),
         precision=choose_precision(asked["precision"], device),
-        watcher=Nobody(),
-        log=Nobody(),
+        watcher=Quiet(),
+        log=Quiet(),
     )
     return trainer.step
 

@@ -9,6 +9,7 @@ from regard.data.sources import SourceConfig
 from regard.engine.texts import Overlong
 from regard.errors import ConfigError
 from regard.metrics.registry import require_registered
+from regard.progress import phase
 from regard.run.opened import Run
 from regard.run.scoring.images import score_image_description
 from regard.run.scoring.labels import score_labels
@@ -67,7 +68,8 @@ def score_run(
     per_batch = recipe.train.tokens_per_batch
     longest = run.longest_with(others)
     asked = Asked(run.task, run.model, source, preparation, run.device, search, per_batch, longest, models)
-    return score(replace(asked, overlong=overlong or recipe.data.overlong))
+    with phase("testing"):
+        return score(replace(asked, overlong=overlong or recipe.data.overlong))
 
 
 def score(asked: Asked) -> Report:

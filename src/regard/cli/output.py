@@ -1,0 +1,94 @@
+"""What all verbs share on standard error: notes, progress, and how much of both is wanted (`--quiet`, `--verbose`).
+
+Results go to standard output and errors to standard error, whatever is asked for.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from regard.errors import ConfigError
+from regard.progress import VERBOSITY, current_display, phase, shown_on
+from regard.progress.display import make_display
+
+SHOWS_ITSELF = {"train", "demo", "compare", "serve", "translate", "generate", "classify", "claims", "bench"}
+"""Verbs with progress of their own: watchers of training, counts of lines, a line for each measurement."""
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only: no notes, no progress.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why engine, number format and so on were chosen.")]
+
+
+class Verbs(typer.Typer):
+    """A command line whose verbs all have `--quiet` and `--verbose`, and show their progress."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401
+        """Registers a verb."""
+        register = super().command(name, **settings)
+
+        def registered(verb: Callable[..., Any]) -> Callable[..., Any]:
+            register(_shared(verb, name or verb.__name__))
+            return verb
+
+        return registered
+
+
+def say(sentence: str) -> None:
+    """A note: a line about the work, not of it; with --quiet none."""
+    tell(f"regard: {sentence}")
+
+
+def tell(text: str) -> None:
+    """Lines about the work as they are; with --quiet none."""
+    if VERBOSITY.get() == "quiet":
+        return
+    display = current_display()
+    if display is not None:
+        display.say(text)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def detail(sentence: str) -> None:
+    """The reason of an automatic choice; only with --verbose."""
+    if VERBOSITY.get() == "verbose":
+        say(sentence)
+
+
+@contextmanager
+def verbosity(quiet: bool, verbose: bool) -> Any:  # noqa: ANN401
+    """How much is said within it; as before where neither is asked for."""
+    if quiet and verbose:
+        raise ConfigError("--quiet", "says less and --verbose more; leave one of them out")
+    before = VERBOSITY.set("quiet" if quiet else "verbose" if verbose else VERBOSITY.get())
+    try:
+        yield
+    finally:
+        VERBOSITY.reset(before)
+
+
+def _shared(verb: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A verb with the common options, within a display of its progress."""
+
+    @wraps(verb)
+    def run(*given: Any, quiet: bool = False, verbose: bool = False, **settings: Any) -> Any:  # noqa: ANN401
+        with ExitStack() as stack:
+            stack.enter_context(verbosity(quiet, verbose))
+            if name not in SHOWS_ITSELF:
+                stack.enter_context(shown_on(make_display()))
+                stack.enter_context(phase(name))
+            return verb(*given, **settings)
+
+    options = {"quiet": Quiet, "verbose": Verbose}
+    common = [
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+        for option, annotation in options.items()
+    ]
+    signature = inspect.signature(verb)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *common])  # type: ignore[attr-defined]
+    run.__annotations__ = {**verb.__annotations__, **options}
+    return run

@@ -1,0 +1,114 @@
+"""Progress of long work: any layer says what it does and how far it is; whoever runs it decides how that is shown.
+
+    with phase("storing", unit="pairs") as advance:
+        for chunk in chunks:
+            …
+            advance(len(chunk))
+
+Nothing is shown unless a display is installed, as the command line does: `with shown_on(display): …`. Other threads
+than the one that installed it show nothing.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeVar
+
+Item = TypeVar("Item")
+Verbosity = Literal["quiet", "normal", "verbose"]
+"""quiet: errors and results only; verbose: the reasons of automatic choices too."""
+
+VERBOSITY: ContextVar[Verbosity] = ContextVar("verbosity", default="normal")
+
+
+@dataclass(eq=False)
+class Phase:
+    """A piece of work that goes on: what it is, and how much of it is done."""
+
+    label: str
+    unit: str
+    """What is counted, in the plural."""
+    total: int | None = None
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self.began
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is more to show than its name."""
+        return self.done > 0 or self.total is not None
+
+
+class Display(Protocol):
+    """Shows phases and sentences."""
+
+    def begin(self, phase: Phase) -> None:
+        """A phase begins; others may be going on, of which it is a part."""
+
+    def advance(self, phase: Phase) -> None:
+        """More of a phase is done."""
+
+    def end(self, phase: Phase) -> None:
+        """A phase has ended, or failed."""
+
+    def say(self, sentence: str) -> None:
+        """A sentence that stays."""
+
+
+_DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
+
+
+@contextmanager
+def shown_on(display: Display | None) -> Iterator[None]:
+    """All phases within it are shown on a display; on none, with None."""
+    token = _DISPLAY.set(display)
+    try:
+        yield
+    finally:
+        _DISPLAY.reset(token)
+
+
+def current_display() -> Display | None:
+    """What shows phases now."""
+    return _DISPLAY.get()
+
+
+@contextmanager
+def phase(label: str, total: int | None = None, unit: str = "examples") -> Iterator[Callable[[int], None]]:
+    """A piece of work; what it yields is called with how many units more are done."""
+    display = _DISPLAY.get()
+    if display is None:
+        yield _nothing
+        return
+    current = Phase(label, unit, total)
+
+    def advance(count: int) -> None:
+        current.done += count
+        display.advance(current)
+
+    display.begin(current)
+    try:
+        yield advance
+    finally:
+        display.end(current)
+
+
+def tracked(items: Iterable[Item], label: str, total: int | None = None, unit: str = "examples") -> Iterator[Item]:
+    """The same items; one is done when the next is asked for."""
+    if _DISPLAY.get() is None:
+        yield from items
+        return
+    with phase(label, total, unit) as advance:
+        for item in items:
+            yield item
+            advance(1)
+
+
+def _nothing(_: int) -> None:
+    """Where nothing is shown, nothing is counted."""

@@ -1,0 +1,159 @@
+"""Two displays of progress on standard error: a live line on a terminal, plain lines now and then elsewhere."""
+
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from regard.progress import VERBOSITY, Display, Phase
+from regard.progress.text import duration, finished_line, is_unicode, phase_line, wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+SHORT = 0.5
+"""Seconds: phases below are not worth a word."""
+LONG = 2.0
+"""Seconds after which a plain line says what is going on."""
+SECONDS_BETWEEN_LINES = 10.0
+REFRESHES = 4
+"""Of the live line in a second."""
+
+
+def make_display(lasting: bool = False, stream: TextIO | None = None) -> Display | None:
+    """A display that suits the stream; `lasting`: a line of each phase stays. None where quiet is asked for."""
+    if VERBOSITY.get() == "quiet":
+        return None
+    chosen: TextIO = stream if stream is not None else sys.stderr
+    return LiveDisplay(lasting) if is_live(chosen) else LineDisplay(lasting, chosen)
+
+
+def is_live(stream: TextIO) -> bool:
+    """Whether lines can be drawn over again: a terminal that is none of 1970."""
+    return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
+class LineDisplay(Display):
+    """Plain lines: one every ten seconds; with `lasting` the first after two, and one at the end of each phase."""
+
+    def __init__(self, lasting: bool = False, stream: TextIO | None = None) -> None:
+        self.lasting, self.stream = lasting, stream if stream is not None else sys.stderr
+        self.unicode = is_unicode(self.stream)
+        self.phases: list[Phase] = []
+        self._last = time.monotonic()
+
+    def begin(self, phase: Phase) -> None:
+        """Nothing yet: it may be short."""
+        if not self.phases:
+            self._last = phase.began
+            if self.lasting:
+                self._last += LONG - SECONDS_BETWEEN_LINES  # the first line comes sooner
+        self.phases.append(phase)
+
+    def advance(self, phase: Phase) -> None:
+        """A line, if there was none for a while."""
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            self.say(self._line(phase))
+
+    def end(self, phase: Phase) -> None:
+        """A line, where it stays and the phase was not short."""
+        if phase in self.phases:
+            self.phases.remove(phase)
+        if self.lasting and not self.phases and phase.seconds >= SHORT:
+            self.say(finished_line(phase))
+
+    def say(self, sentence: str) -> None:
+        """A line."""
+        print(sentence, file=self.stream, flush=True)
+
+    def _line(self, phase: Phase) -> str:
+        label = self.phases[0].label if self.phases else phase.label
+        share = f", {phase.done / phase.total:.0%}" if phase.total else ""
+        return f"{label}: {phase.done:,} {phase.unit}{share} after {duration(phase.seconds)}"
+
+
+class LiveDisplay(Display):
+    """One line that moves, for the outermost phase, with the count of whichever phase within it counts."""
+
+    def __init__(self, lasting: bool = False, console: "Console | None" = None) -> None:
+        from rich.console import Console
+
+        self.lasting = lasting
+        self.console = console or Console(stderr=True)
+        self.unicode = is_unicode(self.console.file)  # type: ignore[arg-type]
+        self.phases: list[Phase] = []
+        self.pinned = False
+        """Whether the line stays between phases."""
+        self._live: Live | None = None
+        self._timer: threading.Timer | None = None
+        self._lock = threading.RLock()
+
+    def begin(self, phase: Phase) -> None:
+        """The line appears, unless the phase turns out short."""
+        with self._lock:
+            self.phases.append(phase)
+            if self._live is None and self._timer is None:
+                self._timer = threading.Timer(SHORT, self.start)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def advance(self, phase: Phase) -> None:
+        """Nothing: the line is drawn anew in any case."""
+
+    def end(self, phase: Phase) -> None:
+        """The line goes; where it stays, a sentence takes its place."""
+        with self._lock:
+            if phase in self.phases:
+                self.phases.remove(phase)
+            if self.phases:
+                return
+            if not self.pinned:
+                self.stop()
+        if self.lasting and phase.seconds >= SHORT:
+            self.say(finished_line(phase))
+
+    def start(self) -> None:
+        """Draws from now on."""
+        from rich.live import Live
+
+        with self._lock:
+            if self._live is None and (self.phases or self.pinned):
+                # standard output is for results, wherever it leads
+                self._live = Live(
+                    get_renderable=self._drawn, console=self.console, refresh_per_second=REFRESHES, transient=True,
+                    redirect_stdout=False,
+                )  # fmt: skip
+                self._live.start()
+
+    def stop(self) -> None:
+        """Draws no more, and leaves nothing behind."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def say(self, sentence: str) -> None:
+        """A sentence above the line."""
+        text = wrapped(sentence, self.console.width)
+        self.console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+    def lines(self, width: int) -> list[str]:
+        """What is drawn."""
+        phases = list(self.phases)
+        if not phases:
+            return []
+        counting = next((phase for phase in phases if phase.counts), phases[0])
+        return [phase_line(counting, phases[0].label, width, self.unicode)]
+
+    def _drawn(self) -> "Text":
+        from rich.text import Text
+
+        return Text("\n".join(self.lines(self.console.width - 1)), no_wrap=True, overflow="crop")
