@@ -82,7 +82,7 @@ def train(
 def _go_on(ended: str, folder: Path) -> None:
     """Interrupted, with the command to resume, where a run was stopped before its end."""
     if ended == STOPPED:
-        raise Interrupted(f"{STOPPED}, all is saved; {resume_sentence(folder)}" if leads() else "")
+        raise Interrupted(f"stopped and saved; {resume_sentence(folder)}" if leads() else "")
 
 
 def load(folder: str | Path, device: str = "auto", which: str = "best") -> Run:

@@ -83,7 +83,7 @@ def test_translations_are_torchs_and_torch_is_never_loaded(run: Run, converted: 
 
 
 def test_the_command_line_writes_the_same_with_both_engines(run: Run, converted: Converted) -> None:
-    words = [sys.executable, "-m", "regard", "translate", str(run.folder), "--json"]
+    words = [sys.executable, "-m", "regard", "translate", str(run.folder), "--json", "--verbose"]
     lines = "".join(f"{text}\n" for text in TEXTS)
     fast, slow = (
         subprocess.run([*words, "--engine", engine], input=lines, capture_output=True, text=True, check=True)
@@ -249,7 +249,7 @@ def test_the_first_use_converts_and_the_second_does_not(run: Run, tmp_path: Path
     )
     assert first.stdout == second.stdout == run.translate(["The dog sleeps."])[0][0].text + "\n"
     assert first.stderr.splitlines()[0] == f"regard: {copy}: converting the model for CTranslate2, once"
-    assert second.stderr == "regard: engine ctranslate2 (float32): installed, and its greedy text is torch's\n"
+    assert second.stderr == "", "reasons are for --verbose"
 
 
 def test_what_cannot_be_converted_is_tried_once(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ assert written[0] == written[1]
 
 def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted: Converted) -> None:
     said: list[str] = []
-    engine = engine_for(run, "auto", int8=False, device="cpu", say=said.append)
+    engine = engine_for(run, "auto", int8=False, device="cpu", say=said.append, detail=said.append)
     assert isinstance(engine, FastEngine)
     assert said == [f"{run.name}: engine ctranslate2 (float32): installed, and its greedy text is torch's"]
     expected = [row[0].text for row in run.translate(TEXTS, split=False)]
@@ -343,7 +343,7 @@ def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted:
     engine.remote.close()
     assert [row[0].text for row in engine.translate(TEXTS, 1)] == expected
     assert engine.remote is None
-    assert type(engine_for(run, "torch", int8=False, device="cpu", say=said.append)) is RunEngine
+    assert type(engine_for(run, "torch", int8=False, device="cpu", say=said.append, detail=said.append)) is RunEngine
 
 
 def test_a_process_that_is_gone_is_said(converted: Converted) -> None:

@@ -55,7 +55,7 @@ def test_the_command_line_writes_the_same_with_both_engines(run: Run) -> None:
     assert (made.task, made.input_tokens, made.prompted) == (
         "summarisation", 12, run.recipe.model.shape == "decoder",
     )  # fmt: skip
-    words = [sys.executable, "-m", "regard", "translate", str(run.folder), "--json", "--engine"]
+    words = [sys.executable, "-m", "regard", "translate", str(run.folder), "--json", "-v", "--engine"]
     fast, slow = (
         subprocess.run([*words, engine], input=f"{TEXT}\n\n", capture_output=True, text=True, check=True)
         for engine in ("auto", "torch")

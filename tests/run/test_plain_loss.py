@@ -82,6 +82,7 @@ def test_the_picture_has_one_unit_in_each_panel():
     ]
     lines.append({"step": 2, "split": "valid", "loss": 2.1, "lr": 0.1})
     panels = {axes.get_ylabel(): axes for axes in draw(lines).axes if axes.get_ylabel()}
-    assert list(panels) == ["loss", "objective", "learning rate"]
-    assert {line.get_label() for line in panels["loss"].get_lines()} == {"train", "valid"}
+    assert list(panels) == ["loss (nats)", "learning rate", "objective"]
+    labels = {line.get_label() for line in panels["loss (nats)"].get_lines()}
+    assert labels == {"training", "validation", "best: loss 2.100 at step 2"}
     assert [list(line.get_ydata()) for line in panels["objective"].get_lines()] == [[3.0, 3.0]]

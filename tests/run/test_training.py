@@ -142,8 +142,8 @@ def test_a_stop_request_saves_and_leaves(tmp_path: Path):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert "stopped on request" in said
+    assert process.returncode == 130
+    assert f"stopped and saved; resume with: regard train {tmp_path / 'run'}/recipe.toml --resume" in said
     assert newest_step(tmp_path / "run") > 0
 
 

@@ -8,11 +8,9 @@ from types import ModuleType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib import image
 
 from regard.errors import DataError, Failure, RegardError, RunError
 from regard.train import log as log_module
-from regard.train.curves import curves, draw
 from regard.train.log import MetricsLog, read_metrics
 from regard.train.trackers import TensorBoardTracker, TrackioTracker
 
@@ -151,45 +149,6 @@ class TestReading:
     def test_a_file_that_is_not_there_is_a_sentence(self, file):
         with pytest.raises(DataError, match=r"cannot be read \(No such file"):
             read_metrics(file)
-
-
-class TestCurves:
-    def test_draws_a_picture_that_can_be_opened_over_an_older_one(self, file):
-        png = file.with_name("curves.png")
-        png.write_text("old")
-        with MetricsLog(file) as log:
-            for step in range(1, 300):
-                write_step(log, step, gradient_norm=math.inf if step == 7 else 1.0)
-                if step % 50 == 0:
-                    write_step(log, step, "valid")
-        curves(file, png)
-        height, width = image.imread(png).shape[:2]
-        assert min(height, width) > 500
-        assert sorted(os.listdir(file.parent)) == ["curves.png", "metrics.jsonl"]
-
-    def test_shows_train_and_valid_resumes_and_names_its_axes(self):
-        lines = [{"step": i, "split": "train", "loss": 1.0, "lr": 0.1, "gradient_norm": 2.0} for i in range(9)]
-        lines += [{"step": 8, "split": "valid", "loss": 2.0}, {**RESUME, "step": 4}, {**RESUME, "step": 4}]
-        panels = draw(lines).axes
-        loss, lr, norm, spare = panels
-        assert [axes.get_ylabel() for axes in (loss, lr, norm)] == ["loss", "learning rate", "gradient norm"]
-        assert {axes.get_xlabel() for axes in (loss, lr, norm)} == {"step"}
-        assert loss.get_legend_handles_labels()[1] == ["train", "valid", "resumed"]
-        assert list(loss.lines[0].get_xdata()) == list(range(9))
-        assert list(loss.lines[1].get_ydata()) == [2.0]
-        assert not spare.axison
-
-    def test_a_long_curve_gets_its_running_mean(self):
-        lines = [{"step": i, "split": "train", "loss": float(i % 2)} for i in range(500)]
-        raw, mean = draw(lines).axes[0].lines
-        assert len(raw.get_xdata()) == 500
-        assert len(mean.get_xdata()) == len(mean.get_ydata())
-        assert all(abs(value - 0.5) < 1e-9 for value in mean.get_ydata())
-
-    def test_a_run_without_lines_gives_an_empty_picture(self, file):
-        file.touch()
-        curves(file, file.with_name("curves.png"))
-        assert file.with_name("curves.png").stat().st_size > 0
 
 
 class FakeTracker:

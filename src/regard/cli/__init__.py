@@ -5,6 +5,7 @@ import errno
 import gc
 import os
 import sys
+from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 import typer
@@ -26,6 +27,7 @@ from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.write import classify, generate, translate
 from regard.errors import Interrupted, RegardError
+from regard.progress.text import wrapped
 
 
 class Group(TyperGroup):
@@ -110,5 +112,6 @@ def _leave(sentence: str, code: int) -> NoReturn:
     """Exits with one line on standard error; line ends and control characters of names and values are escaped."""
     shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in sentence)
     if shown:
-        print(f"regard: {shown}", file=sys.stderr)
+        line = f"regard: {shown}"
+        print(wrapped(line, get_terminal_size().columns) if sys.stderr.isatty() else line, file=sys.stderr)
     sys.exit(code)

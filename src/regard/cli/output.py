@@ -5,7 +5,7 @@ Results go to standard output and errors to standard error, whatever is asked fo
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Annotated, Any
@@ -60,7 +60,7 @@ def detail(sentence: str) -> None:
 
 
 @contextmanager
-def verbosity(quiet: bool, verbose: bool) -> Any:  # noqa: ANN401
+def verbosity(quiet: bool, verbose: bool) -> Iterator[None]:
     """How much is said within it; as before where neither is asked for."""
     if quiet and verbose:
         raise ConfigError("--quiet", "says less and --verbose more; leave one of them out")
@@ -69,6 +69,14 @@ def verbosity(quiet: bool, verbose: bool) -> Any:  # noqa: ANN401
         yield
     finally:
         VERBOSITY.reset(before)
+
+
+@contextmanager
+def counted_lines(label: str, typed: bool) -> Iterator[Callable[[int], None]]:
+    """A display of how many lines are done, unless they are typed or come out on the terminal."""
+    display = None if typed or sys.stdout.isatty() else make_display()
+    with shown_on(display), phase(label, unit="lines") as advance:
+        yield advance
 
 
 def _shared(verb: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.engines import Engine, Int8
-from regard.cli.output import detail
+from regard.cli.output import detail, say
 
 
 def serve(
@@ -47,7 +47,7 @@ def serve(
             raise ConfigError("--languages", f"'{name}' is given twice; leave one of them out")
         pairs[name] = parse_pair(codes if equals else text)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    engines = partial(engine_for, wanted=engine, int8=int8, device=device, say=detail)
+    engines = partial(engine_for, wanted=engine, int8=int8, device=device, say=say, detail=detail)
     app = make_app(folders, config, device=device, languages=pairs, engine=engines)
     served = ", ".join(folders)
     serve_app(app, config, lambda address: print(f"{served} at {address}  (Ctrl-C stops)", flush=True))

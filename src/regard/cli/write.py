@@ -20,7 +20,7 @@ from regard.cli.engines import (
     say_cut,
     say_limit,
 )
-from regard.cli.output import detail, say
+from regard.cli.output import counted_lines, detail, say
 from regard.cli.parts import LINES_PER_PART, Out, PartFormat, PerPart, refuse_many, refuse_parts, translate_parts
 from regard.errors import ConfigError, located
 
@@ -94,8 +94,9 @@ def translate(
         write = fast_writer(choice, scored=as_json)
     else:
         write = _torch_translator(run, options, device, ensemble or [], unknown, dictionary)
+    read = [[_named(file)]] if file and _describes(run) else _batches(file)
     for lines, rows, problems in _worked(
-        [[_named(file)]] if file and _describes(run) else _batches(file), write, beyond, _splitting(run, no_split)
+        read, write, beyond, "translating", _is_typed(file), _splitting(run, no_split)
     ):
         for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
@@ -110,6 +111,8 @@ def _worked(
     batches: "Iterable[list[Input]]",
     work: Callable[[list[Any], bool], list[Any]],
     overlong: "Overlong",
+    label: str,
+    typed: bool,
     splitting: "Splitting | None" = None,
 ) -> Iterator[tuple[list[Any], list[Any], list[dict[str, str]]]]:
     """The texts of each batch, what a model makes of them, and what JSON says of those that are too long.
@@ -118,11 +121,13 @@ def _worked(
     """
     from regard.engine.paragraphs import fitted_paragraphs
 
-    for batch in batches:
-        texts, origins = [line.text for line in batch], [line.origin for line in batch]
-        results, problems = fitted_paragraphs(texts, work, origins, overlong, say, splitting)
-        told = [{"overlong": problems[number]} if number in problems else {} for number in range(1, len(texts) + 1)]
-        yield texts, results, told
+    with counted_lines(label, typed) as advance:
+        for batch in batches:
+            texts, origins = [line.text for line in batch], [line.origin for line in batch]
+            results, problems = fitted_paragraphs(texts, work, origins, overlong, say, splitting)
+            told = [{"overlong": problems[number]} if number in problems else {} for number in range(1, len(texts) + 1)]
+            yield texts, results, told
+            advance(len(batch))
 
 
 def _splitting(run: Path, no_split: bool) -> "Splitting | None":
@@ -214,7 +219,7 @@ def generate(
             _stream(opened, search, file)
             return
         write = lambda lines, _: opened.generate(lines, search)  # noqa: E731
-    for lines, rows, problems in _worked(_batches(file), write, "skip"):
+    for lines, rows, problems in _worked(_batches(file), write, "skip", "generating", _is_typed(file)):
         for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
                 tree = {"prompt": line, "outputs": [vars(output) for output in outputs], **problem}
@@ -266,7 +271,8 @@ def classify(
     if beyond == "cut" and opened.recipe.task.content == "tagged":
         raise ConfigError("--overlong", "a sentence with its tags cannot be cut; choose skip or error")
     read = _to_classify(opened.recipe.task.content, files or [])
-    for lines, rows, problems in _worked(read, opened.classify, beyond):
+    typed = not files and _is_typed(None)
+    for lines, rows, problems in _worked(read, opened.classify, beyond, "classifying", typed):
         for line, row, problem in zip(lines, rows, problems, strict=True):
             label = max(row, key=row.__getitem__) if row else ""
             if as_json:
@@ -309,9 +315,13 @@ def _batches(file: Path | None) -> "Iterator[list[Input]]":
     from regard.data.text import input_lines
 
     read = input_lines(file)
-    typed = file is None and sys.stdin is not None and sys.stdin.isatty()
-    while batch := list(islice(read, 1 if typed else LINES_AT_ONCE)):
+    while batch := list(islice(read, 1 if _is_typed(file) else LINES_AT_ONCE)):
         yield batch
+
+
+def _is_typed(file: Path | None) -> bool:
+    """Whether a person types the input."""
+    return file is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _one_line(text: str) -> str:

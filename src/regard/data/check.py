@@ -19,6 +19,7 @@ from regard.data.repeats import Seen
 from regard.data.sources import DividedSource, SourceConfig
 from regard.data.statistics import Statistics
 from regard.errors import ConfigError, DataError
+from regard.progress import tracked
 
 Reading = Callable[[Findings], Iterator[Example | Row]]
 
@@ -104,7 +105,7 @@ def _check(
 
 def _observe(examples: Iterator[Example | Row], known_labels: Set[str], findings: Findings) -> tuple[Statistics, Seen]:
     statistics, seen = Statistics(), Seen()
-    for example in examples:
+    for example in tracked(examples, "checking"):
         statistics.add(example)
         if not _readable(example, findings):
             continue

@@ -32,7 +32,7 @@ class Phase:
     """What is counted, in the plural."""
     total: int | None = None
     done: int = 0
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def seconds(self) -> float:

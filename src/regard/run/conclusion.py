@@ -102,8 +102,9 @@ def sample_input(recipe: Recipe) -> str:
         return ""
     if recipe.task.content in ("images", "captions"):
         return next((shlex.quote(text) for text in texts if Path(text).is_file()), "")
-    short = min((text for text in texts if text.strip()), key=lambda text: abs(len(text) - LONGEST_SAMPLE), default="")
-    words = short.split()
+    filled = sorted((text for text in texts if text.strip()), key=len)
+    short = [text for text in filled if len(text) <= LONGEST_SAMPLE][-1:] or filled[:1]
+    words = " ".join(short).split()
     while len(words) > 1 and len(" ".join(words)) > LONGEST_SAMPLE:
         words.pop()
     return shlex.quote(" ".join(words)[:LONGEST_SAMPLE]) if words else ""

@@ -48,8 +48,6 @@ from regard.train.watching import Quiet, Watcher
 METRICS_FILE = "metrics.jsonl"
 NEW_VOCABULARY = ".vocabulary.new"
 """Where the vocabularies of a run lie until it begins."""
-TOLD: set[str] = set()
-"""Reasons for a number format that this process has told already."""
 
 
 def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False, data_changed: bool = False) -> str:
@@ -292,7 +290,7 @@ def _trainer(
         f"{_amount(store, recipe)}, {task.num_params(recipe.model):,} parameters, {team.device}{several}, "
         f"{precision.name}"
     )
-    watcher.detail(_reason(precision))
+    watcher.detail(f"number format {precision.reason}")
 
     def validate(candidate: nn.Module) -> dict[str, float]:
         metrics = measure(task, candidate, valid, team.device, lambda _: _heed(stop))
@@ -317,13 +315,6 @@ def _amount(store: Store, recipe: Recipe) -> str:
 
 def _tokens(store: Store) -> int:
     return sum(int(lengths.sum()) for lengths in store.lengths.values())
-
-
-def _reason(precision: Precision) -> str:
-    """Why numbers have this format; of the runs that a process trains, as in a sweep, only the first says it."""
-    new = precision.reason not in TOLD
-    TOLD.add(precision.reason)
-    return precision.reason if new else precision.name
 
 
 def _parallel(recipe: Recipe, task: Task, team: Team, divided_among: int) -> Parallel:

@@ -41,8 +41,19 @@ class FastEngine(RunEngine):
             self.remote = None
 
 
-def engine_for(run: Run, wanted: str, *, int8: bool, device: str, say: Callable[[str], None]) -> Engine:
-    """What answers for a run: CTranslate2 where it is wanted and translates as torch does, or else the run itself."""
+def engine_for(
+    run: Run,
+    wanted: str,
+    *,
+    int8: bool,
+    device: str,
+    say: Callable[[str], None],
+    detail: Callable[[str], None] = lambda sentence: None,
+) -> Engine:
+    """What answers for a run: CTranslate2 where it is wanted and translates as torch does, or else the run itself.
+
+    `say` is told what takes its time, `detail` which engine was chosen and why.
+    """
     if run.task.verb != "translate":
         if int8 or wanted == "ctranslate2":
             raise ConfigError(
@@ -52,5 +63,5 @@ def engine_for(run: Run, wanted: str, *, int8: bool, device: str, say: Callable[
         return RunEngine(run)
     ask = lambda converted: with_options(converted.usual, {"n_best": 1}, converted.searches)  # noqa: E731
     choice = choose(run.folder, wanted, "translation", ask, int8=int8, device=device, say=say)
-    say(f"{run.name}: {choice}")
+    detail(f"{run.name}: {choice}")
     return RunEngine(run) if choice.engine == "torch" else FastEngine(run, choice)
