@@ -14,7 +14,7 @@ from regard import api
 from regard.cli import app
 from regard.metrics.baseline import Baseline, most_frequent, unigram_loss
 from regard.run import training
-from regard.run.conclusion import baselines_of, best_validation, conclusion, next_commands, sample_input
+from regard.run.conclusion import best_validation, conclusion, next_commands, read_baselines, sample_input
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
 from regard.train.watching import Quiet
@@ -66,8 +66,8 @@ def trained(where: Path, tree: dict[str, Any]) -> Any:
 def test_a_classifier_beside_its_most_frequent_class(tmp_path: Path):
     run = trained(tmp_path, classification(tmp_path, 40))
     lines = read_metrics(run.folder / "metrics.jsonl")
-    (baseline,) = baselines_of(lines)
-    assert baseline.name == "always 'negative'"
+    (baseline,) = read_baselines(run.folder)
+    assert baseline.answer == "always 'negative'"
     assert 0.3 <= baseline.scores["accuracy"] <= 0.7
     assert baseline.scores["loss"] == pytest.approx(math.log(2), abs=0.1)
     said = conclusion(run)
@@ -81,7 +81,7 @@ def test_a_language_model_beside_the_frequencies_of_characters(tmp_path: Path):
     tree = language_model(tmp_path, 3)
     tree["data"]["valid"] = tree["data"]["train"]
     run = trained(tmp_path, tree)
-    (baseline,) = baselines_of(read_metrics(run.folder / "metrics.jsonl"))
+    (baseline,) = read_baselines(run.folder)
     text = (tmp_path / "text.txt").read_text()
     counts = np.array([text.count(character) for character in sorted(set(text))])
     entropy = -(counts / counts.sum() * np.log(counts / counts.sum())).sum()
@@ -90,9 +90,9 @@ def test_a_language_model_beside_the_frequencies_of_characters(tmp_path: Path):
 
 def test_a_translator_beside_frequencies_and_copies(folder: Path):
     run = trained(folder, translation(4, best="bleu"))
-    frequencies, copies = baselines_of(read_metrics(run.folder / "metrics.jsonl"))
+    frequencies, copies = read_baselines(run.folder)
     assert 3 < frequencies.scores["loss"] < math.log(400) + 1
-    assert copies.name == "copying the source"
+    assert copies.answer == "copying the source"
     assert copies.scores["bleu"] < 10
     said = conclusion(run)
     assert said[-1].startswith("note: the model is not better than the trivial baseline")
@@ -103,10 +103,11 @@ def test_a_translator_beside_frequencies_and_copies(folder: Path):
     assert all(len(command) - len(str(run.folder)) < 80 for command in commands)
 
 
-def test_a_resumed_run_has_its_baseline_once(folder: Path):
-    api.train(resolve_recipe(translation(6, best="bleu")), out=folder / "run", resume=True, watcher=Quiet())
-    lines = read_metrics(folder / "run" / "metrics.jsonl")
-    assert [line["step"] for line in lines if line.get("event") == "baseline"] == [6, 6]
+def test_baselines_that_cannot_be_read_are_none(tmp_path: Path):
+    assert read_baselines(tmp_path) == []
+    for text in ("[1]", "{", '{"a": 1}'):
+        (tmp_path / "baseline.json").write_text(text)
+        assert read_baselines(tmp_path) == []
 
 
 def test_samples_are_short_and_quoted(tmp_path: Path):

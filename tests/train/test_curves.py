@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from matplotlib import image
 
+from regard.metrics.baseline import Baseline
 from regard.train.curves import curves, draw, running_mean
 from regard.train.log import MetricsLog
 
@@ -34,17 +35,15 @@ def test_a_picture_can_be_opened_and_takes_the_place_of_an_older_one(tmp_path: P
             log.write(step=step, split="train", loss=math.inf if step == 7 else 1 / step, **numbers)
             if step % 50 == 0:
                 log.write(step=step, split="valid", loss=1 / step, accuracy=0.5, epoch=step / 100, **numbers)
-        log.event("baseline", 300, answer="always 'a'", loss=0.6, accuracy=0.4)
-    curves(file, png, "run: classification", "accuracy")
+    curves(file, png, "run: classification", "accuracy", [Baseline("always 'a'", {"loss": 0.6, "accuracy": 0.4})])
     height, width = image.imread(png).shape[:2]
     assert min(height, width) > 500
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.png", "metrics.jsonl"]
 
 
 def test_losses_share_a_panel_with_the_best_marked_and_the_baseline_dashed():
-    baseline = {"event": "baseline", "step": 8, "loss": 5.2, "answer": "each token by its frequency"}
-    lines = [*train_lines(range(1, 9)), *valid_lines(range(4, 9, 4)), baseline]
-    figure = draw(lines, "demo: translation")
+    lines = [*train_lines(range(1, 9)), *valid_lines(range(4, 9, 4))]
+    figure = draw(lines, "demo: translation", "loss", [Baseline("each token by its frequency", {"loss": 5.2})])
     loss = figure.axes[0]
     assert figure.get_suptitle() == "demo: translation"
     assert (loss.get_xlabel(), loss.get_ylabel()) == ("step", "loss (nats)")

@@ -18,7 +18,7 @@ from regard.metrics.registry import METRICS
 class Baseline:
     """What a trivial answer scores on the validation data."""
 
-    name: str
+    answer: str
     """The trivial answer, in words."""
     scores: Mapping[str, float]
     """By names of the registry, in the units of a validation."""

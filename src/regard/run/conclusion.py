@@ -16,9 +16,12 @@ from regard.metrics.registry import METRICS
 from regard.progress.text import duration
 from regard.run.opened import RECIPE_FILE, Run
 from regard.run.recipe import Recipe
-from regard.train.log import BASELINE, read_metrics
+from regard.train.durable import replacing, reported
+from regard.train.log import read_metrics
+from regard.train.strict_json import from_json, to_json
 from regard.train.trend import shown_scores, shown_value
 
+BASELINE_FILE = "baseline.json"
 MOST_PAIRS = 1000
 """Pairs whose sources are scored as if they were translations."""
 LONGEST_SAMPLE = 40
@@ -50,10 +53,10 @@ def conclusion(run: Run) -> list[str]:
     sentences = [
         f"best: step {best['step']:,}{mean}, validation {shown_scores(best, metric)} ({duration(took)} of training)"
     ]
-    baselines = list(baselines_of(lines))
+    baselines = read_baselines(run.folder)
     for baseline in baselines:
         scores = ", ".join(shown_value(name, value) for name, value in baseline.scores.items())
-        sentences.append(f"trivial baseline, {baseline.name}: {scores}")
+        sentences.append(f"trivial baseline, {baseline.answer}: {scores}")
     if any(baseline.beaten_by(best, metric) is False for baseline in baselines):
         sentences.append(
             "note: the model is not better than the trivial baseline; train longer, try another train.schedule.lr, and "
@@ -71,11 +74,20 @@ def best_validation(lines: Iterable[Line], metric: str) -> Line | None:
     return min(valid, key=lambda line: sign * line[metric])
 
 
-def baselines_of(lines: Iterable[Line]) -> Iterable[Baseline]:
-    """The trivial baselines that a run has written down."""
-    for line in lines:
-        if line.get("event") == BASELINE:
-            yield Baseline(line["answer"], {name: line[name] for name in _known(line)})
+def write_baselines(folder: Path, baselines: Sequence[Baseline]) -> None:
+    """Keeps what trivial answers score on the validation data of a run."""
+    text = to_json({baseline.answer: dict(baseline.scores) for baseline in baselines}, indent=1).encode()
+    with reported(BASELINE_FILE, folder, len(text)), replacing(folder / BASELINE_FILE) as stream:
+        stream.write(text + b"\n")
+
+
+def read_baselines(folder: Path) -> list[Baseline]:
+    """The trivial baselines that a run keeps; none where it keeps none."""
+    try:
+        tree = from_json((folder / BASELINE_FILE).read_bytes())
+        return [Baseline(answer, {name: scores[name] for name in _known(scores)}) for answer, scores in tree.items()]
+    except (OSError, ValueError, AttributeError, TypeError):
+        return []
 
 
 def next_commands(run: Run) -> list[str]:

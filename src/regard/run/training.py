@@ -13,9 +13,10 @@ from regard.config import dump_toml
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import measure, measuring_batches
+from regard.metrics.baseline import Baseline
 from regard.metrics.registry import needs_text
 from regard.run.card import write_card
-from regard.run.conclusion import copy_baseline
+from regard.run.conclusion import copy_baseline, read_baselines, write_baselines
 from regard.run.fingerprint import Fingerprint
 from regard.run.fresh_folder import fresh_folder
 from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_lexicon
@@ -35,7 +36,7 @@ from regard.train.durable import replacing, reported
 from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
 from regard.train.heartbeat import Heartbeat
 from regard.train.links import checkpoints
-from regard.train.log import BASELINE, MetricsLog, read_metrics
+from regard.train.log import MetricsLog, read_metrics
 from regard.train.loop import STOPPED, Trainer
 from regard.train.memory import memory_reported
 from regard.train.optimiser import same_rate
@@ -102,9 +103,9 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
             trainer.log = log
             watcher.started(trainer.metric, read_metrics(out / METRICS_FILE) if team.leads and resumed else [])
             ended = trainer.fit()
-            if isinstance(log, MetricsLog) and ended != STOPPED:
-                _write_baselines(recipe, task, splits, preparation, trainer, log)
         if team.leads:
+            if ended != STOPPED:
+                write_baselines(out, _baselines(recipe, task, splits, preparation, trainer.metric))
             _write_summaries(recipe, task, trainer, out, watcher)
         return ended
 
@@ -121,31 +122,27 @@ def _facts(recipe: Recipe, splits: Mapping[str, Store]) -> Facts:
     )  # fmt: skip
 
 
-def _write_baselines(
-    recipe: Recipe, task: Task, splits: Mapping[str, Store], preparation: Preparation, trainer: Trainer, log: MetricsLog
-) -> None:
+def _baselines(
+    recipe: Recipe, task: Task, splits: Mapping[str, Store], preparation: Preparation, metric: str
+) -> list[Baseline]:
     """What trivial answers score on the validation data, to hold the model against."""
-    found = [trivial_baseline(task, splits["train"], splits["valid"])]
-    if recipe.task.kind == "translation" and needs_text(trainer.metric):
-        found.append(copy_baseline(recipe, preparation.base))
-    for baseline in found:
-        log.event(BASELINE, trainer.spent.steps, answer=baseline.name, **baseline.scores)
+    copies = recipe.task.kind == "translation" and needs_text(metric)
+    frequencies = trivial_baseline(task, splits["train"], splits["valid"])
+    return [frequencies, *([copy_baseline(recipe, preparation.base)] if copies else [])]
 
 
 def _write_summaries(recipe: Recipe, task: Task, trainer: Trainer, out: Path, watcher: Watcher) -> None:
     """The picture and the model card; a run is finished without them, whatever keeps them from being written."""
+    title = f"{out.absolute().name}: {recipe.task.kind.replace('_', ' ')}"
+    drawn = lambda: curves(out / METRICS_FILE, out / "curves.png", title, trainer.metric, read_baselines(out))  # noqa: E731
     for name, write in (
-        ("curves.png", lambda: curves(out / METRICS_FILE, out / "curves.png", _title(recipe, out), trainer.metric)),
+        ("curves.png", drawn),
         ("README.md", lambda: write_card(out, recipe, task, trainer)),
     ):
         try:
             write()
         except Exception as error:
             watcher.say(f"{out / name} could not be written ({error}); the trained model is whole")
-
-
-def _title(recipe: Recipe, out: Path) -> str:
-    return f"{out.absolute().name}: {recipe.task.kind.replace('_', ' ')}"
 
 
 def _restore(trainer: Trainer, saved: checkpoint.Checkpoint, out: Path, same_validation: bool) -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS
 from regard.progress.text import duration
 from regard.train.durable import replacing, reported
-from regard.train.log import BASELINE, read_metrics
+from regard.train.log import read_metrics
 from regard.train.trend import shown_value
 
 if TYPE_CHECKING:  # runs that are only used draw nothing, and need not wait for it
@@ -36,14 +37,16 @@ Line = dict[str, Any]
 Lines = Sequence[Line]
 
 
-def curves(metrics_file: Path, png: Path, title: str = "", metric: str = "loss") -> None:
+def curves(
+    metrics_file: Path, png: Path, title: str = "", metric: str = "loss", baselines: Sequence[Baseline] = ()
+) -> None:
     """Draws the metrics of a run, all of it, into a PNG file that takes the place of an older one."""
-    figure = draw(read_metrics(metrics_file), title, metric)
+    figure = draw(read_metrics(metrics_file), title, metric, baselines)
     with reported(png.name, png.parent, 0), replacing(png) as stream:
         figure.savefig(stream, format="png", dpi=120)
 
 
-def draw(lines: Lines, title: str = "", metric: str = "loss") -> "Figure":
+def draw(lines: Lines, title: str = "", metric: str = "loss", baselines: Sequence[Baseline] = ()) -> "Figure":
     """A figure: large panels for the loss and for scores, a row of small ones below."""
     from matplotlib.figure import Figure
 
@@ -55,9 +58,9 @@ def draw(lines: Lines, title: str = "", metric: str = "loss") -> "Figure":
     grid = figure.add_gridspec(2 if small else 1, 1, height_ratios=[2.6, 1] if small else [1])
     upper = grid[0].subgridspec(1, columns, width_ratios=[1.6, *[1] * len(scores)])
     loss = figure.add_subplot(upper[0])
-    _loss_panel(loss, lines, valid, metric)
+    _loss_panel(loss, lines, valid, metric, baselines)
     for place, name in enumerate(scores, start=1):
-        _score_panel(figure.add_subplot(upper[place]), name, lines, valid)
+        _score_panel(figure.add_subplot(upper[place]), name, valid, baselines)
     if small:
         lower = grid[1].subgridspec(1, len(small))
         for place, name in enumerate(small):
@@ -77,21 +80,21 @@ def _scores(valid: Lines, metric: str) -> list[str]:
     return ordered[:MOST_SCORES]
 
 
-def _loss_panel(axes: "Axes", lines: Lines, valid: Lines, metric: str) -> None:
+def _loss_panel(axes: "Axes", lines: Lines, valid: Lines, metric: str, baselines: Sequence[Baseline]) -> None:
     train = _of(lines, "train")
     _training_curve(axes, *_points(train, "loss"), label="training")
     _validations(axes, "loss", valid, metric)
-    _baselines(axes, "loss", lines)
+    _baselines(axes, "loss", baselines)
     axes.set_ylabel("loss (nats)")
     _limit(axes, train, valid)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize=9, framealpha=0.9)
 
 
-def _score_panel(axes: "Axes", name: str, lines: Lines, valid: Lines) -> None:
+def _score_panel(axes: "Axes", name: str, valid: Lines, baselines: Sequence[Baseline]) -> None:
     scale = 100 if METRICS[name].percent else 1
     _validations(axes, name, valid, name, scale)
-    _baselines(axes, name, lines, scale)
+    _baselines(axes, name, baselines, scale)
     axes.set_ylabel(METRICS[name].heading)
     axes.legend(fontsize=9, framealpha=0.9)
 
@@ -146,11 +149,12 @@ def _validations(axes: "Axes", name: str, valid: Lines, metric: str, scale: floa
         )  # fmt: skip
 
 
-def _baselines(axes: "Axes", name: str, lines: Lines, scale: float = 1) -> None:
-    for line in lines:
-        if line.get("event") == BASELINE and name in line:
-            label = f"trivial: {shown_value(name, line[name])} ({line['answer']})"
-            axes.axhline(scale * line[name], color=BASE, linestyle="--", linewidth=1.3, label=label)
+def _baselines(axes: "Axes", name: str, baselines: Sequence[Baseline], scale: float = 1) -> None:
+    for baseline in baselines:
+        if name in baseline.scores:
+            value = baseline.scores[name]
+            label = f"trivial: {shown_value(name, value)} ({baseline.answer})"
+            axes.axhline(scale * value, color=BASE, linestyle="--", linewidth=1.3, label=label)
 
 
 def _limit(axes: "Axes", train: Lines, valid: Lines) -> None:

@@ -19,8 +19,6 @@ from regard.train.strict_json import from_json, to_json
 from regard.train.trackers import Tracker
 
 Line = dict[str, Any]
-BASELINE = "baseline"
-"""The event whose line says what a trivial answer scores on the validation data."""
 
 
 class MetricsLog:
@@ -107,13 +105,12 @@ def read_metrics(file: Path) -> list[Line]:
 def _cut(file: Path, step: int) -> Line | None:
     """Rewrites the file without the lines after a step, and marks that the run resumed there; the step's validation.
 
-    What a mean of checkpoints was worth, and what a trivial answer is, end the file of a finished run, and are written
-    again at its new end.
+    What a mean of checkpoints was worth is the last line of a finished run, and is measured again at its new end.
     """
     kept, validation = _lines(file) if file.exists() else iter(()), None
     with replacing(file) as stream:
         for line in kept:
-            if line["step"] <= step and "averaged" not in line and line.get("event") != BASELINE:
+            if line["step"] <= step and "averaged" not in line:
                 stream.write(_encoded(line))
                 if line.get("split") == "valid" and line["step"] == step:
                     validation = line
