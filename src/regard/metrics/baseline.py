@@ -39,7 +39,7 @@ def most_frequent(train: Int[np.ndarray, " classes"], valid: Int[np.ndarray, " c
 
 
 def unigram_loss(train: Int[np.ndarray, " kinds"], valid: Int[np.ndarray, " kinds"]) -> float:
-    """−Σ c(x) log P(x) / Σ c(x), P from the counts of the training data with one added to each."""
-    probabilities = (train + 1.0) / (train.sum() + len(train))
+    """−Σ c(x) log P(x) / Σ c(x), P from the counts of the training data and one more, spread over all kinds."""
+    probabilities = (train + 1 / len(train)) / (train.sum() + 1)
     total = float(valid.sum())
     return float(-(valid * np.log(probabilities)).sum() / total) if total else float("nan")
