@@ -297,8 +297,8 @@ def claims(
         results = []
         with TemporaryDirectory() as work:
             setup = Setup(Path(work), quick, seed, None if run is None else Path(run), say)
-            for claim in wanted:
-                say(f"{claim.name}: {claim.title}")
+            for number, claim in enumerate(wanted, start=1):
+                say(f"[{number}/{len(wanted)}] {claim.name}: {claim.title}")
                 results.append(run_claim(claim, setup))
                 results[-1].save(folder)
     write_page(folder)

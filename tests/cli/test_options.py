@@ -227,12 +227,16 @@ REFUSED = {
 """Combinations in which an option would do nothing, and what is said."""
 
 
+COMMON = ("help", "quiet", "verbose")
+"""Options of every verb, which `test_output` proves once for all."""
+
+
 def options() -> Iterator[str]:
     def walk(command: Any, name: str) -> Iterator[str]:
         for verb, below in getattr(command, "commands", {}).items():
             yield from walk(below, f"{name} {verb}".strip())
         for parameter in command.params:
-            if parameter.param_type_name == "option" and parameter.name != "help":
+            if parameter.param_type_name == "option" and parameter.name not in COMMON:
                 yield f"{name} {max(parameter.opts, key=len)}"
 
     yield from walk(typer.main.get_command(app), "")
@@ -298,7 +302,7 @@ def test_a_task_that_replaces_unknown_words_is_torchs(place: Path):
     shutil.copytree(place / "pairs", run, symlinks=True)
     recipe = (run / "recipe.toml").read_text()
     (run / "recipe.toml").write_text(recipe.replace('unknown = "keep"', 'unknown = "replace"'))
-    line = ["translate", str(run), str(place / "line.txt")]
+    line = ["translate", str(run), str(place / "line.txt"), "--verbose"]
     result = CliRunner().invoke(app, line)
     why = "task.unknown: unknown words are replaced through attention, which only torch shows"
     assert f"regard: engine torch: {why}" in result.stderr

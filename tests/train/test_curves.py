@@ -59,7 +59,7 @@ def test_the_score_that_chooses_has_its_own_panel_and_its_best_is_marked_in_both
     loss, score, *_ = draw([*train_lines(range(1, 31)), *valid], metric="bleu").axes
     assert score.get_ylabel() == "BLEU"
     assert "best: BLEU 9.0 at step 20" in labels(score)
-    assert "best: loss 1.500 at step 20" in labels(loss), "it is the checkpoint that is kept"
+    assert "kept: loss 1.500 at step 20" in labels(loss), "the best loss is another one"
 
 
 def test_shares_are_drawn_in_per_cent():

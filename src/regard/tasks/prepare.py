@@ -62,7 +62,9 @@ class Preparation:
             return None
         source = self.data.split("train")
         language = pair_of(source).source
-        return measure(self._texts(source, self.config.texts[0]), language if language in NAMES else None)
+        with phase("reading data.train", unit="texts") as advance:
+            texts = self._texts(source, self.config.texts[0], advance)
+            return measure(texts, language if language in NAMES else None)
 
     def open(self, task: Task, split: str, training: bool = False) -> Store:
         """The store of a split: made now, or found in the cache."""

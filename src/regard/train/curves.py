@@ -66,7 +66,7 @@ def draw(lines: Lines, title: str = "", metric: str = "loss", baselines: Sequenc
         for place, name in enumerate(small):
             _small_panel(figure.add_subplot(lower[place]), name, _of(lines, "train"))
     for axes in figure.axes:
-        _dress(axes, lines)
+        _dress(axes, lines, named=axes is loss)
     _tell_time(loss, lines)
     if title:
         figure.suptitle(title, fontsize=13, fontweight="bold")
@@ -145,7 +145,8 @@ def _validations(axes: "Axes", name: str, valid: Lines, metric: str, scale: floa
         best = min(known, key=lambda line: sign * line[chosen])
         axes.plot(
             [best["step"]], [scale * best[name]], color=VALID, marker="o", markersize=11, markerfacecolor="none",
-            markeredgewidth=1.8, linestyle="", label=f"best: {shown_value(name, best[name])} at step {best['step']:,}",
+            markeredgewidth=1.8, linestyle="",
+            label=f"{'best' if chosen == name else 'kept'}: {shown_value(name, best[name])} at step {best['step']:,}",
         )  # fmt: skip
 
 
@@ -168,16 +169,19 @@ def _limit(axes: "Axes", train: Lines, valid: Lines) -> None:
         axes.set_ylim(low - 0.05 * (max(later) - low), low + HEADROOM * (max(later) - low) + 1e-9)
 
 
-def _dress(axes: "Axes", lines: Lines) -> None:
-    """What all panels share: steps below, a light grid, marks where the run resumed."""
+def _dress(axes: "Axes", lines: Lines, named: bool) -> None:
+    """What all panels share: all steps of the run below, a light grid, marks where the run resumed."""
     for step in sorted({line["step"] for line in lines if line.get("event") == "resume" and line["step"]}):
         axes.axvline(step, color=GREY, linestyle=":", linewidth=1)
-        axes.annotate("resumed", (step, 1), xycoords=("data", "axes fraction"), xytext=(2, -2), fontsize=7, color=GREY,
-                      textcoords="offset points", rotation=90, va="top")  # fmt: skip
+        if named:
+            axes.annotate("resumed", (step, 1), xycoords=("data", "axes fraction"), xytext=(2, -2), color=GREY,
+                          textcoords="offset points", fontsize=8, rotation=90, va="top")  # fmt: skip
+    last = max((line["step"] for line in lines), default=0)
+    if last:
+        axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.set_xlabel("step")
     axes.grid(alpha=0.25)
-    axes.margins(x=0.02)
-    axes.spines[["right"]].set_visible(False)
+    axes.spines[["right", "top"]].set_visible(False)
     axes.xaxis.set_major_locator(_whole_steps())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
