@@ -1,13 +1,18 @@
 """What all verbs share: --quiet and --verbose before or after the verb, notes, Ctrl-C."""
 
+import io
+import sys
+
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from regard import cli
-from regard.cli import app
+from regard.cli import app, output
 from regard.cli.output import Verbs, detail, say, tell
-from regard.progress import VERBOSITY, current_display, phase
+from regard.progress import VERBOSITY, current_display, phase, shown_on
+from regard.progress.display import LiveDisplay
 
 
 @pytest.fixture
@@ -86,3 +91,23 @@ def test_a_run_interrupted_before_its_first_checkpoint_says_so(tmp_path, monkeyp
             cli.main()
         assert left.value.code == 130
         assert said in capsys.readouterr().err
+
+
+def test_the_live_line_is_gone_before_a_result_comes(monkeypatch: pytest.MonkeyPatch):
+    screen = Terminal()
+    display = LiveDisplay(console=Console(file=screen, force_terminal=True, width=80))
+    monkeypatch.setattr("sys.stdout", screen)
+    with shown_on(display), output._results_after(display), phase("testing"):
+        display.start()
+        print("a result")  # noqa: T201
+        assert display._live is None
+    assert screen.getvalue().endswith("a result\n")
+    assert "\x1b[?25h" in screen.getvalue(), "the cursor is back"
+    assert sys.stdout is screen
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True

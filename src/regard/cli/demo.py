@@ -17,6 +17,8 @@ def demo(
     from regard import api
     from regard.data.street import LECTURE_SENTENCES, pairs
     from regard.errors import RunError, counted
+    from regard.progress import shown_on
+    from regard.progress.display import make_display
     from regard.run.demo import demo_recipe
 
     recipe = demo_recipe(settings or [])
@@ -25,7 +27,8 @@ def demo(
     if out.exists():
         shutil.rmtree(out)
     run = api.train(recipe, out=out)
-    report = api.evaluate(run, "test")
+    with shown_on(make_display()):
+        report = api.evaluate(run, "test")
     scores = report.metrics
     print(f"\nOn {counted(report.examples, 'sentence')} never seen in training:")
     print(f"  BLEU {scores['bleu']:.1f}   ({report.signatures['bleu']})")

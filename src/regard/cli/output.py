@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from regard.errors import ConfigError
-from regard.progress import VERBOSITY, current_display, phase, shown_on
-from regard.progress.display import make_display
+from regard.progress import VERBOSITY, Display, current_display, phase, shown_on
+from regard.progress.display import LiveDisplay, make_display
 
 SHOWS_ITSELF = {"train", "demo", "compare", "serve", "translate", "generate", "classify", "claims", "bench"}
 """Verbs with progress of their own: watchers of training, counts of lines, a line for each measurement."""
@@ -79,6 +79,35 @@ def counted_lines(label: str, typed: bool) -> Iterator[Callable[[int], None]]:
         yield advance
 
 
+class _Results:
+    """Standard output of a terminal that also shows a live line: the line goes before a result comes."""
+
+    def __init__(self, stream: TextIO, display: LiveDisplay) -> None:
+        self._stream, self._display = stream, display
+
+    def write(self, text: str) -> int:
+        """Writes text where the line stood."""
+        self._display.stop()
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _results_after(display: Display | None) -> Iterator[None]:
+    """Within it, results and a live line do not get into one another's way."""
+    stream = sys.stdout
+    if not isinstance(display, LiveDisplay) or not stream.isatty():
+        yield
+        return
+    sys.stdout = _Results(stream, display)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sys.stdout = stream
+
+
 def _shared(verb: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A verb with the common options, within a display of its progress."""
 
@@ -87,7 +116,9 @@ def _shared(verb: Callable[..., Any], name: str) -> Callable[..., Any]:
         with ExitStack() as stack:
             stack.enter_context(verbosity(quiet, verbose))
             if name not in SHOWS_ITSELF:
-                stack.enter_context(shown_on(make_display()))
+                display = make_display()
+                stack.enter_context(shown_on(display))
+                stack.enter_context(_results_after(display))
                 stack.enter_context(phase(name))
             return verb(*given, **settings)
 
