@@ -26,6 +26,7 @@ from regard.config import Config, read_toml
 from regard.config.shipped import recipe_file
 from regard.errors import ConfigError, DataError, Failure
 from regard.run.recipe import Recipe, read_recipe
+from regard.run.unused import refuse_unused
 from regard.train.progress import make_watcher
 
 
@@ -138,6 +139,7 @@ def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Lad
         try:
             found = read_recipe(recipe_file(config.base, file.parent), [*config.settings, *own, *settings])
             found.check()
+            refuse_unused(found)
         except ConfigError as error:
             raise ConfigError(place, str(error)) from None
         return found

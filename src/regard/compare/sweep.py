@@ -22,6 +22,7 @@ from regard.config.shipped import recipe_file
 from regard.errors import ConfigError, DataError, nearest
 from regard.metrics.significance import Method
 from regard.run.recipe import Recipe, read_recipe
+from regard.run.unused import refuse_unused
 
 BudgetKind = Literal["flops", "params", "tokens", "steps", "minutes"]
 BUDGET_KINDS = ("flops", "params", "tokens", "steps", "minutes")
@@ -168,6 +169,7 @@ def _variant(config: SweepConfig, name: str, folder: Path, settings: Sequence[st
     try:
         recipe = read_recipe(recipe_file(file, folder), [*config.settings, *own.settings, *settings])
         recipe.check()
+        refuse_unused(recipe)
     except ConfigError as error:
         raise ConfigError(f"variants.{name}", str(error)) from None
     return Variant(name, recipe)

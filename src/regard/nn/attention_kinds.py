@@ -131,6 +131,10 @@ def _bigbird_pairs(block: int, reach: int, count: int, random: int, seed: int, h
     return heads * (near + of_global) + 2 * int((size[one] * size[other]).sum())
 
 
+POSITIONS_BEFORE_KEYS = ("none", "sinusoidal", "learned", "rotary")
+"""Kinds that act on inputs, queries and keys before keys are mixed: all that linformer can know."""
+
+
 class LinformerConfig(LongConfig):
     """Keys and values projected to a fixed number, for encoders: cost linear in length (Wang 2020)."""
 
@@ -192,7 +196,7 @@ class LinformerConfig(LongConfig):
 
     @override
     def refuse_position(self, kind: str) -> None:
-        if kind in ("relative", "t5", "alibi", "tree"):
+        if kind not in POSITIONS_BEFORE_KEYS:
             raise refuse(
                 "position",
                 f"{kind} weighs keys by their place, but a key of linformer is a mixture of all places; "

@@ -24,6 +24,7 @@ from regard.run.preflight import check_at_once, check_disk, check_test_data, sco
 from regard.run.recipe import Recipe
 from regard.run.resuming import Resumption
 from regard.run.room import BYTES_TO_TRAIN, demand_memory
+from regard.run.unused import refuse_unused
 from regard.tasks import Task
 from regard.tasks.baseline import trivial_baseline
 from regard.tasks.prepare import Preparation
@@ -75,6 +76,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
             saved.state.update(best=None, best_step=saved.step, since_best=0)
         resumption = Resumption.of(out, saved, data_changed)
         resumption.check_recipe(recipe)
+        refuse_unused(recipe, resumption.before)
         team.wait()  # before one of us makes this folder a run's
         preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None

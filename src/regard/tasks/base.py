@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config import Config
-from regard.data.batches import Batch, BatchingConfig, BucketedConfig
+from regard.config import Config, Unused
+from regard.data.batches import Batch, BatchingConfig, BucketedConfig, StreamConfig
 from regard.data.examples import Example
 from regard.data.fields import AnyField
 from regard.data.settings import DataConfig
@@ -33,6 +33,8 @@ from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.writing import Writer
 
 LABELS_FILE = "labels.json"
+PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")
+"""Settings of how each example is cut, which a stream of text does not have."""
 Verb = Literal["translate", "generate", "classify"]
 
 
@@ -130,6 +132,21 @@ class TaskBase(Config):
                 source.require(self.content, f"data.{split}")
         if needs_tree(model) and not self.gives_trees:
             raise ConfigError("model.position", "only tagging reads sentences with their trees; choose another kind")
+
+    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+        """Settings that change nothing for this task with such a model and such data, and why."""
+        if not self.texts:
+            yield Unused("tokenizer", "on a task without texts")
+            yield from (Unused(f"data.{name}", "on a task without texts") for name in ("max_length", "overlong"))
+        if len(self.texts) == 1:
+            yield Unused("tokenizer.joint", "on a task with one text, which has one vocabulary")
+        elif tokenizer.kind == "byte":
+            yield Unused("tokenizer.joint", "on bytes, which are the same for source and target")
+        if isinstance(self.batching(data), StreamConfig):
+            why = "on a stream of text, which is cut once and into rows of data.batching.context tokens"
+            yield from (Unused(path, why) for path in PER_EXAMPLE)
+        if self.has_classes:
+            yield Unused("model.embedding.share", "where labels are predicted, and no tokens of a vocabulary")
 
     def is_answered(self, example: Example) -> bool:
         """Whether models answer such an example once they are trained; one that they do not is not scored either."""

@@ -1,5 +1,6 @@
 """Language modelling: each token from those before it."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from regard.config import Unused
 from regard.data.batches import Batch, BatchingConfig, StreamConfig
 from regard.data.examples import Example, Text
 from regard.data.fields import TextField
@@ -45,6 +47,13 @@ class LanguageModelConfig(TaskBase):
         super().check(model, data)
         need_shape(model, ["decoder"], "language_model")
 
+    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+        """Documents are read whole, but for what the positions of the model cannot hold."""
+        yield from super().unused(model, data, tokenizer)
+        yield Unused("data.max_length", "on the documents of a language model, which are read whole")
+        if model.longest is None:
+            yield Unused("data.overlong", "on the documents of a language model, which are read whole")
+
 
 class LanguageModel(WritingTask):
     """−Σ log P(x_i | x_<i)."""
@@ -63,7 +72,9 @@ class LanguageModel(WritingTask):
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """A running text is one stream; documents begin and end with their tokens."""
         running = data.train is not None and data.train.is_running_text
-        return {"text": TextField(self.tokenizer, None, begin=not running, end=not running)}
+        whole = training and not isinstance(self.config.batching(data), StreamConfig)
+        sampler = self.tokenizer.sampler(tokenizer) if whole else None
+        return {"text": TextField(self.tokenizer, sampler, begin=not running, end=not running)}
 
     def row(self, example: Example) -> Row:
         """A line with its line end, or a document."""

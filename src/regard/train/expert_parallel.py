@@ -56,6 +56,11 @@ def choose_expert_parallel(setting: ExpertParallelSetting, processes: int, model
     return setting
 
 
+def has_experts(model: Config) -> bool:
+    """Whether a model has mixtures of experts."""
+    return any(True for _ in _mixtures(model, "model"))
+
+
 def _mixtures(config: Config, path: str) -> Iterator[tuple[str, int]]:
     """The numbers of experts that a model's settings ask for, by the settings' paths."""
     for name in type(config).model_fields:

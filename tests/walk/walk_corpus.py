@@ -1,0 +1,73 @@
+"""Small files of every kind that recipes read: texts with capitals, accents, punctuation and different lengths."""
+
+import json
+import shutil
+from pathlib import Path
+from random import Random
+
+from PIL import Image
+
+WORDS = "The dog sees A cat house Tree cafe\u0301 caf\u00e9 ﬁsh na\u00efve old red not street water small it is".split()
+LABELS = ["bad", "good", "so-so"]
+UPOS = ["NOUN", "VERB", "DET", "ADJ"]
+EXAMPLES = 24
+
+
+def write_corpus(folder: Path) -> None:
+    """All files; those of `other` hold other examples in the same form."""
+    for number, name in enumerate(("train", "valid", "test", "other")):
+        _write_texts(folder, name, Random(number), EXAMPLES)
+        _write_images(folder, name, Random(10 + number), 18 if name == "train" else 9)
+    (folder / "words.tsv").write_text("dog\tHund\ncat\tKatze\nThe\tDie\n<unk>\tX\n", encoding="utf-8")
+    shutil.copytree(folder, folder / "elsewhere")
+    for file in sorted((folder / "elsewhere").glob("other*")):
+        there = file.with_name(file.name.replace("other", "train", 1))
+        shutil.rmtree(there, ignore_errors=True)
+        file.replace(there)
+
+
+def _sentence(random: Random) -> str:
+    return " ".join(random.choice(WORDS) for _ in range(random.randint(2, 11))) + random.choice([".", "!", " ?"])
+
+
+def _write_texts(folder: Path, name: str, random: Random, count: int) -> None:
+    rows = []
+    for number in range(count):
+        source = _sentence(random) + (" Ж" if number == 3 else "")
+        target = " ".join(f"{word[::-1]}ß" for word in source.split())
+        label = LABELS[number % len(LABELS)]
+        rows.append({"source": source, "target": target, "text": source, "label": label, "more": target[::-1]})
+    for side in ("source", "target", "text"):
+        (folder / f"{name}.{side}").write_text("".join(f"{row[side]}\n" for row in rows), encoding="utf-8")
+    (folder / f"{name}.txt").write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
+    (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    columns = list(rows[0])
+    table = [columns, *([row[column] for column in columns] for row in rows)]
+    (folder / f"{name}.tsv").write_text("".join("\t".join(row) + "\n" for row in table), encoding="utf-8")
+    (folder / f"{name}.bare").write_text("".join("\t".join(row) + "\n" for row in table[1:]), encoding="utf-8")
+    (folder / f"{name}.conllu").write_text("".join(_parsed(row["text"], random) for row in rows), encoding="utf-8")
+
+
+def _parsed(text: str, random: Random) -> str:
+    lines = []
+    for position, word in enumerate(text.split(), start=1):
+        head = 0 if position == 1 else random.randint(1, position - 1)
+        tag = UPOS[len(word) % len(UPOS)]
+        own = random.choice("abc")
+        relation = "root" if head == 0 else "dep"
+        lines.append("\t".join([str(position), word, word.lower(), tag, own, "_", str(head), relation, "_", "_"]))
+    return "\n".join(lines) + "\n\n"
+
+
+def _write_images(folder: Path, name: str, random: Random, count: int) -> None:
+    rows = ["file\tlabel\ttarget\tmore"]
+    for number in range(count):
+        label = LABELS[number % 2]
+        file = folder / f"{name}-images" / label / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        image = Image.new("RGB", (8, 8) if number % 3 else (11, 9))
+        pixels = [tuple(random.randrange(256) for _ in range(3)) for _ in range(image.width * image.height)]
+        image.putdata(pixels)
+        image.save(file)
+        rows.append(f"{file.relative_to(folder)}\t{label}\t{_sentence(random)}\t{LABELS[number % 3]}")
+    (folder / f"{name}-captions.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")

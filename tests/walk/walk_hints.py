@@ -1,0 +1,184 @@
+"""What a setting needs beside it to act in a recipe of three steps, and values where its type tells none."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from walk_leaves import Leaf, Tree
+from walk_situations import SMALL
+
+Values = list[Any] | Callable[[Any, Any], list[Any]]
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Settings that stand beside a leaf, and values for it."""
+
+    pattern: str
+    base: Tree = field(default_factory=dict)
+    values: Values | None = None
+    """A list, or what makes one of the current value and the recipe."""
+    every: bool | None = None
+    """Whether each value must act."""
+
+
+STARTED = "@started"
+OTHER = "@other"
+"""Names that stand for a run of the same recipe, and for one of another seed."""
+SPLIT = r"data\.(?:train|valid|test)"
+
+
+def _in(part: str, tree: Tree) -> Tree:
+    """A tree below a key of the model."""
+    return {"model": {part: tree}}
+
+
+def _other_file(current: object, recipe: object) -> list[Any]:
+    """The same columns of other examples, or a column with other contents."""
+    if not isinstance(current, str):
+        return ["more"] if current is None else [4]
+    renamed = re.sub(r"^(train|valid|test)\b", "other", current)
+    return [renamed] if renamed != current else ["more"]
+
+
+def _other_format(current: object, recipe: Any) -> list[Any]:
+    return ["csv" if recipe.data.train.file_format == "tsv" else "tsv"]
+
+
+def _other_batching(current: object, recipe: Any) -> list[Any]:
+    usual = recipe.task.batching(recipe.data).kind
+    return [{"kind": kind} for kind in ("bucketed", "packed", "stream") if kind != usual]
+
+
+def _other_header(current: object, recipe: Any) -> list[Any]:
+    columns = recipe.data.train.columns
+    return [not any(isinstance(column, str) for column in columns)]
+
+
+HINTS = [
+    Hint(r"tokenizer:word\.size", values=[12]),
+    Hint(r"tokenizer:.*\.joint", base={"model": {"embedding": {"share": "none"}}}),
+    Hint(r"train\.tokens_per_batch", values=[40]),
+    Hint(r"model:encoder-decoder\.attention:(?:linformer\..*|bigbird\.added)", base=_in("decoder_attention", {"kind": "full"})),
+    Hint(r"tokenizer:(?:bpe|unigram)\..*", base={"tokenizer": {"size": 290}}),
+    Hint(r"tokenizer:(?:bpe|unigram)\.size", values=[270]),
+    Hint(r"tokenizer:char\.size", values=[270]),
+    Hint(SPLIT, values=[None]),
+    Hint(r"data\.folder", values=["elsewhere"]),
+    Hint(SPLIT + r"\.(?:file|source|target|text|label|images|image)", values=_other_file),
+    Hint(SPLIT + r"\.labels", values=["other-labels"]),
+    Hint(SPLIT + r"\.header", values=_other_header),
+    Hint(SPLIT + r"\.(?:hub|config|split)", values=["other"]),
+    Hint(SPLIT + r"\.tags", every=False),
+    Hint(SPLIT + r"\.part", values=["50%-100%"]),
+    Hint(SPLIT + r"\.limit", values=[5]),
+    Hint(r"data\.train\.shuffle", base={"data": {"train": {"part": "0%-50%"}}}),
+    Hint(r"data\.valid\.shuffle", base={"data": {"valid": {"part": "0%-50%"}}}),
+    Hint(r"data\.test\.shuffle", base={"data": {"test": {"part": "0%-50%"}}}),
+    Hint(r"data\.max_length", values=[5]),
+    Hint(r"data\.overlong", base={"data": {"max_length": 5}}),
+    Hint(r"data\.batching:.*", base={"train": {"tokens_per_batch": 40}}),
+    Hint(r"data\.batching:stream\.measured_context", values=[5]),
+    Hint(r"data\.batching:stream\.field", values=["source", "more"]),
+    Hint(r"data\.batching", values=_other_batching),
+    Hint(r"task:translation\.(?:unknown|dictionary)", base={"tokenizer": {"size": 9}}),
+    Hint(r"task:translation\.dictionary", base={"task": {"unknown": "replace"}}, values=["words.tsv"]),
+    Hint(r"task:translation\.reward.*", base={"start": {"run": STARTED}}),
+    Hint(r"task:translation\.reward\..*", base={"task": {"reward": {"max_length": 6}}}),
+    Hint(r"task:.*\.masking\.whole_words", base={"tokenizer": {"kind": "bpe", "size": 270}}),
+    Hint(r"task:.*\.masking\.random", values=[0.2, 0.0]),
+    Hint(r"task:.*\.augment", values=[{"flip": True}]),
+    Hint(r"task:.*\.augment\.\w+", base={"task": {"augment": {"flip": True}}}),
+    Hint(r"task:.*\.augment\.flip", base={"task": {"augment": {"shift": 1, "flip": False}}}),
+    Hint(r"task:image_.*\.resample", base={"task": {"resize": "stretch"}}),
+    Hint(r"task:image_.*\.(?:mean|deviation)", values=[[0.2]]),
+    Hint(r"task:summarisation\.input_tokens", values=[4]),
+    Hint(r"task", every=False),
+    Hint(r"start", values=[{"run": STARTED}]),
+    Hint(r"start\..*", base={"start": {"run": STARTED}}),
+    Hint(r"start\.run", values=[OTHER]),
+    Hint(r"start\.which", values=["last", "step-1"], every=False),
+    Hint(r"start\.freeze", values=[["*norm*"], ["*.0.*"]]),
+    Hint(r"train\.steps", values=[1]),
+    Hint(r"train\.epochs", values=[0.1]),
+    Hint(r"train\.minutes", values=[1e-9]),
+    Hint(r"train\.(?:flops|tokens)", values=[1]),
+    Hint(r"train\.optimiser:.*\.betas", values=[[0.5, 0.6]]),
+    Hint(r"train\.optimiser:.*\.epsilon", values=[0.5]),
+    Hint(r"train\.optimiser:.*\.decay_on", base={"train": {"optimiser": {"weight_decay": 0.5}}}),
+    Hint(r"train\.optimiser:adafactor\.memory", values=[0.1]),
+    Hint(r"train\.optimiser:adafactor\.least", values=[5.0]),
+    Hint(r"train\.optimiser:muon\.(?:betas|epsilon)", base={"train": {"optimiser": {"decay_on": "all"}}}),
+    Hint(r"train\.schedule:.*\.lr", values=[0.5]),
+    Hint(r"train\.schedule:(?:cosine|linear)\.floor", base={"train": {"schedule": {"lr": 0.05}}}, values=[0.7]),
+    Hint(r"train\.clip", values=[0.01]),
+    Hint(r"train\.skip_bad", base={"train": {"schedule": {"lr": 1e30}, "clip": 0.0}}),
+    Hint(r"train\.keep", base={"train": {"steps": 5, "save_every": 1}}, values=[1, 4]),
+    Hint(r"train\.best", values=["loss", "accuracy", "bleu", "rouge_l", "exact_match"]),
+    Hint(r"train\.patience", base={"train": {"steps": 6, "save_every": 1, "schedule": {"lr": 1e-30}}}, values=[1]),
+    Hint(r"train\.average", base={"train": {"steps": 5, "save_every": 1}}, values=[2, 3]),
+    Hint(r"train\.moving_average\..*", base={"train": {"moving_average": {}}}),
+    Hint(r"train\.moving_average\.decay", base={"train": {"moving_average": {"warmup": False}}}),
+    Hint(r"train\.track", values=[["tensorboard"]]),
+    Hint(r"train\.expert_parallel", values=["auto", 2]),
+    Hint(r"train\.(?:save_every|valid_every)", values=[1]),
+    Hint(r"train\.log_every", values=[2], base={"train": {"steps": 4}}),
+    Hint(r"model:.*attention:.*\.head_width", values=[2, 8]),
+    Hint(r"model:.*\.attention:bigbird\..*", base=_in("attention", SMALL["bigbird"])),
+    Hint(r"model:.*decoder_attention:bigbird\..*", base=_in("decoder_attention", SMALL["bigbird"])),
+    Hint(r"model:.*[._]attention:local\.block|model:.*attention:window\.reach", values=[1, 2]),
+    Hint(r"model:.*\.attention:linformer\..*", base=_in("attention", SMALL["linformer"])),
+    Hint(r"model:.*\.attention:linformer\.length", values=[80]),
+    Hint(r"model:.*\.attention:memory-compressed\..*", base=_in("attention", SMALL["memory-compressed"])),
+    Hint(r"model:.*\.decoder_attention:memory-compressed\..*", base=_in("decoder_attention", SMALL["memory-compressed"])),
+    Hint(r"model:.*attention:alternating\.kinds", values=[[{"kind": "full"}, {"kind": "window", "reach": 1}]]),
+    Hint(r"model:.*\.position:t5\..*", base=_in("position", {"buckets": 6, "farthest": 8})),
+    Hint(r"model:.*\.decoder_position:t5\..*", base=_in("decoder_position", {"buckets": 6, "farthest": 8})),
+    Hint(r"model:.*position:t5\.(?:buckets|farthest)", values=[10, 16]),
+    Hint(r"model:.*position:learned\.length", values=[80, 600]),
+    Hint(r"model:.*position:(?:relative|tree)\.clip", values=[1, 2]),
+    Hint(r"model:.*norm:.*\.epsilon", values=[0.5]),
+    Hint(r"model:.*norm:.*\.epsilon_inside", base=_in("norm", {"epsilon": 0.5})),
+    Hint(r"model:.*\.feedforward:experts\..*", base=_in("feedforward", {"experts": 4})),
+    Hint(r"model:.*\.experts:experts\..*", base=_in("experts", {"experts": 4})),
+    Hint(r"model:.*\.feedforward:experts\.load", base=_in("feedforward", {"noise": True})),
+    Hint(r"model:.*\.experts:experts\.load", base=_in("experts", {"noise": True})),
+    Hint(r"model:.*experts\.capacity", values=[0.3]),
+    Hint(r"model:.*embedding\.factor", values=[4]),
+    Hint(r"model:.*embedding\.same", values=[[[8, 9]]]),
+    Hint(r"model:.*vocabulary\.never", values=[[9]]),
+    Hint(r"model:.*vocabulary\.transform_epsilon", base=_in("head", {"transform": "tanh"}), values=[0.5]),
+    Hint(r"model:lstm-seq2seq\.embedding\..*", base=_in("embedding", {"share": "inputs"})),
+    Hint(r"model:(?:gnmt|deep-att)\.embedding_width", base=_in("embedding", {"share": "none"})),
+    Hint(r"model:.*linformer\.projected", values=[2]),
+    Hint(r"model:.*convs2s\.stages", values=[[{"layers": 2, "hidden": 6}]]),
+    Hint(r"model:.*\.image", values=[4, 12]),
+    Hint(r"model:.*\.patch", values=[2]),
+    Hint(r"model:.*initialise:normal\.deviation", values=[0.5]),
+    Hint(r"model:.*\.dropout\.locked", base=_in("dropout", {"between": 0.5, "output": 0.5, "embedding": 0.5})),
+    Hint(SPLIT + r"\.format", values=_other_format),
+    Hint(r"model:.*\.(?:decoder_position|decoder_attention)", every=False),
+    Hint(r"model:.*\.feedforward:experts\.chosen", values=[1]),
+    Hint(r"model:(?:vision-)?encoder-decoder\.head|model:(?:lstm-seq2seq|gnmt|deep-att|bytenet|convs2s)\.head", values=[{"bias": True, "transform": "relu"}, {"bias": False}], every=False),
+]
+
+
+def hints_for(leaf: Leaf) -> list[Hint]:
+    """Those whose pattern fits the leaf."""
+    return [hint for hint in HINTS if re.fullmatch(hint.pattern, leaf.name)]
+
+
+EXCEPTIONS = {
+    r"train\.compile": "the same numbers sooner; tests/train/test_compiling.py compares them",
+    r"train\.parallel": "one process has nobody to share with; tests/train/test_parallel.py starts several",
+    r"train\.expert_parallel": "one process has nobody to share with; tests/train/test_expert_parallel.py starts several",
+    r"train\.between_blocks": "`float32` is what `auto` is without a GPU",
+    r"train\.device": "`auto` is `cpu` on a machine without a GPU, where `cuda` is refused",
+}
+"""Leaves that change nothing that this walk measures, and why."""
+
+
+def exception_for(leaf: Leaf) -> str | None:
+    """Why a leaf need not act, if it is an exception."""
+    return next((why for pattern, why in EXCEPTIONS.items() if re.fullmatch(pattern, leaf.name)), None)
