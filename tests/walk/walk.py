@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from walk_hints import OTHER, STARTED, hints_for
+from walk_corpus import write_corpus
+from walk_hints import OTHER, STARTED, exempt, hints_for
 from walk_leaves import SEARCH, Leaf, Tree, leaves, other_values
 from walk_outcome import Outcome, Prepared, forget, train, use
 from walk_situations import TRAIN, Situation, situations
@@ -26,9 +27,21 @@ class Step:
     leaf: Leaf
     situation: Situation
     result: str
-    """acts, refused, silent or broken."""
+    """acts, refused, exception, silent or broken."""
     detail: str = ""
     idle: list[str] = field(default_factory=list)
+    """Parameters that the change made and that no gradient reaches."""
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether something must be mended."""
+        return self.result in ("silent", "broken") or bool(self.idle)
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        idle = f"; idle: {', '.join(self.idle[:3])}" if self.idle else ""
+        return f"{self.leaf.name} in {self.situation.name}: {self.result}: {self.detail}{idle}"
 
 
 class Try(NamedTuple):
@@ -75,8 +88,23 @@ class Walk:
         """Whether the combination is trained at all."""
         return self.outcome(situation.tree(), keep=True)[0].refusal is None
 
+    def close(self) -> None:
+        """Removes what was kept for one situation."""
+        for _, out in self.known.values():
+            forget(out)
+        self.known, self.prepared = {}, {}
+
     def step(self, leaf: Leaf, situation: Situation) -> Step:
         """Changes one leaf in one situation."""
+        exception = exempt(leaf)
+        if exception is not None and not exception.tried:
+            return Step(leaf, situation, "exception", exception.why)
+        step = self._step(leaf, situation)
+        return (
+            replace(step, result="exception", detail=exception.why) if exception and step.result == "silent" else step
+        )
+
+    def _step(self, leaf: Leaf, situation: Situation) -> Step:
         hints = hints_for(leaf)
         base = situation.tree()
         try:
@@ -143,7 +171,9 @@ class Walk:
             if before.same(after) and before.refusal is None:
                 use(before, out)
                 use(after, other)
-                return Try("acts", f"{shown}: what the model says") if before.text != after.text else Try("silent", shown)
+                return (
+                    Try("acts", f"{shown}: what the model says") if before.text != after.text else Try("silent", shown)
+                )
             return _judged(shown, before, after)
         finally:
             forget(other)
@@ -182,9 +212,14 @@ def _take_out(found: Tree, tree: Tree) -> None:
             _take_out(found[key], value)
 
 
-def cases(walk: Walk, wanted: Iterable[Leaf] | None = None) -> Iterator[tuple[Leaf, Situation]]:
-    """Every leaf with every situation that has it."""
-    every = [leaf for leaf in (leaves() if wanted is None else wanted) if leaf.section != SEARCH]
+def walk_all(folder: Path, wanted: Callable[[Leaf, Situation], bool] = lambda leaf, situation: True) -> Iterator[Step]:
+    """Every leaf in every situation that has it, or those that are wanted; files go into a folder."""
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    write_corpus(corpus)
+    walk, every = Walk(corpus), [leaf for leaf in leaves() if leaf.section != SEARCH]
     for situation in situations():
-        if walk.can(situation):
-            yield from ((leaf, situation) for leaf in every if situation.walks(leaf))
+        mine = [leaf for leaf in every if situation.walks(leaf) and wanted(leaf, situation)]
+        if mine and walk.can(situation):
+            yield from (walk.step(leaf, situation) for leaf in mine)
+        walk.close()

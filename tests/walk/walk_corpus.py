@@ -7,7 +7,27 @@ from random import Random
 
 from PIL import Image
 
-WORDS = "The dog sees A cat house Tree cafe\u0301 caf\u00e9 ﬁsh na\u00efve old red not street water small it is".split()
+WORDS = [
+    "The",
+    "dog",
+    "sees",
+    "A",
+    "cat",
+    "house",
+    "Tree",
+    "café",
+    "café",
+    "ﬁsh",
+    "naïve",
+    "old",
+    "red",
+    "not",
+    "street",
+    "water",
+    "small",
+    "it",
+    "is",
+]
 LABELS = ["bad", "good", "so-so"]
 UPOS = ["NOUN", "VERB", "DET", "ADJ"]
 EXAMPLES = 24

@@ -43,8 +43,8 @@ class Outcome:
     text: str | None = None
 
     def same(self, other: "Outcome") -> bool:
-        """Whether nothing that was measured differs."""
-        return (self.refusal, self.made, self.text) == (other.refusal, other.made, other.text)
+        """Whether nothing that was measured in training differs."""
+        return (self.refusal, self.made) == (other.refusal, other.made)
 
     def differences(self, other: "Outcome") -> list[str]:
         """The names of what differs."""
@@ -77,8 +77,8 @@ def _quick(trainers: list[Trainer]) -> Iterator[None]:
     training.TOLD.clear()
     with (
         mock.patch.object(training, "_trainer", kept),
-        mock.patch.object(training, "_write_summaries", lambda *_: None),
-        mock.patch.object(os, "fsync", lambda _: None),
+        mock.patch.object(training, "_write_summaries", return_value=None),
+        mock.patch.object(os, "fsync", return_value=None),
     ):
         yield
 
@@ -158,7 +158,12 @@ class Prepared:
         model.eval()
         with torch.no_grad():
             measured = self.task.measure(model, inputs)
-        made = {"loss": float(losses.objective), "flops": inputs.flops, "gradients": slopes, "measured": measured}
+        made = {
+            "loss": float(losses.objective.detach()),
+            "flops": inputs.flops,
+            "gradients": slopes,
+            "measured": measured,
+        }
         return Outcome(made=made, idle=[name for name, (_, size) in slopes.items() if not size])
 
 
@@ -178,7 +183,7 @@ def _gradients(trainer: Trainer) -> tuple[list[str], int]:
     model.zero_grad(set_to_none=True)
     torch.manual_seed(0)
     batch = trainer.batches.batch(0, 0)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with trainer.precision.autocast(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         loss = task.loss(model, task.inputs(batch, model.config, torch.device("cpu")))
     saved = kept[0]
     loss.backward()
@@ -192,7 +197,7 @@ def use(outcome: Outcome, out: Path) -> None:
     if outcome.refusal is not None or outcome.text is not None:
         return
     said: list[Any] = []
-    with mock.patch.object(os, "fsync", lambda _: None):
+    with mock.patch.object(os, "fsync", return_value=None):
         try:
             run = api.load(out, "cpu")
             said.append(_answers(run))
@@ -208,7 +213,11 @@ def _answers(run: Any) -> object:
     if run.recipe.task.kind.startswith("image_"):
         base = Path(run.recipe.data.folder)
         files = [str(file) for file in sorted(base.rglob("test-images/*/*.png"))[:4]]
-        return run.task.classify(run.model, files, run.device) if run.task.verb == "classify" else api.translate(run, files)
+        return (
+            run.task.classify(run.model, files, run.device)
+            if run.task.verb == "classify"
+            else api.translate(run, files)
+        )
     if run.task.verb == "classify":
         return run.task.classify(run.model, PROMPTS, run.device, run.longest, True)
     if run.task.verb == "translate":

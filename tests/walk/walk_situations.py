@@ -72,7 +72,10 @@ FIRST_TASK = {
     "encoder": "tagging", "decoder": "language_model", "vision": "image_classification",
     "vision-encoder-decoder": "image_description", "recurrent": "language_model", "window-decoder": "language_model",
     "recurrent-encoder": "classification", "window-encoder": "classification",
-} | dict.fromkeys(("encoder-decoder", "lstm-seq2seq", "gnmt", "deep-att", "bytenet", "convs2s"), "translation")  # fmt: skip
+}  # fmt: skip
+FIRST_TASK |= dict.fromkeys(
+    ("encoder-decoder", "lstm-seq2seq", "gnmt", "deep-att", "bytenet", "convs2s"), "translation"
+)
 """The task in which all parts of a kind of model are tried; in the others, those that know of the task."""
 WITH_TASK = ("head", "embedding", "dropout")
 WITH_MODEL = ("train.activation_checkpointing", "train.between_blocks", "train.schedule:noam.by_width", "data.batching")

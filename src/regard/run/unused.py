@@ -5,6 +5,7 @@ from pathlib import Path
 
 from regard.config import Unused, unused_sentences
 from regard.errors import ConfigError
+from regard.models.stack import StackConfig
 from regard.run.opened import read_run_recipe
 from regard.run.recipe import Recipe
 from regard.train.expert_parallel import has_experts
@@ -26,3 +27,8 @@ def unused(recipe: Recipe) -> Iterator[Unused]:
     yield from recipe.task.unused(recipe.model, recipe.data, recipe.tokenizer)
     if not has_experts(recipe.model):
         yield Unused("train.expert_parallel", "on a model without experts")
+    if getattr(getattr(recipe.model, "attention", None), "kind", "none") == "none":
+        yield Unused("model.dropout.attention", f"on {recipe.model.kind} without attention")
+    if not isinstance(recipe.model, StackConfig):
+        for path in ("train.between_blocks", "model.initialise.shrink"):
+            yield Unused(path, f"on {recipe.model.kind}, which has no Transformer blocks")
