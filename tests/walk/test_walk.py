@@ -11,6 +11,9 @@ from walk_outcome import train
 from walk_report import page, verdicts
 from walk_situations import Situation, situations
 
+from regard.errors import ConfigError
+from regard.run.recipe import resolve_recipe
+from regard.run.unused import refuse_unused
 from walk import Step, Walk, lay, walk_all
 
 LEAVES = [leaf for leaf in leaves() if leaf.section != SEARCH]
@@ -83,11 +86,54 @@ def test_a_recipe_that_is_trained_twice_gives_the_same(corpus: Path):
         ),
     ],
 )
-def test_a_setting_without_effect_is_refused(situation: str, change: dict[str, Any], path: str, corpus: Path):
+def test_a_setting_that_task_or_model_does_not_know_is_refused(
+    situation: str, change: dict[str, Any], path: str, corpus: Path
+):
     refusal = train(in_situation(situation, change), corpus)[0].refusal
     assert refusal is not None
     assert refusal.startswith(f"{path}: ")
     assert "\n" not in refusal
+
+
+@pytest.mark.parametrize(
+    ("situation", "path", "beside", "value"),
+    [
+        (TRANSLATION, "model.norm_place", {"model": {"norm": "none"}}, "after"),
+        (TRANSLATION, "model.final_norm", {"model": {"norm": "none"}}, True),
+        (TRANSLATION, "model.embedding.norm", {"model": {"norm": "none"}}, True),
+        (TRANSLATION, "model.dropout.feedforward", {"model": {"feedforward": "none"}}, 0.1),
+        (TRANSLATION, "model.head.transform_epsilon", {}, 0.5),
+        (TRANSLATION, "train.average", {}, 1),
+        (TRANSLATION, "train.optimiser.decay_on", {"train": {"optimiser": {"weight_decay": 0.0}}}, "all"),
+        (TRANSLATION, "train.optimiser.decoupled", {"train": {"optimiser": {"weight_decay": 0.0}}}, False),
+        (TRANSLATION, "task.consistency", {"model": {"dropout": 0.0}}, 1.0),
+        (MASKED, "task.masking.whole_words", {}, True),
+        ("translation/files/convs2s", "model.kernel", {"model": {"stages": [{"layers": 2, "hidden": 6}]}}, 5),
+        ("translation/files/lstm-seq2seq", "model.readout", {"model": {"attention": "none"}}, "tanh"),
+        ("language_model/lines/recurrent", "model.dropout.between", {"model": {"depth": 1}}, 0.4),
+        ("language_model/lines/recurrent", "model.dropout.locked", {}, True),
+        ("language_model/lines/recurrent", "model.initialise.forget", {"model": {"cell": "gru"}}, 0.5),
+    ],
+)
+def test_a_setting_that_another_leaves_nothing_to_do_is_refused(
+    situation: str, path: str, beside: dict[str, Any], value: object
+):
+    change: Any = value
+    for key in reversed(path.split(".")):
+        change = {key: change}
+    recipes = [resolve_recipe(in_situation(situation, *changes)) for changes in ([beside], [beside, change], [change])]
+    refuse_unused(recipes[0])
+    with pytest.raises(ConfigError, match=rf"^{path}: has no effect .*; leave it out$"):
+        refuse_unused(recipes[1])
+    if beside:
+        refuse_unused(recipes[2])
+
+
+def test_what_a_run_had_before_is_accepted():
+    old = resolve_recipe(in_situation(DOCUMENTS, {"data": {"max_length": 100}}))
+    refuse_unused(old, before=old)
+    with pytest.raises(ConfigError, match=r"data\.max_length: has no effect"):
+        refuse_unused(old.but(data=old.data.but(max_length=50)), before=old)
 
 
 @pytest.mark.parametrize("batching", ["bucketed", "packed"])

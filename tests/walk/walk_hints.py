@@ -56,6 +56,14 @@ def _other_best(current: object, recipe: Any) -> list[Any]:
     return [name for name in ("loss", "accuracy", "bleu", "rouge_l", "exact_match") if name != usual]
 
 
+def _other_head(current: object, recipe: Any) -> list[Any]:
+    """The other kinds, and the usual one with settings of its own."""
+    usual = "token" if recipe.task.kind == "tagging" else "pooled" if recipe.task.has_classes else "vocabulary"
+    own = {"vocabulary": {"bias": True, "transform": "relu"}, "pooled": {"pooling": "max"}, "token": {}}
+    found = [{"kind": kind, **settings} for kind, settings in own.items()]
+    return [head for head in found if head["kind"] != usual or len(head) > 1]
+
+
 def _other_header(current: object, recipe: Any) -> list[Any]:
     columns = recipe.data.train.columns
     return [not any(isinstance(column, str) for column in columns)]
@@ -123,7 +131,7 @@ HINTS = [
     Hint(r"train\.clip", values=[0.01]),
     Hint(r"train\.skip_bad", base={"train": {"schedule": {"lr": 1e30}, "clip": 0.0}}),
     Hint(r"train\.keep", base={"train": {"steps": 5, "save_every": 1}}, values=[1, 4]),
-    Hint(r"train\.best", values=_other_best),
+    Hint(r"train\.best", values=_other_best, base={"train": {"steps": 6, "save_every": 1, "schedule": {"lr": 0.3}}}),
     Hint(r"train\.patience", base={"train": {"steps": 6, "save_every": 1, "schedule": {"lr": 1e-30}}}, values=[1]),
     Hint(r"train\.average", base={"train": {"steps": 5, "save_every": 1}}, values=[2, 3]),
     Hint(r"train\.moving_average\..*", base={"train": {"moving_average": {}}}),
@@ -168,6 +176,7 @@ HINTS = [
     Hint(r"model:.*\.patch", values=[2]),
     Hint(r"model:.*initialise:normal\.deviation", values=[0.5]),
     Hint(r"model:.*\.dropout\.locked", base=_in("dropout", {"between": 0.5, "output": 0.5, "embedding": 0.5})),
+    Hint(r"model:(?:vision|encoder|decoder|recurrent|recurrent-encoder|window-\w+)\.head", values=_other_head),
     Hint(SPLIT + r"\.format", values=_other_format),
     Hint(r"model:.*\.(?:decoder_position|decoder_attention)", every=False),
     Hint(r"model:.*\.feedforward:experts\.chosen", values=[1]),

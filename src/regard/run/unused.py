@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from regard.config import Unused, unused_sentences
 from regard.errors import ConfigError
+from regard.models.recurrent.settings import RecurrentConfig
 from regard.models.stack import StackConfig
 from regard.run.opened import read_run_recipe
 from regard.run.recipe import Recipe
@@ -24,11 +26,49 @@ def refuse_unused(recipe: Recipe, before: Recipe | None = None) -> None:
 
 def unused(recipe: Recipe) -> Iterator[Unused]:
     """All settings that change nothing in this recipe, and why."""
-    yield from recipe.task.unused(recipe.model, recipe.data, recipe.tokenizer)
-    if not has_experts(recipe.model):
-        yield Unused("train.expert_parallel", "on a model without experts")
-    if getattr(getattr(recipe.model, "attention", None), "kind", "none") == "none":
-        yield Unused("model.dropout.attention", f"on {recipe.model.kind} without attention")
-    if not isinstance(recipe.model, StackConfig):
+    model, train = recipe.model, recipe.train
+    yield from recipe.task.unused(model, recipe.data, recipe.tokenizer)
+    yield from _in_model(model)
+    if isinstance(model, RecurrentConfig):
+        yield from _in_recurrent(model)
+    if not isinstance(model, StackConfig):
         for path in ("train.between_blocks", "model.initialise.shrink"):
-            yield Unused(path, f"on {recipe.model.kind}, which has no Transformer blocks")
+            yield Unused(path, f"on {model.kind}, which has no Transformer blocks")
+    if not has_experts(model):
+        yield Unused("train.expert_parallel", "on a model without experts")
+    if not train.optimiser.weight_decay:
+        for name in ("decay_on", "decoupled"):
+            yield Unused(f"train.optimiser.{name}", "with train.optimiser.weight_decay = 0")
+    if train.average == 1:
+        yield Unused("train.average", "as the mean of one checkpoint, which is that checkpoint")
+    if not any(model.dropout.tree().values()) and not getattr(getattr(model, "feedforward", None), "noise", False):
+        yield Unused("task.consistency", "without model.dropout, as both readings of a batch are then the same")
+
+
+def _in_model(model: Any) -> Iterator[Unused]:  # noqa: ANN401
+    if _kind(model, "norm") == "none":
+        for name in ("norm_place", "final_norm", "embedding.norm"):
+            yield Unused(f"model.{name}", "with model.norm = none")
+    if _kind(model, "feedforward") == "none":
+        yield Unused("model.dropout.feedforward", "with model.feedforward = none")
+    if getattr(getattr(model, "head", None), "transform", None) is None:
+        yield Unused("model.head.transform_epsilon", "without model.head.transform")
+    if getattr(model, "stages", ()):
+        yield Unused("model.kernel", "beside model.stages, each of which has its own")
+
+
+def _in_recurrent(model: Any) -> Iterator[Unused]:  # noqa: ANN401
+    drop = model.dropout
+    if _kind(model, "attention") in (None, "none"):
+        yield Unused("model.dropout.attention", f"on {model.kind} without attention")
+        yield Unused("model.readout", f"on {model.kind} without attention")
+    if max(model.depth, getattr(model, "decoder_depth", None) or 1) == 1:
+        yield Unused("model.dropout.between", "with model.depth = 1")
+    if not (drop.embedding or drop.between or drop.output):
+        yield Unused("model.dropout.locked", "without model.dropout.embedding, between or output")
+    if getattr(model, "cell", "lstm") != "lstm":
+        yield Unused("model.initialise.forget", f"on {model.cell}, which has no forget gate of its own")
+
+
+def _kind(model: Any, part: str) -> str | None:  # noqa: ANN401
+    return getattr(getattr(model, part, None), "kind", None)

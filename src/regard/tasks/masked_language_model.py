@@ -4,7 +4,7 @@ An encoder that has learnt this is where others begin: `model.from` starts a cla
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.config import Unused
 from regard.data.batches import Batch, BatchingConfig, StreamConfig
 from regard.data.collate import Packed
 from regard.data.examples import Example, Text
@@ -59,6 +60,12 @@ class MaskedLanguageModelConfig(TaskBase):
         need_shape(model, ["encoder"], "masked_language_model")
         if isinstance(data.batching, StreamConfig) and data.batching.context < 2:
             raise ConfigError("data.batching.context", "a token is guessed from others: expected at least 2, got 1")
+
+    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+        """Tokens that are words have no parts to hide together."""
+        yield from super().unused(model, data, tokenizer)
+        if tokenizer.kind == "word":
+            yield Unused("task.masking.whole_words", "on a vocabulary of whole words")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Translation, and every other task from text to text: read the source, write the target."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -9,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config import FileName
+from regard.config import FileName, Unused
 from regard.data.batches import Batch
 from regard.data.examples import Example, Pair
 from regard.data.fields import TextField
@@ -70,6 +71,12 @@ class TranslationConfig(TaskBase):
             raise ConfigError("task.consistency", "two readings of a batch and a reward do not go together; set one")
         if self.reward and data.batching is not None and data.batching.kind == "packed":
             raise ConfigError("data.batching", "a reward needs 'bucketed' batches, got 'packed'")
+
+    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+        """A reward alone does not look at references token by token."""
+        yield from super().unused(model, data, tokenizer)
+        if self.reward and not self.reward.likelihood:
+            yield Unused("task.smoothing", "with task.reward.likelihood = 0")
 
 
 class Translation(WritingTask):
