@@ -41,7 +41,7 @@ def corpus(kind: str, labels: Any, folder: Path) -> dict[str, Any]:
 def tuned(run: api.Run, data: dict[str, Any], folder: Path, kind: str) -> api.Run:
     tree = {
         "task": {"kind": kind},
-        "data": {"train": data, "valid": data, "batching": {"kind": "bucketed"}, "max_length": 60},
+        "data": {"train": data, "valid": data, "batching": {"kind": "bucketed"}},
         "model": {"from": str(run.folder)},
         "train": {"steps": 2, "tokens_per_batch": 128, "precision": "float32", "optimiser": {"kind": "adamw"},
                   "schedule": {"kind": "constant", "lr": 3e-3}},

@@ -23,6 +23,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path)
     parser.add_argument("--leaf", default="")
     parser.add_argument("--situation", default="")
+    parser.add_argument("--verbose", action="store_true", help="each step, not the findings alone")
     asked = parser.parse_args()
     steps = []
     with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +34,7 @@ if __name__ == "__main__":
             ),
         ):
             steps.append(step)
-            if step.is_finding:
+            if step.is_finding or asked.verbose:
                 print(step.sentence, flush=True)  # noqa: T201
     if asked.out:
         asked.out.write_text(page(steps), encoding="utf-8")

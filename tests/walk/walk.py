@@ -1,7 +1,6 @@
 """The walk: each leaf in each situation that has it, changed; something changes, or one sentence refuses it."""
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from walk_outcome import Outcome, Prepared, forget, train, use
 from walk_situations import TRAIN, Situation, situations
 
 from regard.config import layered
+from regard.config.tree import kinds
 from regard.errors import RegardError, RunError
 from regard.run import Recipe
 from regard.run.recipe import resolve_recipe
@@ -113,8 +113,8 @@ class Walk:
                 base = lay(base, hint.base)
             values, every = self.values(leaf, base, hints)
         except RegardError as error:
-            unhinted = bool(re.search("no such setting|its kind first|unknown setting", str(error)))
-            return Step(leaf, situation, "broken" if unhinted else "refused", str(error))
+            refusal = self._refusal(leaf, situation)
+            return Step(leaf, situation, "refused" if refusal else "broken", refusal or str(error))
         if not values:
             return Step(leaf, situation, "broken", "no other value is known; give one in walk_hints.py")
         results = [self._try(leaf, base, value) for value in values] if every else []
@@ -123,11 +123,18 @@ class Walk:
                 results.append(self._try(leaf, base, value))
                 if results[-1].result == "acts":
                     break
-        idle = [name for result in results for name in result.idle] if every else []  # tiny sizes may be idle
+        idle = [name for result in results for name in result.idle] if kinds(leaf.field.annotation) else []
         order = ["broken", "silent", "acts", "refused"] if every else ["broken", "acts", "silent", "refused"]
         result = next(name for name in order if name in [tried.result for tried in results])
         detail = "; ".join(tried.detail for tried in results if tried.result == result)
         return Step(leaf, situation, result, detail, idle)
+
+    def _refusal(self, leaf: Leaf, situation: Situation) -> str | None:
+        """The sentence that refuses the kinds on the way to a leaf, whatever stands beside them."""
+        try:
+            return self.outcome(lay(situation.tree(), leaf.base()), keep=True)[0].refusal
+        except RegardError as error:
+            return str(error)
 
     def glimpse(self, tree: Tree) -> Outcome:
         """What a model does before its first step, with data that is prepared once for all models."""
@@ -145,8 +152,8 @@ class Walk:
             current = getattr(current, key, None)
         values, every = other_values(leaf, current)
         for hint in hints:
-            made = hint.values(current, recipe) if callable(hint.values) else hint.values
-            values = values if made is None else made
+            if hint.values is not None:
+                values = hint.values if isinstance(hint.values, list) else hint.values(current, recipe)
             every = hint.every if hint.every is not None else every
         return values, every
 

@@ -56,6 +56,10 @@ def _other_best(current: object, recipe: Any) -> list[Any]:
     return [name for name in ("loss", "accuracy", "bleu", "rouge_l", "exact_match") if name != usual]
 
 
+def _other_attention(current: Any, recipe: object) -> list[Any]:
+    return [{"kind": kind, **settings} for kind, settings in SMALL.items() if kind != current.kind]
+
+
 def _other_head(current: object, recipe: Any) -> list[Any]:
     """The other kinds, and the usual one with settings of its own."""
     usual = "token" if recipe.task.kind == "tagging" else "pooled" if recipe.task.has_classes else "vocabulary"
@@ -72,7 +76,7 @@ def _other_header(current: object, recipe: Any) -> list[Any]:
 HINTS = [
     Hint(r"tokenizer:word\.size", values=[12]),
     Hint(r"tokenizer:.*\.joint", base={"model": {"embedding": {"share": "none"}}}),
-    Hint(r"train\.tokens_per_batch", values=[40]),
+    Hint(r"train\.tokens_per_batch", values=[20]),
     Hint(
         r"model:encoder-decoder\.attention:(?:linformer\..*|bigbird\.added)",
         base=_in("decoder_attention", {"kind": "full"}),
@@ -95,6 +99,7 @@ HINTS = [
     Hint(r"data\.max_length", values=[5]),
     Hint(r"data\.overlong", base={"data": {"max_length": 5}}),
     Hint(r"data\.batching:.*", base={"train": {"tokens_per_batch": 40}}),
+    Hint(r"data\.batching:stream\..*", base={"data": {"batching": {"context": 8}}}),
     Hint(r"data\.batching:stream\.measured_context", values=[5]),
     Hint(r"data\.batching:stream\.field", values=["source", "more"]),
     Hint(r"data\.batching", values=_other_batching),
@@ -151,6 +156,9 @@ HINTS = [
     Hint(
         r"model:.*\.decoder_attention:memory-compressed\..*", base=_in("decoder_attention", SMALL["memory-compressed"])
     ),
+    Hint(r"model:.*attention:memory-compressed\.block", values=[4, 2]),
+    Hint(r"model:vision.*\.attention.*", base={"model": {"patch": 2}}),
+    Hint(r"model:(?!lstm|gnmt|deep)[^.]*\.attention", values=_other_attention),
     Hint(r"model:.*attention:alternating\.kinds", values=[[{"kind": "full"}, {"kind": "window", "reach": 1}]]),
     Hint(r"model:.*\.position:t5\..*", base=_in("position", {"buckets": 6, "farthest": 8})),
     Hint(r"model:.*\.decoder_position:t5\..*", base=_in("decoder_position", {"buckets": 6, "farthest": 8})),
@@ -207,6 +215,7 @@ EXCEPTIONS = [
     Exempt(r"train\.compile", "the same numbers sooner; tests/train/test_compiling.py compares them", tried=False),
     Exempt(r"train\.parallel", "needs several processes; tests/train/test_parallel.py starts them", tried=False),
     Exempt(r"train\.expert_parallel", "needs several processes; tests/train/test_expert_parallel.py starts them"),
+    Exempt(r"data\.folder", "the embedded corpus lies in no folder, and every recipe that is read has one: its own"),
     Exempt(r"train\.device", "`auto` is `cpu` on a machine without a GPU, where `cuda` is refused"),
     Exempt(r"train\.between_blocks", "`float32` is what `auto` is without a GPU"),
     Exempt(r"train\.precision", "`auto` is `float32` where a measurement says so"),

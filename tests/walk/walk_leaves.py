@@ -108,6 +108,7 @@ def _other(annotation: Any, rules: list[Any], current: object) -> tuple[list[Any
 
 
 def _numbers(annotation: type, rules: list[Any], current: Any) -> list[Any]:
+    wanted: list[Any]
     if annotation is int:
         wanted = [1, 2, 3, 4] if current is None else [1, 2, 3, current + 1, 2 * current, 4]
     else:

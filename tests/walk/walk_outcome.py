@@ -17,6 +17,7 @@ import torch
 
 from regard import api
 from regard.data.batches import Batch
+from regard.data.readers import read_examples
 from regard.errors import RegardError
 from regard.run import training
 from regard.run.recipe import Recipe, resolve_recipe
@@ -202,7 +203,9 @@ def use(outcome: Outcome, out: Path) -> None:
             run = api.load(out, "cpu")
             said.append(_answers(run))
             if run.recipe.data.test is not None:
+                examples = read_examples(run.source("test"), Path(run.recipe.data.folder or ""))
                 scored = api.evaluate(run, "test")
+                said.append([run.task.row(example) for example in examples])
                 said += [scored.metrics, getattr(scored, "signature", None), getattr(scored, "notes", None)]
         except RegardError as error:
             said.append(str(error).replace(str(out), ""))

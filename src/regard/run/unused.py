@@ -8,9 +8,13 @@ from regard.config import Unused, unused_sentences
 from regard.errors import ConfigError
 from regard.models.recurrent.settings import RecurrentConfig
 from regard.models.stack import StackConfig
+from regard.nn.attention_kinds import MemoryCompressedConfig
 from regard.run.opened import read_run_recipe
 from regard.run.recipe import Recipe
 from regard.train.expert_parallel import has_experts
+
+USUAL_BLOCK: int = MemoryCompressedConfig.model_fields["block"].default
+"""Where stride does not divide it, another must be given, even if nothing else reads it."""
 
 
 def refuse_unused(recipe: Recipe, before: Recipe | None = None) -> None:
@@ -51,6 +55,10 @@ def _in_model(model: Any) -> Iterator[Unused]:  # noqa: ANN401
             yield Unused(f"model.{name}", "with model.norm = none")
     if _kind(model, "feedforward") == "none":
         yield Unused("model.dropout.feedforward", "with model.feedforward = none")
+    attention: Any = getattr(model, "attention", None)
+    encodes = model.shape in ("encoder", "vision") or getattr(model, "decoder_attention", None) is not None
+    if _kind(model, "attention") == "memory-compressed" and encodes and not USUAL_BLOCK % attention.stride:
+        yield Unused("model.attention.block", "in an encoder, where queries see the whole memory")
     if getattr(getattr(model, "head", None), "transform", None) is None:
         yield Unused("model.head.transform_epsilon", "without model.head.transform")
     if getattr(model, "stages", ()):

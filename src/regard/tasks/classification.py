@@ -51,6 +51,8 @@ class ClassificationConfig(TaskBase):
         """Refuses a model or data that this task cannot use."""
         super().check(model, data)
         need_shape(model, ["encoder", "decoder"], "classification")
+        if getattr(model.head, "kind", None) == "token":
+            raise ConfigError("model.head", "one label a text needs 'pooled', got 'token'; leave it out")
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
         if self.adversarial and self.consistency:

@@ -1,11 +1,12 @@
 """Image classification: one label for a whole image."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 
+from regard.config import Unused
 from regard.data.batches import Batch
 from regard.data.examples import Example, LabelledPicture
 from regard.data.fields import TextField
@@ -38,6 +39,11 @@ class ImageClassificationConfig(ImageTaskBase):
         """Refuses a model or data that this task cannot use."""
         need_shape(model, ["vision"], "image_classification")
         super().check(model, data)
+
+    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+        """Images have one length, so there is nothing to sort."""
+        yield from super().unused(model, data, tokenizer)
+        yield Unused("data.batching.pool", "on images, which all have the same length")
 
 
 class ImageClassification(ImageTask, Classification):

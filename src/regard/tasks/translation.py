@@ -65,6 +65,8 @@ class TranslationConfig(TaskBase):
         """Refuses a model or data that this task cannot use."""
         super().check(model, data)
         need_shape(model, ["encoder-decoder"], "translation")
+        if data.batching is not None and data.batching.kind == "stream":
+            raise ConfigError("data.batching", "sources and targets need 'bucketed' or 'packed' batches, got 'stream'")
         if self.dictionary and self.unknown == "keep":
             raise ConfigError("task.dictionary", "it is used for unknown words only: set task.unknown=replace as well")
         if self.reward and self.consistency:
