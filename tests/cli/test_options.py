@@ -134,6 +134,15 @@ ACTS = {
 
 PROVED = {
     " --version": "test_version",
+    " --install-completion": "test_the_shell_completes_names_and_settings_without_torch",
+    " --show-completion": "test_the_shell_completes_names_and_settings_without_torch",
+    "init --force": "test_nothing_is_overwritten_unless_forced",
+    "init --out": "test_nothing_is_overwritten_unless_forced",
+    **dict.fromkeys(
+        (f"init --{name}" for name in ("label", "source", "target", "task", "text")), "test_columns_that_are_asked_for"
+    ),
+    "recipes --copy": "test_all_can_be_copied_and_nothing_is_overwritten",
+    "translate --no-split": "test_a_line_is_one_input_where_that_is_asked_for",
     "train --resume": "test_stopped_and_resumed_equals_undisturbed_to_the_bit",
     "train --data-changed": "test_changed_data_is_named_and_accepted_only_with_the_flag",
     "train --skip-bad": "test_skip_bad_goes_on_counts_and_changes_no_weight_on_the_way",
@@ -312,7 +321,8 @@ def test_a_task_that_replaces_unknown_words_is_torchs(place: Path):
     refused = CliRunner().invoke(app, [*line, "--engine", "ctranslate2"])
     assert str(refused.exception) == f"--engine: ctranslate2 cannot do this: {why}"
     said: list[str] = []
-    assert type(engine_for(api.load(run, "cpu"), "auto", int8=False, device="cpu", say=said.append)) is RunEngine
+    engine = engine_for(api.load(run, "cpu"), "auto", int8=False, device="cpu", say=said.append, detail=said.append)
+    assert type(engine) is RunEngine
     assert said[-1] == f"replacing: engine torch: {why}"
 
 

@@ -77,8 +77,11 @@ def test_a_recipe_that_is_trained_twice_gives_the_same(corpus: Path):
         (CLASSIFICATION, {"model": {"attention": "linformer", "position": "alibi"}}, "model.position"),
         (CLASSIFICATION, {"model": {"head": "token"}}, "model.head"),
         (TRANSLATION, {"data": {"batching": {"kind": "stream", "context": 8, "field": "source"}}}, "data.batching"),
-        ("classification/tsv/encoder", {"model": {"attention": {"kind": "memory-compressed", "block": 8}}},
-         "model.attention.block"),
+        (
+            "classification/tsv/encoder",
+            {"model": {"attention": {"kind": "memory-compressed", "block": 8}}},
+            "model.attention.block",
+        ),
         (IMAGES, {"data": {"batching": {"kind": "bucketed", "pool": 3}}}, "data.batching.pool"),
         (IMAGES, {"tokenizer": {"kind": "word"}}, "tokenizer"),
         (IMAGES, {"data": {"max_length": 9}}, "data.max_length"),

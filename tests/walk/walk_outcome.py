@@ -75,7 +75,6 @@ def _quick(trainers: list[Trainer]) -> Iterator[None]:
         trainers.append(make(*args, **settings))
         return trainers[-1]
 
-    training.TOLD.clear()
     with (
         mock.patch.object(training, "_trainer", kept),
         mock.patch.object(training, "_write_summaries", return_value=None),
