@@ -110,7 +110,7 @@ class Walk:
         try:
             base = lay(base, leaf.base())
             for hint in hints:
-                base = lay(base, hint.base)
+                base = lay(base, _known(hint.base, situation))
             values, every = self.values(leaf, base, hints)
         except RegardError as error:
             refusal = self._refusal(leaf, situation)
@@ -139,7 +139,8 @@ class Walk:
     def glimpse(self, tree: Tree) -> Outcome:
         """What a model does before its first step, with data that is prepared once for all models."""
         recipe = resolve_recipe(tree)
-        name = json.dumps({**tree, "model": recipe.model.kind}, sort_keys=True)
+        form = [getattr(recipe.model, name, None) for name in ("kind", "image", "channels")]
+        name = json.dumps({**tree, "model": form}, sort_keys=True)
         if name not in self.prepared:
             self.prepared[name] = Prepared.of(recipe, self.corpus)
         return self.prepared[name].outcome(recipe)
@@ -201,6 +202,14 @@ def lay(base: Tree, tree: Tree) -> Tree:
     found = layered(Recipe, deepcopy(base), _without_none(tree))
     _take_out(found, tree)
     return found
+
+
+def _known(beside: Tree, situation: Situation) -> Tree:
+    """What stands beside a leaf, without the parts that a kind of model does not have."""
+    if "model" not in beside:
+        return beside
+    fields = kinds(Recipe.model_fields["model"].annotation)[situation.model].model_fields
+    return {**beside, "model": {key: value for key, value in beside["model"].items() if key in fields}}
 
 
 def _without_none(tree: Tree) -> Tree:

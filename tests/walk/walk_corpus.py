@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 from pathlib import Path
 from random import Random
 
@@ -56,7 +57,10 @@ def _write_texts(folder: Path, name: str, random: Random, count: int) -> None:
         source = _sentence(random) + (" Ж" if number == 3 else "")
         target = " ".join(f"{word[::-1]}ß" for word in source.split())
         label = LABELS[number % len(LABELS)]
-        rows.append({"source": source, "target": target, "text": source, "label": label, "more": target[::-1]})
+        mark = LABELS[(number + number // 4) % len(LABELS)]
+        rows.append(
+            {"source": source, "target": target, "text": source, "label": label, "more": target[::-1], "mark": mark}
+        )
     for side in ("source", "target", "text"):
         (folder / f"{name}.{side}").write_text("".join(f"{row[side]}\n" for row in rows), encoding="utf-8")
     (folder / f"{name}.txt").write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
@@ -65,6 +69,7 @@ def _write_texts(folder: Path, name: str, random: Random, count: int) -> None:
     table = [columns, *([row[column] for column in columns] for row in rows)]
     (folder / f"{name}.tsv").write_text("".join("\t".join(row) + "\n" for row in table), encoding="utf-8")
     (folder / f"{name}.bare").write_text("".join("\t".join(row) + "\n" for row in table[1:]), encoding="utf-8")
+    (folder / f"{name}.both").write_text("".join(f"{row['text']}, {row['target']}\n" for row in rows), encoding="utf-8")
     (folder / f"{name}.conllu").write_text("".join(_parsed(row["text"], random) for row in rows), encoding="utf-8")
 
 
@@ -73,21 +78,25 @@ def _parsed(text: str, random: Random) -> str:
     for position, word in enumerate(text.split(), start=1):
         head = 0 if position == 1 else random.randint(1, position - 1)
         tag = UPOS[len(word) % len(UPOS)]
-        own = random.choice("abc")
+        own = random.choice(UPOS)
         relation = "root" if head == 0 else "dep"
         lines.append("\t".join([str(position), word, word.lower(), tag, own, "_", str(head), relation, "_", "_"]))
     return "\n".join(lines) + "\n\n"
 
 
 def _write_images(folder: Path, name: str, random: Random, count: int) -> None:
-    rows = ["file\tlabel\ttarget\tmore"]
-    for number in range(count):
-        label = LABELS[number % 2]
-        file = folder / f"{name}-images" / label / f"{number}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
+    """Folders of classes, a table that names their files, and IDX files; some images have another size."""
+    files = [f"{name}-images/{LABELS[number % 2]}/{number}.png" for number in range(count)]
+    rows = ["file\tlabel\ttarget\tmore\tmark\tother"]
+    for number, file in enumerate(files):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         image = Image.new("RGB", (8, 8) if number % 3 else (11, 9))
-        pixels = [tuple(random.randrange(256) for _ in range(3)) for _ in range(image.width * image.height)]
-        image.putdata(pixels)
-        image.save(file)
-        rows.append(f"{file.relative_to(folder)}\t{label}\t{_sentence(random)}\t{LABELS[number % 3]}")
+        image.putdata([tuple(random.randrange(256) for _ in range(3)) for _ in range(image.width * image.height)])
+        image.save(folder / file)
+        sentences = f"{_sentence(random)}\t{_sentence(random)}"
+        mark, other = LABELS[number // 2 % 2], files[(number + 2) % count]
+        rows.append(f"{file}\t{LABELS[number % 2]}\t{sentences}\t{mark}\t{other}")
     (folder / f"{name}-captions.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    pixels, labels = random.randbytes(64 * 9), bytes(random.choices((0, 1), k=7)) + bytes([0, 1])
+    (folder / f"{name}-idx-images").write_bytes(struct.pack(">IIII", 0x803, 9, 8, 8) + pixels)
+    (folder / f"{name}-idx-labels").write_bytes(struct.pack(">II", 0x801, 9) + labels)

@@ -38,6 +38,7 @@ SOURCES: dict[str, dict[str, Tree]] = {
     "language_model": {
         "lines": _splits(file="{}.txt"),
         "documents": _splits(file="{}.jsonl", text="text"),
+        "table": _splits(file="{}.both", format="tsv", text=0),
     },
     "masked_language_model": {
         "lines": _splits(file="{}.txt"),
@@ -51,6 +52,7 @@ SOURCES: dict[str, dict[str, Tree]] = {
     "tagging": {"conllu": _splits(file="{}.conllu")},
     "image_classification": {
         "folders": _splits(images="{}-images"),
+        "idx": _splits(images="{}-idx-images", labels="{}-idx-labels"),
         "table": _splits(file="{}-captions.tsv", image="file", label="label"),
     },
     "image_description": {"table": _splits(file="{}-captions.tsv", image="file", target="target")},
