@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from regard.run.unused import refuse_unused
 from regard.tasks import Task
 from regard.tasks.prepare import Preparation
 from regard.train.loop import Trainer
+from regard.train.watching import Quiet
 
 TIMES = ("seconds", "tokens_per_second", "flops_per_second", "memory", "share_of_peak")
 COPIES = ("recipe.toml", "metrics.jsonl", "tokenizer")
@@ -52,15 +53,11 @@ class Outcome:
         return [name for name in {**self.made, **other.made} if self.made.get(name) != other.made.get(name)]
 
 
-class Heard:
+class Heard(Quiet):
     """A watcher that keeps what it is told."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
-
-    def step(self, line: Mapping[str, Any], progress: float) -> None: ...
-
-    def measured(self, line: Mapping[str, Any]) -> None: ...
 
     def say(self, sentence: str) -> None:
         self.sentences.append(sentence)
