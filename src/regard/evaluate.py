@@ -1,7 +1,7 @@
 """A model measured on a store: losses and whatever else a task counts, alike in training and in a test."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +35,16 @@ def measuring_batches(store: Store, batching: BatchingConfig, tokens_per_batch: 
     return BucketedConfig().build(store, tokens_per_batch=max(tokens_per_batch, longest))
 
 
+def limited_steps(batches: Batches, store: Store, limit: int | None) -> Sequence[int] | None:
+    """The batches that hold about so many examples, or rows of a stream, evenly spread; None: all."""
+    number = batches.num_batches(0)
+    rows = number * len(batches.batch(0, 0).examples) if batches.one_shape else len(store)
+    if limit is None or limit >= rows:
+        return None
+    most = max(1, round(number * limit / rows))
+    return [index * number // most for index in range(most)]
+
+
 @torch.no_grad()
 def measure(
     task: Task,
@@ -42,13 +52,14 @@ def measure(
     batches: Batches,
     device: torch.device,
     watch: Callable[[MeasuredBatch], None] | None = None,
+    steps: Sequence[int] | None = None,
 ) -> dict[str, float]:
-    """The task's metrics over all batches, in evaluation mode; `watch` is called with each."""
+    """The task's metrics over all batches, or those of some steps, in evaluation mode; `watch` is called with each."""
     was_training = model.training
     model.eval()
     sums: Counter[str] = Counter()
-    steps = batches.num_batches(0)
-    for step in tracked(range(steps), "measuring", steps, "batches"):
+    chosen = range(batches.num_batches(0)) if steps is None else steps
+    for step in tracked(chosen, "measuring", len(chosen), "batches"):
         batch = batches.batch(0, step)
         inputs = task.inputs(batch, model.config, device)
         counts, predicted = task.measure_labels(model, inputs)

@@ -85,10 +85,10 @@ def limited(train: TrainConfig, by: str, amount: float) -> TrainConfig:
 
 
 def shortened(train: TrainConfig, share: float) -> TrainConfig:
-    """The same training with a share of its budget and of its warm-up."""
+    """The same training with a share of its budget and of its warm-up, where that is in steps."""
     [(by, amount)] = [(name, getattr(train, name)) for name in BudgetConfig.model_fields if getattr(train, name)]
     warmup = train.schedule.warmup
-    schedule = train.schedule.but(warmup=max(1, round(warmup * share)) if warmup else 0)
+    schedule = train.schedule if warmup < 1 else train.schedule.but(warmup=max(1, round(warmup * share)))
     return limited(train.but(schedule=schedule), by, amount * share)
 
 

@@ -1,4 +1,4 @@
-"""Training data divided in two where a recipe names no validation data: one twentieth is held out for it.
+"""Training data divided in two where a recipe names no validation data: a share of it is held out, `data.held_out`.
 
 Examples are chosen by a hash of what a model reads, so that equal inputs stay together; lines of a running text by
 their position. What is held out has no class that the rest lacks, and neither part is empty.
@@ -13,30 +13,31 @@ from regard.data.examples import Example, Text, fingerprint
 from regard.data.sources import Part
 from regard.errors import ConfigError
 
-HELD_OUT = Part(Fraction(95, 100), Fraction(1))
+HELD_OUT = 0.05
+"""The share that is held out unless the recipe says otherwise."""
 Whole = Callable[[], Iterator[Example]]
 
 
-def divided(whole: Whole, held_out: bool, running_text: bool) -> Iterator[Example]:
+def divided(whole: Whole, held_out: bool, running_text: bool, share: float = HELD_OUT) -> Iterator[Example]:
     """The examples that are held out, or the rest. The data is read twice: once to see what is in it."""
+    part = Part(1 - Fraction(str(share)), Fraction(1))
     if running_text:
-        return _divided_text(whole, held_out)
-    keys = _held_out_keys(whole)
+        return _divided_text(whole, held_out, part)
+    keys = _held_out_keys(whole, part.of(1 << 64))
     return (example for example in whole() if (fingerprint(example.key) in keys) == held_out)
 
 
 class _Keys(Container[int]):
     """The fingerprints that are held out: a stretch of all, with exceptions."""
 
-    def __init__(self, never: set[int], also: set[int]) -> None:
-        self.never, self.also, self.usual = never, also, HELD_OUT.of(1 << 64)
+    def __init__(self, usual: range, never: set[int], also: set[int]) -> None:
+        self.usual, self.never, self.also = usual, never, also
 
     def __contains__(self, key: object) -> bool:
         return key in self.also or (key in self.usual and key not in self.never)
 
 
-def _held_out_keys(whole: Whole) -> _Keys:
-    usual = HELD_OUT.of(1 << 64)
+def _held_out_keys(whole: Whole, usual: range) -> _Keys:
     trained: set[str] = set()
     only_held_out: dict[str, int] = {}
     some = False
@@ -54,9 +55,9 @@ def _held_out_keys(whole: Whole) -> _Keys:
             if name not in trained:
                 only_held_out.setdefault(name, key)
     never = set(only_held_out.values())
-    if some and any(fingerprint(example.key) in _Keys(never, set()) for example in whole()):
-        return _Keys(never, set())
-    return _Keys(never, _dispensable(whole))
+    if some and any(fingerprint(example.key) in _Keys(usual, never, set()) for example in whole()):
+        return _Keys(usual, never, set())
+    return _Keys(usual, never, _dispensable(whole))
 
 
 def _dispensable(whole: Whole) -> set[int]:
@@ -74,8 +75,8 @@ def _dispensable(whole: Whole) -> set[int]:
     return {max(able)}
 
 
-def _divided_text(whole: Whole, held_out: bool) -> Iterator[Example]:
-    """The lines that begin in the last twentieth of the text, at least the last that is not blank; or the rest."""
+def _divided_text(whole: Whole, held_out: bool, part: Part) -> Iterator[Example]:
+    """The lines that begin in the last part of the text, at least the last that is not blank; or the rest."""
     total = last = 0
     for example in whole():
         if cast(Text, example).text.strip():
@@ -83,7 +84,7 @@ def _divided_text(whole: Whole, held_out: bool) -> Iterator[Example]:
         total += _characters(example)
     if total and not last:
         raise ConfigError("data.valid", "needed: data.train is a text of one line, of which nothing can be held out")
-    cut, position = min(HELD_OUT.of(total).start, last), 0
+    cut, position = min(part.of(total).start, last), 0
     for example in whole():
         if (position >= cut) == held_out:
             yield example

@@ -76,7 +76,7 @@ def _part(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Exam
     whole = partial(_whole, source, base, findings)
     if isinstance(source, DividedSource):
         limited = lambda: islice(whole(), source.limit)  # noqa: E731
-        yield from divided(limited, source.held_out, source.is_running_text)
+        yield from divided(limited, source.held_out, source.is_running_text, source.share)
     elif source.part is None:
         yield from whole()
     elif source.shuffle:

@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from regard.config import Config, FileName
 from regard.data.batches import BatchingConfig
+from regard.data.division import HELD_OUT
 from regard.data.sources import DividedSource, SourceConfig
 from regard.errors import ConfigError
 
@@ -21,7 +22,9 @@ class DataConfig(Config):
     train: SourceConfig | None = None
     """What the model learns from."""
     valid: SourceConfig | None = None
-    """What choices are made on; when left out, one twentieth of the training data is held out for it."""
+    """What choices are made on; when left out, a share of the training data is held out for it, `held_out`."""
+    held_out: float = Field(HELD_OUT, gt=0, lt=1)
+    """Share of the training data that is held out where `valid` is not given."""
     test: SourceConfig | None = None
     """What the finished model is tested on, and never chosen by."""
     max_length: PositiveInt = 256
@@ -52,4 +55,4 @@ class DataConfig(Config):
         assert self.train is not None
         if self.train.part is not None:
             raise ConfigError("data.valid", "needed, since data.train is itself a part; give the validation part too")
-        return DividedSource(**dict(self.train), held_out=name == "valid")
+        return DividedSource(**dict(self.train), held_out=name == "valid", share=self.held_out)

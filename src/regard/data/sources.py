@@ -284,15 +284,17 @@ class SourceConfig(Config):
 
 
 class DividedSource(SourceConfig):
-    """Training data of which one twentieth is held out for validation, since the recipe names no validation data."""
+    """Training data of which a share is held out for validation, since the recipe names no validation data."""
 
     held_out: bool = False
     """Whether these are the examples that are held out, or the rest."""
+    share: float = 0.05
+    """How much is held out."""
 
     @property
     def whole(self) -> SourceConfig:
         """The same data undivided."""
-        return SourceConfig(**{name: value for name, value in self if name != "held_out"})
+        return SourceConfig(**{name: value for name, value in self if name not in ("held_out", "share")})
 
 
 def source_of_files(text: str) -> SourceConfig:

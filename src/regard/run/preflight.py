@@ -17,6 +17,7 @@ from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.decode.rules import RulesConfig
 from regard.errors import ConfigError, DataError, RunError
+from regard.metrics.registry import needs_text
 from regard.progress import tracked
 from regard.run.recipe import Recipe
 from regard.run.scoring import Asked, score
@@ -107,14 +108,18 @@ def score_generated(
     device: torch.device,
     watch: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
-    """Scores of what the model generates for the validation data: greedily, else by the rules of the recipe's search.
+    """Scores of what the model generates for the validation data, of which `train.score_limit` is the most.
 
+    The search is greedy, its rules those of the recipe's search:
     With search = "greedy" they are those of a test on the same data. What `watch` raises before a batch ends it.
     """
     source, per_batch, longest = recipe.data.split("valid"), recipe.train.tokens_per_batch, recipe.longest_input
+    limit = recipe.train.score_limit
+    examples = preparation.examples("valid", limit) if limit else None
     greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in RulesConfig.model_fields})
     asked = Asked(task, model, source, preparation, device, greedy, per_batch, longest)
-    return score(replace(asked, overlong=recipe.data.overlong, watch=watch)).metrics
+    found = score(replace(asked, overlong=recipe.data.overlong, watch=watch, examples=examples)).metrics
+    return found if examples is None else {name: value for name, value in found.items() if needs_text(name)}
 
 
 def _short(search: AnySearch) -> AnySearch:

@@ -12,7 +12,7 @@ from torch import nn
 from regard.config import dump_toml
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError, counted, nearest
-from regard.evaluate import measure, measuring_batches
+from regard.evaluate import limited_steps, measure, measuring_batches
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import needs_text
 from regard.run.card import write_card
@@ -291,8 +291,10 @@ def _trainer(
     )
     watcher.detail(f"number format {precision.reason}")
 
+    steps = limited_steps(valid, splits["valid"], config.valid_limit)
+
     def validate(candidate: nn.Module) -> dict[str, float]:
-        metrics = measure(task, candidate, valid, team.device, lambda _: _heed(stop))
+        metrics = measure(task, candidate, valid, team.device, lambda _: _heed(stop), steps)
         return metrics | _generated_scores(recipe, task, candidate, preparation, team.device, lambda: _heed(stop))
 
     return Trainer(
@@ -361,8 +363,9 @@ def _generated_scores(
     device: torch.device,
     watch: Callable[[], None],
 ) -> dict[str, float]:
-    """Scores of what the model generates, where one of them chooses the best checkpoint."""
-    if not needs_text(recipe.train.best):
+    """Scores of what the model generates, where one of them chooses the best checkpoint or some are to be generated."""
+    writes = task.verb == "translate" and recipe.train.score_limit
+    if not needs_text(recipe.train.best) and not writes:
         return {}
     learning = model.training
     model.eval()

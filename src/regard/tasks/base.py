@@ -102,6 +102,8 @@ class TaskBase(Config):
     """How its models write unless the recipe says otherwise."""
     generates: ClassVar[bool] = False
     """Whether its models generate text."""
+    usual_model: ClassVar[str] = "encoder-decoder"
+    """The kind of its models unless the recipe says otherwise."""
     scores: ClassVar[tuple[str, ...]]
     """What its tests report, by names of `metrics.registry`; the first is what models are compared by."""
     splits_inputs: ClassVar[bool] = False

@@ -33,6 +33,7 @@ class ClassificationConfig(TaskBase):
     content: ClassVar[Content] = "labelled"
     texts: ClassVar[tuple[str, ...]] = ("text",)
     labels: ClassVar[tuple[str, ...]] = ("label",)
+    usual_model: ClassVar[str] = "encoder"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     adversarial: float = Field(0.0, ge=0)

@@ -29,6 +29,7 @@ class ImageClassificationConfig(ImageTaskBase):
     content: ClassVar[Content] = "images"
     texts: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[tuple[str, ...]] = ("label",)
+    usual_model: ClassVar[str] = "vision"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     def task(self, lexicon: Lexicon) -> "ImageClassification":

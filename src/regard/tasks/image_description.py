@@ -36,6 +36,7 @@ class ImageDescriptionConfig(ImageTaskBase):
     it; metrics.jsonl has the smoothed one as `objective`."""
     content: ClassVar[Content] = "captions"
     texts: ClassVar[tuple[str, ...]] = ("target",)
+    usual_model: ClassVar[str] = "vision-encoder-decoder"
     scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "exact_match")
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True

@@ -29,6 +29,7 @@ class LanguageModelConfig(TaskBase):
     kind: Literal["language_model"] = "language_model"
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
+    usual_model: ClassVar[str] = "decoder"
     scores: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True

@@ -39,6 +39,7 @@ class MaskedLanguageModelConfig(TaskBase):
     kind: Literal["masked_language_model"] = "masked_language_model"
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
+    usual_model: ClassVar[str] = "encoder"
     scores: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy", "pseudo_perplexity")
     predicts_tokens: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
 """From the recipe's files to stores of encoded examples: read and checked, vocabularies learnt, encoded once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -38,6 +38,7 @@ class Preparation:
     model: Any = None
     """The model's settings, where examples take their form from them, as images do."""
     _contents: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _examples: dict[tuple[str, int], Sequence[Example]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def base(self) -> Path:
@@ -48,7 +49,7 @@ class Preparation:
         """Vocabularies (unless they are known) and classes from the training data, which is checked on the way."""
         source = self.data.split("train")
         if self.data.holds_out:
-            self.notes.append("data.valid is not given: one twentieth of the training data is held out for it")
+            self.notes.append(f"data.valid is not given: {self.data.held_out:.3g} of the training data is held out for it")
         labels = self._labels(source)
         if known is not None:
             return Lexicon(known, labels)
@@ -65,6 +66,14 @@ class Preparation:
         with phase("reading data.train", unit="texts") as advance:
             texts = self._texts(source, self.config.texts[0], advance)
             return measure(texts, language if language in NAMES else None)
+
+    def examples(self, split: str, most: int) -> Sequence[Example]:
+        """The examples of a split, so many at most, evenly spread: read once."""
+        if (split, most) not in self._examples:
+            whole = list(read_examples(self.data.split(split), self.base))
+            number = min(len(whole), most)
+            self._examples[split, most] = [whole[index * len(whole) // number] for index in range(number)]
+        return self._examples[split, most]
 
     def open(self, task: Task, split: str, training: bool = False) -> Store:
         """The store of a split: made now, or found in the cache."""

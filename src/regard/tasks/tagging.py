@@ -49,6 +49,7 @@ class TaggingConfig(TaskBase):
     content: ClassVar[Content] = "tagged"
     texts: ClassVar[tuple[str, ...]] = ("text",)
     gives_trees: ClassVar[bool] = True
+    usual_model: ClassVar[str] = "encoder"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     def task(self, lexicon: Lexicon) -> "Tagging":

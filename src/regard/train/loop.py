@@ -131,6 +131,7 @@ class Trainer:
             self._validate()
         ended = FINISHED if self.spent.progress(self.config) >= 1 else self._out_of_patience()
         while not ended:
+            before = replace(self.spent)
             with phase("compiling") if self._compiles else nullcontext():
                 line = self.step()
             self._compiles = False
@@ -139,18 +140,25 @@ class Trainer:
             asked = self.team.agree(float(self.stop() is not None))
             ended = FINISHED if progress >= 1 else STOPPED if asked else ""
             self._report(line, progress, bool(ended))
-            if (ended and not asked) or self.spent.steps % (self.config.valid_every or self.config.save_every) == 0:
+            if (ended and not asked) or self._due(self.config.valid_every or self.config.save_every, before):
                 self.due = True
                 self.save()
                 self._validate()
                 ended = ended or (STOPPED if self.due else self._out_of_patience())
                 self.spent.seconds = self.team.agree(time.perf_counter() - began)
-            elif ended or self.spent.steps % self.config.save_every == 0:
+            elif ended or self._due(self.config.save_every, before):
                 self.save()
                 self._prune()
         if ended != STOPPED and self.config.average > 1:
             self._average()
         return ended
+
+    def _due(self, interval: float, before: Spent) -> bool:
+        """Whether an interval ended with the last step: one of so many steps, or of such a share of the budget."""
+        if interval >= 1:
+            return self.spent.steps % interval == 0
+        now, then = (int(spent.progress(self.config) / interval + 1e-9) for spent in (self.spent, before))
+        return now > then
 
     def step(self) -> dict[str, Any]:
         """One change of the weights."""

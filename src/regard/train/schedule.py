@@ -3,8 +3,8 @@
     rate(step, progress)    step       the step about to be taken, counted from 1
                             progress   how much of the budget is used, from 0 to 1
 
-Warm-up counts steps. Decay follows progress, so it ends with the budget whether that is in steps, epochs, minutes,
-FLOPs or tokens; with a budget in steps and progress = step / steps it is the usual formula exactly.
+Warm-up counts steps, or is a share of the budget. Decay follows progress, so it ends with the budget whether that is in
+steps, epochs, minutes, FLOPs or tokens; with a budget in steps and progress = step / steps it is the usual formula exactly.
 """
 
 import math
@@ -16,6 +16,10 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 from regard.config import BARE_KIND, BY_KIND, Config, refuse
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Warmup = NonNegativeInt | Annotated[float, Field(gt=0, lt=1)]
+"""Steps, or a share of the budget."""
+FEWEST_STEPS = 20
+"""A warm-up that is a share has at least so many steps, however soon time passes: the first one may compile a model."""
 
 
 class Schedule(Protocol):
@@ -31,8 +35,8 @@ class AnyScheduleConfig(Config):
 
     lr: PositiveFloat = 1e-3
     """The highest learning rate."""
-    warmup: NonNegativeInt = 0
-    """Steps of a straight rise to it."""
+    warmup: Warmup = 0
+    """Steps of a straight rise to it, or a share of the budget such as 0.1."""
 
 
 class NoamConfig(AnyScheduleConfig):
@@ -84,13 +88,13 @@ class Cosine:
     """lr · (floor + (1 − floor)·(1 + cos πd)/2) after warm-up, d the share of the decay that is over."""
 
     lr: float
-    warmup: int = 0
+    warmup: float = 0
     floor: float = 0.1
 
     def rate(self, step: int, progress: float) -> float:
         """Up in a line, down in a wave."""
         wave = (1 + math.cos(math.pi * decayed(step, progress, self.warmup))) / 2
-        return self.lr * risen(step, self.warmup) * (self.floor + (1 - self.floor) * wave)
+        return self.lr * risen(step, progress, self.warmup) * (self.floor + (1 - self.floor) * wave)
 
 
 class LinearConfig(AnyScheduleConfig):
@@ -110,13 +114,13 @@ class Linear:
     """lr · (1 − (1 − floor)·d) after warm-up, d the share of the decay that is over."""
 
     lr: float
-    warmup: int = 0
+    warmup: float = 0
     floor: float = 0.0
 
     def rate(self, step: int, progress: float) -> float:
         """Up in a line, down in a line."""
         left = 1 - decayed(step, progress, self.warmup)
-        return self.lr * risen(step, self.warmup) * (self.floor + (1 - self.floor) * left)
+        return self.lr * risen(step, progress, self.warmup) * (self.floor + (1 - self.floor) * left)
 
 
 class ConstantConfig(AnyScheduleConfig):
@@ -134,29 +138,36 @@ class Constant:
     """lr after warm-up."""
 
     lr: float
-    warmup: int = 0
+    warmup: float = 0
 
     def rate(self, step: int, progress: float = 0.0) -> float:
         """Up in a line, then level."""
-        return self.lr * risen(step, self.warmup)
+        return self.lr * risen(step, progress, self.warmup)
 
 
 ScheduleConfig = Annotated[NoamConfig | CosineConfig | LinearConfig | ConstantConfig, BY_KIND, BARE_KIND]
 
 
-def risen(step: int, warmup: int) -> float:
-    """The share of the warm-up that is over."""
-    return min(1.0, step / warmup) if warmup else 1.0
+def risen(step: int, progress: float, warmup: float) -> float:
+    """The share of the warm-up that is over once this step is taken."""
+    if not warmup:
+        return 1.0
+    if warmup >= 1:
+        return min(1.0, step / warmup)
+    begun = progress * step / (step - 1) if step > 1 else 0.0  # as steps cost about the same
+    return min(1.0, max(begun / warmup, 1 / FEWEST_STEPS), step / FEWEST_STEPS)
 
 
-def decayed(step: int, progress: float, warmup: int) -> float:
+def decayed(step: int, progress: float, warmup: float) -> float:
     """The share of the decay that is over: 0 until the end of the warm-up, 1 at the end of the budget.
 
-    The warm-up used up the part warmup/step of the progress so far, p·w/s, as steps cost about the same; what is left
-    of the budget goes from there to 1: d = (p − p·w/s) / (1 − p·w/s). It never falls while step and progress rise.
+    A warm-up of w steps used up the part w/step of the progress so far, p·w/s, as steps cost about the same; what is
+    left of the budget goes from there to 1: d = (p − p·w/s) / (1 − p·w/s). It never falls while step and progress rise.
     """
+    spent = min(max(progress, 0.0), 1.0)
+    if 0 < warmup < 1:
+        return max(0.0, (spent - warmup) / (1 - warmup))
     if step <= warmup:
         return 0.0
-    spent = min(max(progress, 0.0), 1.0)
     before = spent * warmup / step
     return (spent - before) / (1 - before)

@@ -1,6 +1,6 @@
 """The `[train]` table of a recipe: how the model is trained, how long, and what is kept."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -12,6 +12,10 @@ from regard.train.parallel import ParallelSetting
 from regard.train.precision import PrecisionSetting
 from regard.train.schedule import NoamConfig, ScheduleConfig
 from regard.train.trackers import TrackerName
+
+
+Interval = PositiveInt | Annotated[float, Field(gt=0, lt=1)]
+"""Steps, or a share of the budget."""
 
 
 class TrainConfig(BudgetConfig):
@@ -47,10 +51,17 @@ class TrainConfig(BudgetConfig):
     experts and that of processes. All else stays as `parallel` has it. auto: as many as possible; 1: not divided."""
     activation_checkpointing: bool = False
     """Keep only what goes into each block, and compute the rest again for the gradient: less memory, more work."""
-    save_every: PositiveInt = 500
-    """Steps between checkpoints; one is written before each validation too, so that a failure there costs nothing."""
-    valid_every: PositiveInt | None = None
-    """Steps between validations; those between checkpoints when left out."""
+    save_every: Interval = 500
+    """Steps between checkpoints, or a share of the budget such as 0.1; one is written before each validation too, so
+    that a failure there costs nothing."""
+    valid_every: Interval | None = None
+    """Steps between validations, or a share of the budget such as 0.1; as between checkpoints when left out."""
+    valid_limit: PositiveInt | None = None
+    """Most examples of the validation data (of a stream: rows) that a validation measures, evenly spread; all when left
+    out."""
+    score_limit: NonNegativeInt | None = None
+    """Most validation examples that a validation generates texts for, to score them (BLEU, ROUGE …); when left out, all
+    where `best` is such a score, else none."""
     log_every: PositiveInt = 50
     """Steps between lines of metrics.jsonl."""
     keep: PositiveInt = 2

@@ -6,7 +6,6 @@ from typing import Any
 
 from regard import metrics
 from regard.data.examples import DescribedPicture
-from regard.data.readers import read_examples
 from regard.decode import Ensemble
 from regard.run.scoring.report import Asked, Report, content_of, fingerprint
 
@@ -14,11 +13,7 @@ from regard.run.scoring.report import Asked, Report, content_of, fingerprint
 def score_image_description(asked: Asked) -> Report:
     """BLEU, chrF and exact match of what is written about the images."""
     began = time.perf_counter()
-    examples = [
-        example
-        for example in read_examples(asked.source, asked.preparation.base)
-        if isinstance(example, DescribedPicture)
-    ]
+    examples = [example for example in asked.read() if isinstance(example, DescribedPicture)]
     together: list[Any] = [asked.model, *asked.others]
     writer: Any = asked.task.writer(Ensemble(together) if asked.others else asked.model, asked.device)
     writer = replace(writer, watch=asked.watch)

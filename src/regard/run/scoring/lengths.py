@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import cast
 
 from regard.data.batches import StreamConfig
 from regard.data.examples import Example, Pair
 from regard.data.fields import AnyField
-from regard.data.readers import read_examples, read_pairs
 from regard.engine.texts import Overlong, passages
 from regard.errors import ConfigError, DataError, OverlongError
 from regard.run.scoring.loss import open_source
@@ -26,7 +26,7 @@ def find_overlong(asked: Asked) -> Beyond:
     """The examples that are too long for the model, by their number from zero, and what is wrong with each."""
     task, preparation = asked.task, asked.preparation
     if isinstance(task, Translation):
-        pairs = list(read_pairs(asked.source, preparation.base))
+        pairs = cast(Sequence[Pair], list(asked.read()))
         return overlong_pairs(task, pairs, asked.longest)
     if not task.config.texts or isinstance(preparation.config.batching(preparation.data), StreamConfig):
         return {}
@@ -38,7 +38,7 @@ def find_overlong(asked: Asked) -> Beyond:
     fields = {name: field for name, field in store.fields.items() if name in task.config.texts}
     if isinstance(task, Summarisation):
         fields.pop("source")  # cut by design, and counted as such
-    return dict(_beyond(task, fields, read_examples(asked.source, preparation.base)))
+    return dict(_beyond(task, fields, asked.read()))
 
 
 def overlong_pairs(task: Translation, pairs: Sequence[Pair], longest: int | None) -> Beyond:

@@ -42,6 +42,12 @@ class Asked:
     """Numbers of the examples, from zero, that are left out because they are too long."""
     watch: Callable[[], None] = lambda: None
     """Called before each batch that is generated; what it raises ends the test."""
+    examples: Sequence[Example] | None = None
+    """The examples to generate for, where they were read before; None: all of the source."""
+
+    def read(self) -> Iterable[Example]:
+        """The examples to generate for."""
+        return read_examples(self.source, self.preparation.base) if self.examples is None else self.examples
 
 
 @dataclass(frozen=True)

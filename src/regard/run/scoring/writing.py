@@ -1,12 +1,13 @@
 """Scores of what a model writes beside what a person wrote."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from regard import metrics
 from regard.data import street
-from regard.data.readers import read_pairs
+from regard.data.examples import Pair
 from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
 from regard.errors import DataError, located
@@ -50,7 +51,7 @@ def report_written(
 
 def write_all(asked: Asked) -> tuple[list[str], list[str], list[str]]:
     """The sources of a split of pairs, their references, and what the model writes for each."""
-    read = enumerate(read_pairs(asked.source, asked.preparation.base))
+    read = enumerate(cast(Iterable[Pair], asked.read()))
     pairs = [pair for number, pair in read if number not in asked.left_out]
     if not pairs:
         raise DataError("data", "no example is left to test: all are too long for the model; see data.max_length")
