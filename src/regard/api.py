@@ -28,7 +28,7 @@ from regard.export.reading import read_folder
 from regard.export.subject import HeldOut, Subject
 from regard.export.writing import Target, export_model, target_of
 from regard.progress import VERBOSITY
-from regard.run import Recipe, Run, read_recipe
+from regard.run import Plan, Recipe, Run, plan_recipe
 from regard.run.conclusion import conclusion, resume_sentence
 from regard.run.imported import refuse_occupied, write_imported
 from regard.run.scoring import Report, score_run
@@ -64,12 +64,15 @@ def train(
     for setting in settings:
         if not isinstance(setting, str):
             raise ConfigError("settings", f"expected texts such as 'train.steps=100', got {setting!r}")
-    resolved = recipe if isinstance(recipe, Recipe) else read_recipe(_path(recipe, "recipe"), settings)
     folder = _path(out, "out")
+    plan = Plan(recipe) if isinstance(recipe, Recipe) else _plan(recipe, settings, folder if resume else None)
+    resolved = plan.recipe
     if watcher is not None:
+        _announce(plan, watcher)
         _go_on(train_run(resolved, folder, watcher, resume, data_changed), folder)
         return load(folder)
     with make_watcher(_peak(resolved) if VERBOSITY.get() == "verbose" else None) as told:
+        _announce(plan, told)
         ended = train_run(resolved, folder, told, resume, data_changed)
         _go_on(ended, folder)
         run = load(folder)
@@ -83,6 +86,16 @@ def _go_on(ended: str, folder: Path) -> None:
     """Interrupted, with the command to resume, where a run was stopped before its end."""
     if ended == STOPPED:
         raise Interrupted(f"stopped and saved; {resume_sentence(folder)}" if leads() else "")
+
+
+def _plan(recipe: str | Path, settings: Sequence[str], run: Path | None) -> Plan:
+    return plan_recipe(_path(recipe, "recipe"), settings, run)
+
+
+def _announce(plan: Plan, watcher: Watcher) -> None:
+    """How long training will take, before it starts."""
+    if leads() and plan.announcement is not None:
+        watcher.say(plan.announcement)
 
 
 def load(folder: str | Path, device: str = "auto", which: str = "best") -> Run:

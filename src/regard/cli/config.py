@@ -28,7 +28,8 @@ def config(
     check: Annotated[
         Path | None,
         typer.Option(
-            help="A recipe (a file, or a shipped one's name) to check; prints it with every setting resolved.",
+            help="A recipe (a file, or a shipped one's name) to check; prints what was decided for "
+            "it and why, then every setting resolved.",
             autocompletion=complete_recipe,
         ),
     ] = None,
@@ -38,9 +39,9 @@ def config(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Explain every setting, or check a recipe. Without options: all settings, their defaults and their help."""
-    from regard.config import dump_toml, json_schema
+    from regard.config import json_schema
     from regard.errors import ConfigError
-    from regard.run import Recipe, read_recipe
+    from regard.run import Recipe
 
     for option, given in {"--schema": schema, "--explain": explain is not None}.items():
         if given and (check is not None or overrides or (schema and explain is not None)):
@@ -48,8 +49,7 @@ def config(
     if schema:
         print(json.dumps(json_schema(Recipe), indent=2, ensure_ascii=False))
     elif check is not None or overrides:
-        tree = read_recipe(check, overrides or []).tree()
-        print(json.dumps(tree, indent=2, ensure_ascii=False) if as_json else dump_toml(tree), end="")
+        _check(check, overrides or [], as_json)
     else:
         settings, whole = _found(Recipe, explain or "")
         if as_json:
@@ -69,6 +69,29 @@ def _found(root: "type[Config]", word: str) -> "tuple[list[Setting], bool]":
         if "." in word:
             raise
         return search(root, word), False
+
+
+def _check(file: Path | None, overrides: list[str], as_json: bool) -> None:
+    """Prints a recipe with every setting resolved; before it, line by line, what was decided and why."""
+    from regard.config import dump_toml
+    from regard.errors import RegardError
+    from regard.run import Plan, plan_recipe, read_recipe
+
+    try:
+        plan, undecided = plan_recipe(file, overrides), None
+    except RegardError as error:
+        plan, undecided = Plan(read_recipe(file, overrides)), error  # whose own mistakes are raised here
+    if as_json:
+        print(json.dumps(plan.recipe.tree(), indent=2, ensure_ascii=False), end="")
+        return
+    for decision in plan.decisions:
+        value = dump_toml({"value": decision.value}).removeprefix("value = ").strip()
+        print(f"# {decision.path} = {value}   # {decision.why}")
+    if undecided is not None:
+        print(f"# what is left out is decided once the data can be read; until then as for all data ({undecided})")
+    if plan.announcement is not None:
+        print(f"# {plan.announcement}")
+    print(dump_toml(plan.recipe.tree()), end="")
 
 
 def _show(settings: "list[Setting]", whole: bool) -> None:

@@ -25,7 +25,8 @@ from regard.compare.sweep import Seeds
 from regard.config import Config, read_toml
 from regard.config.shipped import recipe_file
 from regard.errors import ConfigError, DataError, Failure
-from regard.run.recipe import Recipe, read_recipe
+from regard.run.defaults.plan import Variants
+from regard.run.recipe import Recipe
 from regard.run.unused import refuse_unused
 from regard.train.progress import make_watcher
 
@@ -135,9 +136,11 @@ def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Lad
         raise DataError(file, "no scaling ladder, it has no [sizes]; see recipes/sweeps/scaling.toml")
     config = LadderConfig.from_tree({**tree, **{name: value for name, value in changes.items() if value is not None}})
 
+    recipes = Variants(config.settings, f"train.tokens={max(config.tokens):.0f}")
+
     def recipe(place: str, own: Sequence[str]) -> Recipe:
         try:
-            found = read_recipe(recipe_file(config.base, file.parent), [*config.settings, *own, *settings])
+            found = recipes.recipe(recipe_file(config.base, file.parent), own, settings)
             found.check()
             refuse_unused(found)
         except ConfigError as error:

@@ -21,7 +21,8 @@ from regard.config import Config, read_toml
 from regard.config.shipped import recipe_file
 from regard.errors import ConfigError, DataError, nearest
 from regard.metrics.significance import Method
-from regard.run.recipe import Recipe, read_recipe
+from regard.run.defaults.plan import Variants
+from regard.run.recipe import Recipe
 from regard.run.unused import refuse_unused
 
 BudgetKind = Literal["flops", "params", "tokens", "steps", "minutes"]
@@ -139,7 +140,10 @@ def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: A
     tree = trees[files[0]] if sweeps else {"variants": _named(files)}
     folder = files[0].parent if sweeps else Path()
     config = SweepConfig.from_tree({**tree, **{name: value for name, value in changes.items() if value is not None}})
-    variants = [_variant(config, name, folder, settings) for name in config.variants]
+    equal = config.budget
+    budget = None if equal.amount is None or equal.by == "params" else f"train.{equal.by}={_amount(equal)}"
+    recipes = Variants(config.settings, budget)
+    variants = [_variant(config, name, folder, settings, recipes) for name in config.variants]
     _refuse_one_folder(variants)
     return Sweep(config, variants)
 
@@ -161,13 +165,19 @@ def _named(files: Sequence[Path]) -> dict[str, Any]:
     return {file.stem: {"recipe": str(file)} for file in files}
 
 
-def _variant(config: SweepConfig, name: str, folder: Path, settings: Sequence[str]) -> Variant:
+def _amount(equal: EqualConfig) -> float:
+    """The amount of a budget as its setting takes it."""
+    assert equal.amount is not None
+    return max(1, round(equal.amount)) if equal.by in ("steps", "tokens") else equal.amount
+
+
+def _variant(config: SweepConfig, name: str, folder: Path, settings: Sequence[str], recipes: Variants) -> Variant:
     own = config.variants[name]
     file = own.recipe or config.base
     if file is None:
         raise ConfigError(f"variants.{name}", "has no recipe, and the sweep no base; give one of them")
     try:
-        recipe = read_recipe(recipe_file(file, folder), [*config.settings, *own.settings, *settings])
+        recipe = recipes.recipe(recipe_file(file, folder), own.settings, settings)
         recipe.check()
         refuse_unused(recipe)
     except ConfigError as error:

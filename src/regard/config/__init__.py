@@ -13,6 +13,7 @@ from regard.config.tree import BARE_KIND as BARE_KIND
 from regard.config.tree import BY_KIND as BY_KIND
 from regard.config.tree import Config as Config
 from regard.config.tree import FileName as FileName
+from regard.config.tree import kinds as kinds
 from regard.config.tree import refuse as refuse
 from regard.config.unused import Unused as Unused
 from regard.config.unused import unused_sentences as unused_sentences

@@ -33,6 +33,9 @@ class _Shared(Config):
     normalise: Normalisation = "none"
     """Unicode normal form that text is brought to first; decoding gives the normalised text."""
 
+    sample: float = Field(1.0, gt=0, le=1)
+    """Share of the training examples that the vocabulary is trained on, evenly spread."""
+
     def sampler(self, core: Core) -> Sampler | None:
         """What cuts text differently in each epoch, where the settings ask for it."""
         return None

@@ -7,11 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from regard.run.defaults.plan import Plan as Plan
+    from regard.run.defaults.plan import plan_recipe as plan_recipe
     from regard.run.opened import Run as Run
     from regard.run.recipe import Recipe as Recipe
     from regard.run.recipe import read_recipe as read_recipe
 
-HOMES = {"Run": "opened", "Recipe": "recipe", "read_recipe": "recipe"}
+HOMES = {
+    "Plan": "defaults.plan",
+    "Recipe": "recipe",
+    "Run": "opened",
+    "plan_recipe": "defaults.plan",
+    "read_recipe": "recipe",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -6,6 +6,7 @@ from typing import Any
 from regard.run.recipe import Recipe, resolve_recipe
 
 DEMO: dict[str, Any] = {
+    "defaults": "fixed",
     "task": {"kind": "translation", "smoothing": 0.0},
     "data": {"train": {"street": "train"}, "valid": {"street": "valid"}, "test": {"street": "test"}},
     "tokenizer": {"kind": "bpe", "size": 2000, "prefix_space": True},

@@ -82,7 +82,7 @@ def changed_settings(old: Recipe, new: Recipe) -> Iterator[tuple[str, Any, Any]]
     for path in dict.fromkeys([*one, *other]):
         before, after = one.get(path), other.get(path)
         moved = path == "start.run" and before and after and Path(before).resolve() == Path(after).resolve()
-        if before != after and not moved:
+        if before != after and not moved and path != "defaults":
             yield path, before, after
 
 

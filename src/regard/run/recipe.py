@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from regard.config import Config, layered, parse_override, read_toml, resolve
+from regard.config import Config, kinds, layered, parse_override, read_toml, resolve
 from regard.config.shipped import data_folder, recipe_file
 from regard.data.settings import DataConfig
 from regard.data.tokenizer import BpeConfig, TokenizerConfig
@@ -23,6 +23,9 @@ from regard.train.settings import TrainConfig
 class Recipe(Config):
     """Everything about a run: saved with it, and enough to repeat it."""
 
+    defaults: Literal["data", "fixed"] = "data"
+    """What settings are that the recipe leaves out: decided from its data, budget and machine, or fixed, the same for
+    all. The recipe in a run's folder is complete, and fixed."""
     task: TaskConfig = TranslationConfig()
     """What is learnt; a name alone will do, such as task = "translation"."""
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1
@@ -93,18 +96,41 @@ def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     return recipe.but(data=recipe.data.but(folder=str(folder.resolve())))
 
 
-def resolve_recipe(tree: dict[str, Any], overrides: Sequence[str] = ()) -> Recipe:
-    """A tree with overrides on top; `model.preset` and `model.from`, wherever they are given, go below both."""
-    tree, overrides, name = _taken_out("preset", tree, overrides)
-    tree, overrides, run = _taken_out("from", tree, overrides)
+def resolve_recipe(
+    tree: dict[str, Any], overrides: Sequence[str] = (), below: dict[str, Any] | None = None
+) -> Recipe:
+    """A tree with overrides on top; `model.preset` and `model.from`, wherever they are given, go below both.
+
+    What lies below all of them are settings decided from the data; without any, the model's kind is the task's usual.
+    """
+    tree, overrides, name = taken_out("preset", tree, overrides)
+    tree, overrides, run = taken_out("from", tree, overrides)
     if name is not None:
         tree = layered(Recipe, {"model": preset(name).model}, tree)
     if run is not None:
         tree = _from_run(run, tree, overrides)
+    if below:
+        tree = layered(Recipe, below, tree)
+    elif name is None and run is None:
+        tree = _with_usual_model(tree, overrides)
     return resolve(Recipe, tree, overrides)
 
 
-def _taken_out(
+def _with_usual_model(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The tree with the kind of model that its task usually has, where it names none."""
+    model = tree.get("model", {})
+    if not isinstance(model, dict) or "kind" in model:
+        return tree
+    task: Any = tree.get("task")
+    for path, value in map(parse_override, overrides):
+        if path == ["task"] or path == ["task", "kind"]:
+            task = value
+    kind = task.get("kind") if isinstance(task, dict) else task
+    member = kinds(Recipe.model_fields["task"].annotation).get(str(kind or TranslationConfig().kind))
+    return tree if member is None else {**tree, "model": {"kind": member.usual_model, **model}}  # type: ignore[attr-defined]
+
+
+def taken_out(
     key: str, tree: dict[str, Any], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], list[str], str | None]:
     """Tree and overrides without `model.key`, and what was last given for it."""

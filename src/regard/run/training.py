@@ -58,6 +58,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     Whatever can refuse does so before the first step, and then leaves no new folder behind. Data, tokenizer and
     settings that changed since the checkpoint are refused too, unless `data_changed` accepts them.
     """
+    recipe = recipe.but(defaults="fixed")  # as it is now, so that the run repeats
     recipe.check()
     team = join_team(recipe.train.device, alone=recipe.train.parallel == "fsdp")
     refuse_lone(recipe.train.parallel, team.size)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,10 @@ class Preparation:
         return f"{files[1] if aligned else self._name(source)}:{line}" if line else ""
 
     def _texts(self, source: SourceConfig, field: str, advance: Callable[[int], None]) -> Iterable[str]:
-        for text in examples_text(read_examples(source, self.base), field):
+        """One text of each example, or of a share of them, evenly spread."""
+        share, examples = self.tokenizer.sample, read_examples(source, self.base)
+        chosen = (example for i, example in enumerate(examples) if floor(i * share) > floor((i - 1) * share))
+        for text in examples_text(examples if share == 1 else chosen, field):
             yield text
             advance(1)
 

@@ -22,6 +22,8 @@ MOST_PIXELS = 1 << 26
 MOST_BYTES = 1 << 28
 """Bytes of an encoded image."""
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF")
+GREY = ("1", "L", "LA")
+"""Pillow's modes without colours."""
 DEEP = ("I", "F")
 """Pillow's modes with more than eight bits a colour, whose conversion would cut values off."""
 BROKEN = (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, struct.error)
@@ -90,11 +92,25 @@ class Canvas:
         return ImageOps.fit(image, wanted, filtered) if self.resize == "crop" else image.resize(wanted, filtered)
 
 
+def shape_of(picture: Picture) -> tuple[int, int, int]:
+    """Height, width and colours (1: grey, else 3) of an example's image, which is not decoded."""
+    data = picture.load()
+    if not isinstance(data, bytes):
+        return data.shape[0], data.shape[1], 1
+    with _headed(data, picture.name) as image:
+        return image.height, image.width, 1 if image.mode in GREY else 3
+
+
 def pixels_of(data: bytes, name: str) -> int:
     """How many pixels an encoded image says it has; it is not decoded."""
+    with _headed(data, name) as image:
+        return image.width * image.height
+
+
+def _headed(data: bytes, name: str) -> Image.Image:
+    """An image of which only the header is read; DataError where it is none."""
     try:
-        with _opened(data, name) as image:
-            return image.width * image.height
+        return _opened(data, name)
     except BROKEN:
         raise DataError(name, f"no image, or of a kind that is not read; known: {', '.join(FORMATS)}") from None
 

@@ -1,0 +1,255 @@
+"""What the rules of all tasks share: the size of a model, its batches, how long it is trained, how often it is validated.
+
+A model is as large as the data can feed, and no larger than the budget can train. How each number was found: docs/defaults.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import log2
+
+from regard.run.defaults.cost import Candidate, Effort, Machine
+from regard.run.defaults.facts import Facts
+from regard.run.defaults.settled import Settled
+
+MINUTES = 9.0
+"""Longest default budget; with what comes before and after training, about ten minutes."""
+LONG_MINUTES = 30.0
+"""The same where a pass over the data takes longer than that."""
+VALIDATIONS = 12
+"""Validations of a run; at least eight, also where they take time from the budget."""
+HELD_OUT = 2000
+"""Most examples that are held out for validation."""
+MEASURED = 2000
+"""Most examples that a validation measures."""
+TOKENIZER_BYTES = 2e7
+"""Most text that a vocabulary is trained on."""
+LEAST_STEPS, LEAST_BATCH = 800, 512
+"""Steps of a run on small data, and tokens of its batches."""
+ENOUGH_SCORED = 200
+"""Generated texts from which on their score tells checkpoints apart better than the loss."""
+PATIENCE = 5
+"""Validations without a better one that end a run."""
+WARMUP, FLOOR = 0.08, 0.01
+
+Sizes = Sequence[tuple[float, int, int]]
+"""From so many bytes of text on: width and depth."""
+
+
+def power_of_two(number: float, least: int, most: int) -> int:
+    """The nearest power of two within limits, which are such powers too."""
+    return int(2 ** round(log2(min(max(number, least), most))))
+
+
+@dataclass
+class Job:
+    """A recipe on its way to being complete."""
+
+    facts: Facts
+    machine: Machine
+    settled: Settled
+    limits: dict[str, float] = field(init=False)
+    """The budget that the recipe sets."""
+    most_minutes: float = MINUTES
+    """Longest budget where the recipe sets none."""
+    minutes: float = 0.0
+    """How long training will take, about."""
+
+    def __post_init__(self) -> None:
+        self.limits = self.settled.limits()
+
+    @property
+    def device(self) -> str:
+        """The machine, for a reason."""
+        return "a GPU" if self.machine.is_gpu else "this CPU"
+
+    def passes(self, wanted: float, tokens: float) -> float:
+        """Passes over the data: as many as wanted, or what small data needs for some steps."""
+        return max(wanted, min(1000.0, LEAST_STEPS * LEAST_BATCH / max(self.facts.examples * tokens, 1.0)))
+
+    def budget(self, wanted: float) -> dict[str, float]:
+        """The limits in force; where the recipe sets none, passes over the data and minutes."""
+        return self.limits or {"epochs": wanted, "minutes": self.most_minutes}
+
+    # Vocabulary
+
+    def subword_size(self, width: int | None = None) -> int:
+        """Tokens of a vocabulary of subwords: they grow with the root of the text, and with the width they are cut from."""
+        fit = 8000 * (self.facts.bytes / 3.9e6) ** 0.5
+        most = 16000 if width is None else min(16000, 32 * width)
+        return next(size for size in (500, 1000, 2000, 4000, 8000, 16000, 32000) if size * 1.4 >= min(fit, most))
+
+    def vocabulary(self, kind: str, size: int, why: str) -> tuple[str, int]:
+        """Kind and size of the vocabulary in force."""
+        settled, given = self.settled, self.settled.sets_below("tokenizer")
+        if "size" in given and kind in ("char", "byte"):
+            kind, why = "bpe", "a size asks for subwords"
+        kind = settled.kind("tokenizer", kind, why)
+        if kind in ("bpe", "unigram"):
+            size = settled("tokenizer.size", size, f"{self.facts.amount}; 4 MB have 8,000, growing as the square root")
+            if not self.facts.running:
+                settled("tokenizer.prefix_space", True, "a word is the same token at the start as inside")
+        if self.facts.bytes > TOKENIZER_BYTES and kind != "byte":
+            share = float(f"{TOKENIZER_BYTES / self.facts.bytes:.2g}")
+            settled("tokenizer.sample", share, f"{self.facts.amount}: 20 MB are enough for a vocabulary")
+        return kind, int(size)
+
+    # Size
+
+    def size(
+        self,
+        sizes: Sizes,
+        make: Callable[[int, int], Candidate],
+        wanted: float,
+        batch: Callable[[Candidate, float], int],
+        per_weight: float = 2.0,
+        head_width: int | None = None,
+    ) -> Effort:
+        """The largest model that the data can feed and the budget can train, with its batches.
+
+        The budget can train it if it is read as often as wanted, or sees so many tokens for each weight of its blocks.
+        """
+        fed = max((index for index, (least, *_) in enumerate(sizes) if self.facts.bytes >= least), default=0)
+        effort, why = None, ""
+        for index in range(fed, -1, -1):
+            _, width, depth = sizes[index]
+            width = int(self.settled.given.get("model.width", width))
+            depth = int(self.settled.given.get("model.depth", depth))
+            effort = self.effort(make(width, depth), wanted, batch)
+            epochs = effort.epochs(self.budget(wanted))
+            seen = epochs * self.facts.examples * effort.candidate.tokens
+            why = self.facts.amount
+            if index < fed:
+                why += f": a larger model would see too little of it in the budget on {self.device}"
+            if epochs >= 0.9 * wanted or seen >= per_weight * effort.candidate.parameters:
+                break
+        assert effort is not None
+        if effort.seconds_per_epoch > 60 * self.most_minutes and self.most_minutes < LONG_MINUTES:
+            self.most_minutes = LONG_MINUTES
+            return self.size(sizes, make, wanted, batch, per_weight, head_width)
+        candidate = effort.candidate
+        if self.is_usual_model:
+            self.settled("model.width", candidate.width, why)
+            self.settled("model.depth", candidate.depth, why)
+            number = heads(candidate.width, head_width)
+            self.settled("model.heads", number, f"each {candidate.width // number} wide")
+        return effort
+
+    is_usual_model: bool = True
+    """Whether the model is of its task's usual kind: of others the recipe, or that kind's own defaults, say the size."""
+
+    def effort(self, candidate: Candidate, wanted: float, batch: Callable[[Candidate, float], int]) -> Effort:
+        """A candidate with its batches."""
+        tried = Effort(candidate, self.facts.examples, batch(candidate, wanted), self.machine)
+        epochs = tried.epochs(self.budget(wanted))
+        return replace(tried, batch=batch(candidate, epochs))
+
+    def batch_for(self, steps: int, most: int) -> Callable[[Candidate, float], int]:
+        """Batches such that the run has so many steps, up to a size; the data fills at least eight."""
+
+        def batch(candidate: Candidate, epochs: float) -> int:
+            if isinstance(given := self.settled.given.get("train.tokens_per_batch"), int):
+                return given
+            tokens = self.facts.examples * max(candidate.reads, candidate.writes, 1.0) * 1.1
+            fit = most if "steps" in self.limits else epochs * tokens / steps
+            return power_of_two(min(fit, tokens / 8), LEAST_BATCH, most)
+
+        return batch
+
+    # Training
+
+    def train(
+        self,
+        effort: Effort,
+        wanted: float,
+        lr: float,
+        *,
+        optimiser: str = "adamw",
+        weight_decay: float = 0.01,
+        generates: bool = False,
+        reach: float = 0.05,
+    ) -> None:
+        """Budget, batches, schedule, averages and validations."""
+        settled, limits = self.settled, self.budget(wanted)
+        epochs = effort.epochs(limits)
+        steps = epochs * effort.steps_per_epoch
+        expected = epochs * effort.seconds_per_epoch * 1.1 / 60  # validations and checkpoints take a tenth
+        self.minutes = min(expected, limits.get("minutes", expected))
+        if not self.limits:
+            settled("train.epochs", float(f"{wanted:.2g}"), f"{self.facts.amount}: the fewer data, the more passes")
+            why = f"at most, on {self.device}; about {self.minutes:.2g} expected"
+            settled("train.minutes", limits["minutes"], why)
+            settled("train.patience", PATIENCE, "validations without a better one")
+        settled("train.tokens_per_batch", effort.batch, f"about {steps:,.0f} steps in the budget")
+        self._optimise(lr, optimiser, weight_decay)
+        decay = min(0.999, max(0.9, round(1 - 1 / max(10.0, reach * steps), 4)))
+        if not settled.has("train.average"):
+            settled("train.moving_average.decay", decay, f"the mean of the last {1 / (1 - decay):,.0f} steps")
+        settled("train.log_every", int(min(50, max(1, steps // 40))), f"about {steps:,.0f} steps")
+        self._validate(effort, generates)
+
+    def _optimise(self, lr: float, optimiser: str, weight_decay: float) -> None:
+        settled = self.settled
+        kind = settled.kind("train.optimiser", optimiser, "the kind that the shipped recipes of this task use")
+        if kind in ("adamw", "muon"):
+            settled("train.optimiser.weight_decay", weight_decay, "as in the shipped recipes of this task")
+        schedule = settled.kind("train.schedule", "cosine", "it ends with the budget, whatever that is in")
+        if kind == optimiser and schedule != "noam":
+            settled("train.schedule.lr", lr, f"for {kind} and a model of this width")
+        if schedule in ("cosine", "linear"):
+            settled("train.schedule.warmup", WARMUP, "a share of the budget")
+            settled("train.schedule.floor", FLOOR, "share of the rate that is left at the end")
+
+    def _validate(self, effort: Effort, generates: bool) -> None:
+        settled, facts = self.settled, self.facts
+        every = round(1 / VALIDATIONS, 3)
+        if settled.has("train.save_every"):
+            settled("train.valid_every", every, f"{VALIDATIONS} validations a run")
+        else:
+            settled("train.save_every", every, f"a share of the budget: {VALIDATIONS} validations and checkpoints a run")
+        seconds = self.minutes * 60 * 0.1 / VALIDATIONS
+        forward = 3 * self.machine.rate(effort.candidate.width) / max(effort.candidate.flops, 1.0)
+        affordable = int(min(MEASURED, max(100, float(f"{seconds * forward:.1g}"))))
+        available = facts.valid or min(HELD_OUT, max(1, facts.examples // 20))
+        if facts.running and not generates:
+            self._limit_rows(seconds, effort)
+        elif available > affordable:
+            settled("train.valid_limit", affordable, f"of {available:,}: validations take a tenth of the time")
+        if generates:
+            rate = 500.0 if self.machine.is_gpu else 150.0 * 128 / effort.candidate.width
+            scored = int(min(1000, available, max(50, float(f"{seconds * rate:.1g}"))))
+            settled("train.score_limit", scored, f"of {available:,}: generating takes a tenth of the time")
+        if facts.holds_out and facts.examples > 20 * HELD_OUT:
+            share = float(f"{HELD_OUT / facts.examples:.2g}")
+            settled("data.held_out", share, f"{HELD_OUT:,} of {facts.examples:,} are enough")
+
+    def room_for(self, long: float, per_token: float) -> None:
+        """Room for the longest texts, where that is more than usual."""
+        needed = long / per_token * 1.3
+        if needed > 256:
+            most = 1024 if needed > 512 else 512
+            self.settled("data.max_length", most, f"tokens; hardly any text has more than {needed:,.0f}")
+
+    def choose_by(self, score: str) -> None:
+        """Checkpoints are chosen by the task's own score where enough texts are generated for it."""
+        scored = self.settled.value("train.score_limit")
+        if isinstance(scored, int) and scored >= ENOUGH_SCORED:
+            self.settled("train.best", score, f"of {scored:,} generated texts")
+
+    def _limit_rows(self, seconds: float, effort: Effort) -> None:
+        """Of a stream, whose rows are all as long as the context."""
+        candidate = effort.candidate
+        context = candidate.context or 256
+        per_token = candidate.flops / max(candidate.reads, 1.0) / 3
+        tokens = min(250_000, max(20_000, seconds * self.machine.rate(candidate.width) / per_token))
+        self.settled("train.valid_limit", max(1, int(tokens / context)), f"rows, {tokens:,.0f} tokens: a tenth of the time")
+
+
+def heads(width: int, head_width: int | None = None) -> int:
+    """Heads of about 32 up to width 192 and 64 from there on, unless given; they divide the width."""
+    wanted = max(1, width // (head_width or (32 if width <= 192 else 64)))
+    return next(number for number in range(wanted, 0, -1) if width % number == 0)
+
+
+def dropout(epochs: float) -> float:
+    """The more often the data is read, the more is left out of each reading."""
+    return next(rate for most, rate in ((4, 0.0), (15, 0.1), (60, 0.2), (float("inf"), 0.3)) if epochs < most)

@@ -1,0 +1,214 @@
+"""A recipe made complete: what it leaves out follows from its task, its data, its budget and the machine.
+
+`defaults → decided from the data → preset or model.from → recipe.toml → key=value`: what a recipe sets is kept, always.
+The complete recipe is saved with its run and says `defaults = "fixed"`, so nothing is decided twice.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from os.path import expanduser
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.config import parse_override, read_toml
+from regard.errors import ConfigError, RegardError
+from regard.models import preset
+from regard.run.defaults import generation, labels
+from regard.run.defaults.cost import Machine
+from regard.run.defaults.facts import Facts, survey
+from regard.run.defaults.job import Job
+from regard.run.defaults.settled import Decision, Settled
+from regard.run.recipe import Recipe, resolve_recipe, taken_out
+from regard.train.distributed import device_called
+from regard.train.precision import machine_peak
+
+RULES: Mapping[str, Callable[[Job], None]] = {
+    "translation": generation.translation,
+    "summarisation": generation.summarisation,
+    "language_model": generation.language_model,
+    "masked_language_model": generation.masked_language_model,
+    "classification": labels.classification,
+    "tagging": labels.tagging,
+    "image_classification": labels.image_classification,
+    "image_description": labels.image_description,
+}
+RUN_FILE = "recipe.toml"
+RULED = ("task", "tokenizer", "model", "train")
+"""Tables that hold decided settings; of `data`, those of RULED_DATA."""
+RULED_DATA = ("held_out", "max_length", "overlong", "batching")
+NOMINAL = {"cpu": 1e11, "cuda": 6e14}
+"""FLOP/s that several processes reckon with, which must all decide alike."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A complete recipe, and what was decided for it."""
+
+    recipe: Recipe
+    decisions: tuple[Decision, ...] = ()
+    minutes: float | None = None
+    """How long training takes on this machine, about; None where that was not estimated."""
+    facts: Facts | None = None
+    below: Mapping[str, Any] = field(default_factory=dict)
+    """The decided settings as a tree."""
+
+    @property
+    def announcement(self) -> str | None:
+        """How long it will take, for people; None where the recipe says it, or nobody knows."""
+        if self.minutes is None or self.facts is None:
+            return None
+        about = f"{self.minutes:.0f} minutes" if self.minutes >= 1.5 else f"{max(1, round(self.minutes * 60)):d} seconds"
+        return f"{self.facts.amount}: about {about} on this machine; train.minutes=… changes it"
+
+
+def plan_recipe(file: Path | None, overrides: Sequence[str] = (), run: Path | None = None) -> Plan:
+    """The complete recipe of a file with `key=value` settings on top, with its decisions.
+
+    Of a run that resumes, what the recipe leaves out is as the run has it.
+    """
+    return plan_tree(read_toml(file) if file is not None else {}, overrides, file.parent if file else Path(), run)
+
+
+def plan_tree(
+    tree: dict[str, Any], overrides: Sequence[str] = (), folder: Path = Path(), run: Path | None = None
+) -> Plan:
+    """The same for a tree; names of files start at a folder."""
+    given = dict(_given(tree, overrides))
+    if given.get("defaults") == "fixed":
+        return Plan(_placed(resolve_recipe(tree, overrides), folder))
+    if run is not None and (run / RUN_FILE).is_file():
+        return Plan(complete(tree, overrides, _of_run(run), folder))
+    problem = _problem(tree, overrides)
+    try:
+        known = _placed(resolve_recipe(*_only(tree, overrides, ("task", "data"))), folder)
+        facts = survey(known.task, known.data)
+    except RegardError:
+        if problem is not None:
+            raise problem from None
+        raise
+    kind = _model_kind(tree, overrides, known)
+    job = Job(facts, _machine(given.get("train.device", "auto")), Settled(_with_model(tree, overrides, given).items()))
+    job.settled.kinds["task"] = known.task.kind
+    job.is_usual_model = kind == known.task.usual_model and "model" not in job.settled.given
+    if job.is_usual_model:
+        job.settled.kind("model", kind, f"the usual kind for {known.task.kind}")
+    RULES[known.task.kind](job)
+    below = job.settled.tree()
+    recipe = complete(tree, overrides, below, folder)
+    decisions = tuple(decision for decision in job.settled.decisions if _holds(recipe, decision))
+    return Plan(recipe, decisions, None if "minutes" in job.limits else job.minutes, facts, below)
+
+
+@dataclass
+class Variants:
+    """Recipes that differ only in what they state: what a file leaves out is decided once, for all of them."""
+
+    common: Sequence[str]
+    """Settings on top of every file."""
+    budget: str | None = None
+    """What each of them may spend, as a setting such as train.flops=1e12; the rules must know it."""
+    _plans: dict[Path, Plan] = field(default_factory=dict)
+
+    def recipe(self, file: Path, own: Sequence[str], last: Sequence[str]) -> Recipe:
+        """The complete recipe of a file with the common settings, a variant's own, and the last on top of all."""
+        if file not in self._plans:
+            self._plans[file] = plan_recipe(file, [*self.common, *last, *([self.budget] if self.budget else [])])
+        tree, settings = read_toml(file), [*self.common, *own, *last]
+        if dict(_given(tree, settings)).get("defaults") == "fixed":
+            return _placed(resolve_recipe(tree, settings), file.parent)
+        return complete(tree, settings, self._plans[file].below, file.parent)
+
+
+def complete(tree: dict[str, Any], overrides: Sequence[str], below: Mapping[str, Any], folder: Path) -> Recipe:
+    """A recipe on top of decided settings; nothing more is to be decided for it."""
+    return _placed(resolve_recipe(tree, overrides, dict(below)), folder).but(defaults="fixed")
+
+
+def _placed(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe with the folder that names of files start at."""
+    own = Path(expanduser(recipe.data.folder)) if recipe.data.folder else folder
+    return recipe.but(data=recipe.data.but(folder=str(own.resolve())))
+
+
+def _given(tree: Mapping[str, Any], overrides: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Paths and values of all that a recipe sets."""
+    yield from _leaves(tree)
+    for override in overrides:
+        path, value = parse_override(override)
+        below = _leaves(value, f"{'.'.join(path)}.") if isinstance(value, dict) and value else ()
+        yield from below or [(".".join(path), value)]
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _only(tree: dict[str, Any], overrides: Sequence[str], tables: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """What a recipe says below some of its tables."""
+    return (
+        {key: value for key, value in tree.items() if key in tables},
+        [override for override in overrides if parse_override(override)[0][0] in tables],
+    )
+
+
+def _problem(tree: dict[str, Any], overrides: Sequence[str]) -> ConfigError | None:
+    """What is wrong with the recipe whatever the data is: to be said before the data is complained about."""
+    try:
+        resolve_recipe(tree, overrides)
+    except ConfigError as error:
+        return error
+    return None
+
+
+def _model_kind(tree: dict[str, Any], overrides: Sequence[str], known: Recipe) -> str:
+    """The kind of the model, given or usual."""
+    given = dict(_given(tree, overrides))
+    kind = given.get("model.kind", given.get("model"))
+    return kind if isinstance(kind, str) else known.task.usual_model
+
+
+def _with_model(tree: dict[str, Any], overrides: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
+    """What is given, with what a preset or a run gives: that is not decided anew."""
+    tree, rest, name = taken_out("preset", tree, overrides)
+    _, _, run = taken_out("from", tree, rest)
+    if name is None and run is None and "start.run" not in given:
+        return given
+    model: Mapping[str, Any] = preset(name).model if name is not None else {}
+    started = {} if name is not None and run is None else {"tokenizer": {}}
+    return {**dict(_leaves(model, "model.")), **given, "model": {}, **started}
+
+
+def _of_run(run: Path) -> dict[str, Any]:
+    """The settings of a run that rules may have decided."""
+    tree = read_toml(run / RUN_FILE)
+    data = {name: value for name, value in tree.get("data", {}).items() if name in RULED_DATA}
+    return {**{table: tree[table] for table in RULED if table in tree}, **({"data": data} if data else {})}
+
+
+def _holds(recipe: Recipe, decision: Decision) -> bool:
+    """Whether a decided value is in force."""
+    value: Any = recipe
+    for name in decision.path.split("."):
+        value = getattr(value, name, None)
+    return value == (tuple(decision.value) if isinstance(decision.value, list) else decision.value)
+
+
+@cache
+def _machine(setting: str) -> Machine:
+    """The machine that a recipe trains on, measured for a moment."""
+    device = device_called(setting)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if processes > 1:
+        return Machine(device.type, NOMINAL.get(device.type, 1e11), processes)
+    half = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    peak = machine_peak(device, torch.bfloat16 if half else torch.float32)
+    return Machine(device.type, float(f"{peak:.1g}"))
+

@@ -1,0 +1,78 @@
+"""Settings as they are settled one by one: what the recipe sets is kept, what it leaves out gets a value and a reason."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LIMITS = ("steps", "epochs", "minutes", "flops", "tokens")
+"""The names of a budget's limits, below `train`."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A setting that the recipe leaves out, its value, and why it has this one."""
+
+    path: str
+    value: Any
+    why: str
+
+
+class Settled:
+    """Values by path: those that were given, and what was decided so far."""
+
+    def __init__(self, given: Iterable[tuple[str, Any]]) -> None:
+        self.given = dict(given)
+        self.decisions: list[Decision] = []
+        self.kinds: dict[str, str] = {}
+        """The kinds in force, given or decided, by the path of their family."""
+
+    def has(self, path: str) -> bool:
+        """Whether the recipe sets this setting, or the whole table that it stands in; a bare name is a kind only."""
+        table, _, name = path.rpartition(".")
+        if path in self.given or (name == "kind" and isinstance(self.given.get(table), str)):
+            return True
+        parts = path.split(".")
+        above = [".".join(parts[:end]) for end in range(1, len(parts))]
+        return any(table in self.given and not isinstance(self.given[table], str) for table in above)
+
+    def sets_below(self, table: str) -> list[str]:
+        """The settings below a table that the recipe sets."""
+        return [path.removeprefix(f"{table}.") for path in self.given if path.startswith(f"{table}.")]
+
+    def __call__(self, path: str, value: Any, why: str) -> Any:  # noqa: ANN401
+        """The value in force: the recipe's own, or this one, which is noted with its reason."""
+        if self.has(path):
+            return self.given.get(path, value)
+        if (known := self.value(path)) is not None:
+            return known
+        self.decisions.append(Decision(path, value, why))
+        return value
+
+    def value(self, path: str) -> Any:  # noqa: ANN401
+        """The value in force of a setting, as far as it is known here."""
+        return next((decision.value for decision in self.decisions if decision.path == path), self.given.get(path))
+
+    def kind(self, path: str, value: str, why: str) -> str:
+        """The kind in force of a family of settings; a bare name is a kind."""
+        named = self.given.get(path)
+        if isinstance(named, Mapping):
+            named = named.get("kind", value)
+        self.kinds[path] = str(self(f"{path}.kind", value, why) if named is None else named)
+        return self.kinds[path]
+
+    def limits(self) -> dict[str, float]:
+        """The limits of the budget that the recipe sets."""
+        found = {name: self.given.get(f"train.{name}") for name in LIMITS}
+        return {name: float(limit) for name, limit in found.items() if isinstance(limit, int | float)}
+
+    def tree(self) -> dict[str, Any]:
+        """What was decided, as a tree; each table of a family has the kind in force, for which it was decided."""
+        tree: dict[str, Any] = {}
+        named = [(f"{path}.kind", kind) for path, kind in self.kinds.items()]
+        for path, value in [*named, *((decision.path, decision.value) for decision in self.decisions)]:
+            *tables, name = path.split(".")
+            table = tree
+            for key in tables:
+                table = table.setdefault(key, {})
+            table[name] = value
+        return tree
