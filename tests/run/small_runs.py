@@ -56,5 +56,5 @@ WORDS = [("good", "positive"), ("great", "positive"), ("bad", "negative"), ("dul
 
 def write_recipe(folder: Path, tree: dict[str, Any]) -> Path:
     file = folder / "recipe.toml"
-    file.write_text(dump_toml(tree))
+    file.write_text(dump_toml({"defaults": "fixed", **tree}))
     return file

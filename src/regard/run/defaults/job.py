@@ -15,7 +15,7 @@ MINUTES = 9.0
 """Longest default budget; with what comes before and after training, about ten minutes."""
 LONG_MINUTES = 30.0
 """The same where a pass over the data takes longer than that."""
-VALIDATIONS = 12
+VALIDATIONS = 10
 """Validations of a run; at least eight, also where they take time from the budget."""
 HELD_OUT = 2000
 """Most examples that are held out for validation."""
@@ -49,7 +49,7 @@ class Job:
     settled: Settled
     limits: dict[str, float] = field(init=False)
     """The budget that the recipe sets."""
-    most_minutes: float = MINUTES
+    most_minutes: float = field(default_factory=lambda: MINUTES)
     """Longest budget where the recipe sets none."""
     minutes: float = 0.0
     """How long training will take, about."""

@@ -49,6 +49,7 @@ def _word_vectors(job: Job) -> None:
     """One block of attention on small word vectors, without norm and feed-forward part."""
     settled, why = job.settled, f"{job.facts.amount}: it begins nearly as an average of word vectors"
     settled("task.adversarial", 0.2, "word vectors are moved for the worst, as data is scarce")
+    settled("train.precision", "float32", "products this small gain nothing from bfloat16")
     if not job.is_usual_model:
         return
     settled.kind("model.norm", "none", why)
@@ -61,7 +62,7 @@ def _word_vectors(job: Job) -> None:
 
 def _long_texts(job: Job) -> None:
     facts, settled = job.facts, job.settled
-    wanted = max(4.0, min(40.0, 8 * (1.6e7 / max(facts.bytes, 1)) ** 0.4))
+    wanted = job.passes(max(4.0, min(40.0, 8 * (1.6e7 / max(facts.bytes, 1)) ** 0.4)), facts.words)
     kind = settled.kind("tokenizer", "word", f"{facts.words:.0f} words a text: its words tell more than their order")
     settled("tokenizer.lowercase", True, "labels seldom depend on case")
     if kind == "word":
@@ -101,7 +102,7 @@ def tagging(job: Job) -> None:
 def image_classification(job: Job) -> None:
     """A small Vision Transformer with much augmentation (recipes/images)."""
     facts, settled = job.facts, job.settled
-    wanted = min(300.0, max(10.0, 300 * (5000 / max(facts.examples, 1)) ** 0.3))
+    wanted = job.passes(min(300.0, max(10.0, 300 * (5000 / max(facts.examples, 1)) ** 0.3)), 65.0)
     tokens, patch = _images(job, class_token=1)
 
     def make(width: int, depth: int) -> Candidate:
@@ -127,7 +128,7 @@ def image_classification(job: Job) -> None:
 def image_description(job: Job) -> None:
     """A Vision Transformer and a decoder of words (examples/scenes.toml)."""
     facts, settled = job.facts, job.settled
-    wanted = min(200.0, max(10.0, 100 * (2e3 / max(facts.examples, 1)) ** 0.4))
+    wanted = job.passes(min(200.0, max(10.0, 100 * (2e3 / max(facts.examples, 1)) ** 0.4)), 65.0)
     tokens, _ = _images(job, class_token=0)
     _, size = job.vocabulary("bpe", min(8000, job.subword_size()), "subwords")
 
