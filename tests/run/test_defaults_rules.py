@@ -21,7 +21,9 @@ FACTS = {
     "summarisation": Facts("summarisation", "pair", 8000, 800, 28, 4000, 60, 140, holds_out=True),
     "language_model": Facts("language_model", "line", 36_000, 27, running=True, words=5, holds_out=True),
     "masked_language_model": Facts("masked_language_model", "line", 36_000, 300, running=True, words=56, valid=3760),
-    "classification": Facts("classification", "labelled text", 6920, 104, long=250, words=19, classes=2, holds_out=True),
+    "classification": Facts(
+        "classification", "labelled text", 6920, 104, long=250, words=19, classes=2, holds_out=True
+    ),
     "tagging": Facts("tagging", "sentence", 6272, 84, long=300, words=16, classes=17, holds_out=True),
     "image_classification": Facts("image_classification", "image", 4000, classes=10, images=PICTURES, valid=250),
     "image_description": Facts("image_description", "image", 4000, target=40, images=PICTURES, holds_out=True),

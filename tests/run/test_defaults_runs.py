@@ -19,7 +19,9 @@ from regard.run import plan_recipe
 from regard.run.defaults.job import PATIENCE, Job
 from regard.train.log import read_metrics
 
-SENTENCES = [f"the {one} sees the {other} near the {third}" for one in ANIMALS for other in ANIMALS for third in ANIMALS]
+SENTENCES = [
+    f"the {one} sees the {other} near the {third}" for one in ANIMALS for other in ANIMALS for third in ANIMALS
+]
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,9 @@ import errno
 import json
 import os
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,8 @@ from regard.errors import DataError, Failure
 FORMAT = 2
 DESCRIPTION = "store.json"
 ROWS_AT_ONCE = 1024
+CHUNKS_AHEAD = 2
+"""Chunks that are read while one is encoded."""
 CHARACTERS_AT_ONCE = 1_000_000
 LINE = "line"
 """The key of a row under which it may have the line that its example stood in, from one."""
@@ -89,9 +92,8 @@ def _write_files(
     lines = ArrayFile(folder / LINES, np.int64)
     examples, skipped, cut, digest = 0, Counter[str](), Counter[str](), sha256()
     first: dict[str, tuple[str, int]] = {}
-    for chunk in chunks(rows, tuple(fields)):
+    for chunk, encoded in _encoded(chunks(rows, tuple(fields)), fields):
         digest.update("".join(f"{json.dumps(_content(row), default=_plain)}\n" for row in chunk).encode())
-        encoded = {name: field.encode([row[name] for row in chunk]) for name, field in fields.items()}
         kept = _count_overlong(chunk, encoded, fields, skipped, cut, first)
         for name, writer in writers.items():
             writer.write([chunk[i][name] for i in kept], [encoded[name][i] for i in kept])
@@ -102,6 +104,30 @@ def _write_files(
     files = [lines, *label_files.values(), *(file for writer in writers.values() for file in writer.files)]
     counts = {"examples": examples, "skipped": skipped, "cut": cut, "first": first, "rows": digest.hexdigest()}
     write_description(folder, key, counts, files)
+
+
+def _encoded(
+    chunks: Iterator[list[Row]], fields: Mapping[str, AnyField]
+) -> Iterator[tuple[list[Row], dict[str, list[list[int]]]]]:
+    """Chunks with their tokens; while one is encoded, on all cores, the next are read and the last is written."""
+
+    def encode(chunk: list[Row]) -> dict[str, list[list[int]]]:
+        return {name: field.encode([row[name] for row in chunk]) for name, field in fields.items()}
+
+    waiting: deque[tuple[list[Row], Future[dict[str, list[list[int]]]]]] = deque()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            for chunk in chunks:
+                waiting.append((chunk, pool.submit(encode, chunk)))
+                if len(waiting) > CHUNKS_AHEAD:
+                    first, tokens = waiting.popleft()
+                    yield first, tokens.result()
+        except Exception:
+            for _, tokens in waiting:
+                tokens.result()  # what is wrong with earlier rows is said first
+            raise
+        for chunk, tokens in waiting:
+            yield chunk, tokens.result()
 
 
 def _content(row: Row) -> dict[str, Any]:

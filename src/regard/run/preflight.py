@@ -1,7 +1,7 @@
 """What is checked before the first step: whatever else would fail in a validation, in a test or while generating."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch import nn
 
 from regard.data import street
 from regard.data.batches import Batches
+from regard.data.examples import Example
 from regard.data.readers import read_examples, read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
@@ -28,6 +29,8 @@ from regard.train.settings import TrainConfig
 from regard.train.trackers import require_trackers
 
 TRIED_EXAMPLES, TRIED_TOKENS = 4, 2
+ROOM = 10
+"""Tokens that a validation may generate beyond the longest reference."""
 FLOATS_PER_PARAMETER = 3
 """In a checkpoint: the weight and what the optimiser keeps of its gradient and of the square of it."""
 
@@ -116,10 +119,19 @@ def score_generated(
     source, per_batch, longest = recipe.data.split("valid"), recipe.train.tokens_per_batch, recipe.longest_input
     limit = recipe.train.score_limit
     examples = preparation.examples("valid", limit) if limit else None
+    longest_reference = max((len(_reference(task, example)) for example in examples or ()), default=0)
     greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in RulesConfig.model_fields})
+    if longest_reference:  # a model that has learnt little would write on to the end of its room
+        greedy = greedy.but(max_length=max(greedy.min_length + 1, min(greedy.max_length, longest_reference + ROOM)))
     asked = Asked(task, model, source, preparation, device, greedy, per_batch, longest)
     found = score(replace(asked, overlong=recipe.data.overlong, watch=watch, examples=examples)).metrics
     return found if examples is None else {name: value for name, value in found.items() if needs_text(name)}
+
+
+def _reference(task: Task, example: Example) -> Sequence[int]:
+    """The tokens of what a person wrote for an example."""
+    tokenizer, text = task.lexicon.tokenizers.get("target"), getattr(example, "target", "")
+    return tokenizer.encode(text) if tokenizer is not None else ()
 
 
 def _short(search: AnySearch) -> AnySearch:

@@ -96,9 +96,7 @@ def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     return recipe.but(data=recipe.data.but(folder=str(folder.resolve())))
 
 
-def resolve_recipe(
-    tree: dict[str, Any], overrides: Sequence[str] = (), below: dict[str, Any] | None = None
-) -> Recipe:
+def resolve_recipe(tree: dict[str, Any], overrides: Sequence[str] = (), below: dict[str, Any] | None = None) -> Recipe:
     """A tree with overrides on top; `model.preset` and `model.from`, wherever they are given, go below both.
 
     What lies below all of them are settings decided from the data; without any, the model's kind is the task's usual.
@@ -130,9 +128,7 @@ def _with_usual_model(tree: dict[str, Any], overrides: Sequence[str]) -> dict[st
     return tree if member is None else {**tree, "model": {"kind": member.usual_model, **model}}  # type: ignore[attr-defined]
 
 
-def taken_out(
-    key: str, tree: dict[str, Any], overrides: Sequence[str]
-) -> tuple[dict[str, Any], list[str], str | None]:
+def taken_out(key: str, tree: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str], str | None]:
     """Tree and overrides without `model.key`, and what was last given for it."""
     parsed = [(override, *parse_override(override)) for override in overrides]
     given = [value for _, path, value in parsed if path == ["model", key]]

@@ -1,6 +1,6 @@
 """From the recipe's files to stores of encoded examples: read and checked, vocabularies learnt, encoded once."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import floor
@@ -50,12 +50,19 @@ class Preparation:
         """Vocabularies (unless they are known) and classes from the training data, which is checked on the way."""
         source = self.data.split("train")
         if self.data.holds_out:
-            self.notes.append(f"data.valid is not given: {self.data.held_out:.3g} of the training data is held out for it")
+            self.notes.append(
+                f"data.valid is not given: {self.data.held_out:.3g} of the training data is held out for it"
+            )
         labels = self._labels(source)
         if known is not None:
             return Lexicon(known, labels)
+        names = self.config.texts
         with phase("tokenising", unit="texts") as advance:
-            texts = {name: lambda name=name: self._texts(source, name, advance) for name in self.config.texts}
+            if self.tokenizer.joint and self.tokenizer.sample < 1 and len(names) > 1:  # large data: read once for all
+                sampled = {" and ".join(names): lambda: self._sampled_texts(source, advance)}
+                [shared] = train_tokenizers(sampled, self.tokenizer).values()
+                return Lexicon(dict.fromkeys(names, shared), labels)
+            texts = {name: lambda name=name: self._texts(source, name, advance) for name in names}
             return Lexicon(train_tokenizers(texts, self.tokenizer), labels)
 
     def measure_sources(self) -> Measured | None:
@@ -154,11 +161,23 @@ class Preparation:
 
     def _texts(self, source: SourceConfig, field: str, advance: Callable[[int], None]) -> Iterable[str]:
         """One text of each example, or of a share of them, evenly spread."""
-        share, examples = self.tokenizer.sample, read_examples(source, self.base)
-        chosen = (example for i, example in enumerate(examples) if floor(i * share) > floor((i - 1) * share))
-        for text in examples_text(examples if share == 1 else chosen, field):
+        for text in examples_text(self._sampled(source), field):
             yield text
             advance(1)
+
+    def _sampled_texts(self, source: SourceConfig, advance: Callable[[int], None]) -> Iterator[str]:
+        """All texts of a share of the examples."""
+        for example in self._sampled(source):
+            for name in self.config.texts:
+                yield from examples_text(iter([example]), name)
+                advance(1)
+
+    def _sampled(self, source: SourceConfig) -> Iterator[Example]:
+        """The examples that the vocabulary is trained on."""
+        share, examples = self.tokenizer.sample, iter(read_examples(source, self.base))
+        if share == 1:
+            return examples
+        return (example for i, example in enumerate(examples) if floor(i * share) > floor((i - 1) * share))
 
     def _labels(self, source: SourceConfig) -> list[str]:
         if not self.config.has_classes:

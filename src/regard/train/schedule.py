@@ -3,8 +3,8 @@
     rate(step, progress)    step       the step about to be taken, counted from 1
                             progress   how much of the budget is used, from 0 to 1
 
-Warm-up counts steps, or is a share of the budget. Decay follows progress, so it ends with the budget whether that is in
-steps, epochs, minutes, FLOPs or tokens; with a budget in steps and progress = step / steps it is the usual formula exactly.
+Warm-up counts steps, or is a share of the budget. Decay follows progress: it ends with the budget, whether that is in
+steps, epochs, minutes, FLOPs or tokens; with a budget in steps and progress = step / steps it is the usual formula.
 """
 
 import math
@@ -43,7 +43,7 @@ class NoamConfig(AnyScheduleConfig):
     """lr · min(step/warmup, √(warmup/step)): up in a line, down as an inverse square root (Vaswani 2017)."""
 
     kind: Literal["noam"] = "noam"
-    warmup: PositiveInt = 4000
+    warmup: PositiveInt = 4000  # type: ignore[assignment]  # it counts steps whatever the budget is
     """Steps of a straight rise; the longer it is, the slower the fall."""
     by_width: bool = False
     """Multiply by (width · warmup)^−½: with lr = 1 the paper's width^−½ · min(step^−½, step · warmup^−1.5)."""

@@ -13,7 +13,6 @@ from regard.train.precision import PrecisionSetting
 from regard.train.schedule import NoamConfig, ScheduleConfig
 from regard.train.trackers import TrackerName
 
-
 Interval = PositiveInt | Annotated[float, Field(gt=0, lt=1)]
 """Steps, or a share of the budget."""
 

@@ -1,1 +1,1 @@
-"""Defaults that follow from the task, the data, the budget and the machine; the rules and how they were found: docs/defaults.md."""
+"""Defaults that follow from the task, the data, the budget and the machine: docs/defaults.md."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 BYTES_PER_TOKEN = ((4000, 4.0), (1500, 3.4), (0, 2.7))
-"""Of subwords, by the size of the vocabulary: what 8,000, 2,000 and 500 tokens give on Multi30k and the software texts."""
+"""Of subwords, by the size of the vocabulary: what 8,000, 2,000 and 500 tokens give on Multi30k."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""What is known of the training data before anything is trained: how much there is, how long texts are, how many classes.
+"""What is known of the training data before anything is trained: how much there is, how long texts are, which classes.
 
-The first examples are read; of more than those, files of lines are counted line by line and the rest is read to its end.
+The first examples are read; of more than those, files of lines are counted by their lines, the rest is read to its end.
 """
 
 from collections.abc import Iterator
@@ -102,7 +102,8 @@ def survey(task: Any, data: DataConfig) -> Facts:  # noqa: ANN401
     first = list(islice(reading, SURVEYED))
     number = len(first) if len(first) < SURVEYED else _number(source, base, reading)
     reads, writes, words = (list(map(len_of, first)) for len_of in (_read_bytes, _written_bytes, _words))
-    pictures = [example.picture for example in first[:: max(1, len(first) // PICTURES)] if _has_picture(example)]
+    spread = first[:: max(1, len(first) // PICTURES)]
+    pictures = [example.picture for example in spread if isinstance(example, LabelledPicture | DescribedPicture)]
     return Facts(
         task=task.kind,
         unit=source.unit,
@@ -158,10 +159,6 @@ def _written_bytes(example: Example) -> int:
 
 def _words(example: Example) -> int:
     return len((getattr(example, "source", None) or getattr(example, "text", "")).split())
-
-
-def _has_picture(example: Example) -> bool:
-    return isinstance(example, LabelledPicture | DescribedPicture)
 
 
 def _images(pictures: list[Picture]) -> Images | None:

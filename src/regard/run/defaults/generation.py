@@ -10,7 +10,7 @@ CHARACTERS = 4e6
 
 
 def translation(job: Job) -> None:
-    """An encoder-decoder on subwords; R-Drop where data is scarce and the time allows it (recipes/multi30k-en-de.toml)."""
+    """An encoder-decoder on subwords; R-Drop where data is scarce and there is time (recipes/multi30k-en-de.toml)."""
     facts, settled = job.facts, job.settled
     wanted = min(200.0, max(10.0, 150 * (3.9e6 / max(facts.bytes, 1)) ** 0.6))
     wanted = job.passes(wanted, max(facts.source, facts.target) / 3)
@@ -152,11 +152,16 @@ def _drop(job: Job, epochs: float, most: float = 0.3, attention: bool | None = N
         return
     why = f"about {epochs:.0f} passes over the data"
     inner = {None: 0.1 if rate >= 0.3 else 0.0, True: rate, False: 0.0}[attention]
-    values = {"embedding": rate, "residual": rate, "attention": inner, "feedforward": inner if attention is None else 0.0}
+    values = {
+        "embedding": rate,
+        "residual": rate,
+        "attention": inner,
+        "feedforward": inner if attention is None else 0.0,
+    }
     for name, value in values.items():
         settled(f"model.dropout.{name}", value, why)
 
 
 def _rate(width: int) -> float:
-    """The highest learning rate of AdamW by the width: 2e-3 up to 256, as in recipes/multi30k-en-de.toml, 1e-3 at 512."""
+    """The highest learning rate of AdamW: 2e-3 up to width 256, as in recipes/multi30k-en-de.toml, 1e-3 at 512."""
     return float(f"{2e-3 * min(1.0, 256 / width):.2g}")

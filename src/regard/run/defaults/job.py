@@ -1,6 +1,6 @@
-"""What the rules of all tasks share: the size of a model, its batches, how long it is trained, how often it is validated.
+"""What the rules of all tasks share: the size of a model, its batches, how long it is trained, how it is validated.
 
-A model is as large as the data can feed, and no larger than the budget can train. How each number was found: docs/defaults.md.
+A model is as large as the data can feed, and no larger than the budget can train. Sources: docs/defaults.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ class Job:
     # Vocabulary
 
     def subword_size(self, width: int | None = None) -> int:
-        """Tokens of a vocabulary of subwords: they grow with the root of the text, and with the width they are cut from."""
+        """Tokens of a vocabulary of subwords: as the square root of the text, at most 32 for each unit of width."""
         fit = 8000 * (self.facts.bytes / 3.9e6) ** 0.5
         most = 16000 if width is None else min(16000, 32 * width)
         return next(size for size in (500, 1000, 2000, 4000, 8000, 16000, 32000) if size * 1.4 >= min(fit, most))
@@ -135,7 +135,7 @@ class Job:
         return effort
 
     is_usual_model: bool = True
-    """Whether the model is of its task's usual kind: of others the recipe, or that kind's own defaults, say the size."""
+    """Whether the model is of its task's usual kind; the size of others is the recipe's, or that kind's own default."""
 
     def effort(self, candidate: Candidate, wanted: float, batch: Callable[[Candidate, float], int]) -> Effort:
         """A candidate with its batches."""
@@ -205,7 +205,9 @@ class Job:
         if settled.has("train.save_every"):
             settled("train.valid_every", every, f"{VALIDATIONS} validations a run")
         else:
-            settled("train.save_every", every, f"a share of the budget: {VALIDATIONS} validations and checkpoints a run")
+            settled(
+                "train.save_every", every, f"a share of the budget: {VALIDATIONS} validations and checkpoints a run"
+            )
         seconds = self.minutes * 60 * 0.1 / VALIDATIONS
         forward = 3 * self.machine.rate(effort.candidate.width) / max(effort.candidate.flops, 1.0)
         affordable = int(min(MEASURED, max(100, float(f"{seconds * forward:.1g}"))))
@@ -241,7 +243,9 @@ class Job:
         context = candidate.context or 256
         per_token = candidate.flops / max(candidate.reads, 1.0) / 3
         tokens = min(250_000, max(20_000, seconds * self.machine.rate(candidate.width) / per_token))
-        self.settled("train.valid_limit", max(1, int(tokens / context)), f"rows, {tokens:,.0f} tokens: a tenth of the time")
+        self.settled(
+            "train.valid_limit", max(1, int(tokens / context)), f"rows, {tokens:,.0f} tokens: a tenth of the time"
+        )
 
 
 def heads(width: int, head_width: int | None = None) -> int:

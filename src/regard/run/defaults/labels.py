@@ -10,7 +10,7 @@ MANY = 2e7
 
 
 def classification(job: Job) -> None:
-    """An encoder with average pooling: nearly an average of word vectors where data is scarce (recipes/sst2.toml, imdb.toml)."""
+    """An encoder with average pooling (recipes/imdb.toml); where texts are short and few, recipes/sst2.toml."""
     facts = job.facts
     if facts.words >= LONG_TEXTS and facts.spaced:
         return _long_texts(job)
@@ -118,7 +118,9 @@ def image_classification(job: Job) -> None:
         side, why = 8 * patch, f"{facts.amount}: as in recipes/images"
         settled("task.augment.shift", side // 8, why)
         colours = facts.images is None or facts.images.channels == 3
-        settled("task.augment.flip", colours, "photographs look alike from left and right; drawings and letters may not")
+        settled(
+            "task.augment.flip", colours, "photographs look alike from left and right; drawings and letters may not"
+        )
         settled("task.augment.cutout", side // 4, why)
         if colours:
             settled("task.augment.light", 0.3, why)
@@ -127,7 +129,7 @@ def image_classification(job: Job) -> None:
 
 def image_description(job: Job) -> None:
     """A Vision Transformer and a decoder of words (examples/scenes.toml)."""
-    facts, settled = job.facts, job.settled
+    facts = job.facts
     wanted = job.passes(min(200.0, max(10.0, 100 * (2e3 / max(facts.examples, 1)) ** 0.4)), 65.0)
     tokens, _ = _images(job, class_token=0)
     _, size = job.vocabulary("bpe", min(8000, job.subword_size()), "subwords")

@@ -61,7 +61,9 @@ class Plan:
         """How long it will take, for people; None where the recipe says it, or nobody knows."""
         if self.minutes is None or self.facts is None:
             return None
-        about = f"{self.minutes:.0f} minutes" if self.minutes >= 1.5 else f"{max(1, round(self.minutes * 60)):d} seconds"
+        about = (
+            f"{self.minutes:.0f} minutes" if self.minutes >= 1.5 else f"{max(1, round(self.minutes * 60)):d} seconds"
+        )
         return f"{self.facts.amount}: about {about} on this machine; train.minutes=… changes it"
 
 
@@ -211,4 +213,3 @@ def _machine(setting: str) -> Machine:
     half = device.type == "cuda" and torch.cuda.is_bf16_supported()
     peak = machine_peak(device, torch.bfloat16 if half else torch.float32)
     return Machine(device.type, float(f"{peak:.1g}"))
-

@@ -1,4 +1,4 @@
-"""Settings as they are settled one by one: what the recipe sets is kept, what it leaves out gets a value and a reason."""
+"""Settings one by one: what the recipe sets is kept, what it leaves out gets a value and a reason."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
