@@ -65,3 +65,15 @@ def _report(guess: "Guess", out: Path) -> None:
     recipe = shlex.quote(str(out))
     print(f"written: {out}")
     print(f"next: regard train {recipe} --out {shlex.quote(str(Path('runs') / out.stem))}")
+    print(f"  {_expected(out)}; why: regard config --check {recipe}")
+
+
+def _expected(recipe: Path) -> str:
+    """How long training will take, or what the data lacks for it."""
+    from regard.errors import RegardError
+    from regard.run import plan_recipe
+
+    try:
+        return plan_recipe(recipe).announcement or "as long as the recipe says"
+    except RegardError as error:
+        return str(error)

@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.config import parse_override, read_toml
+from regard.config.shipped import data_folder, recipe_file
 from regard.errors import ConfigError, RegardError
 from regard.models import preset
 from regard.run.defaults import generation, labels
@@ -68,10 +68,11 @@ class Plan:
 
 
 def plan_recipe(file: Path | None, overrides: Sequence[str] = (), run: Path | None = None) -> Plan:
-    """The complete recipe of a file with `key=value` settings on top, with its decisions.
+    """The complete recipe of a file, or of a shipped one's name, with `key=value` settings on top, with its decisions.
 
     Of a run that resumes, what the recipe leaves out is as the run has it.
     """
+    file = file if file is None else recipe_file(file)
     return plan_tree(read_toml(file) if file is not None else {}, overrides, file.parent if file else Path(), run)
 
 
@@ -98,7 +99,12 @@ def plan_tree(
     job.is_usual_model = kind == known.task.usual_model and "model" not in job.settled.given
     if job.is_usual_model:
         job.settled.kind("model", kind, f"the usual kind for {known.task.kind}")
-    RULES[known.task.kind](job)
+    try:
+        RULES[known.task.kind](job)
+    except (TypeError, ValueError):  # a given value is none that its setting takes
+        if problem is not None:
+            raise problem from None
+        raise
     below = job.settled.tree()
     recipe = complete(tree, overrides, below, folder)
     decisions = tuple(decision for decision in job.settled.decisions if _holds(recipe, decision))
@@ -132,7 +138,7 @@ def complete(tree: dict[str, Any], overrides: Sequence[str], below: Mapping[str,
 
 def _placed(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe with the folder that names of files start at."""
-    own = Path(expanduser(recipe.data.folder)) if recipe.data.folder else folder
+    own = data_folder(recipe.data.folder) if recipe.data.folder else folder
     return recipe.but(data=recipe.data.but(folder=str(own.resolve())))
 
 
