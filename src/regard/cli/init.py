@@ -64,8 +64,8 @@ def _report(guess: "Guess", out: Path) -> None:
         print(f"note: {remark}")
     recipe = shlex.quote(str(out))
     print(f"written: {out}")
+    print(f"training: {_expected(out)}; why: regard config --check {recipe}")
     print(f"next: regard train {recipe} --out {shlex.quote(str(Path('runs') / out.stem))}")
-    print(f"  {_expected(out)}; why: regard config --check {recipe}")
 
 
 def _expected(recipe: Path) -> str:
