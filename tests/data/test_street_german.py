@@ -11,29 +11,43 @@ from regard.data.street import determiners
 from regard.data.street.adjectives import ADJECTIVES
 from regard.data.street.cast import FOR, INTO, NAMES, ONTO, TO, WITH
 from regard.data.street.clauses import Clause, sentence
+from regard.data.street.combinations import combination
 from regard.data.street.draw import Draw
+from regard.data.street.everyday import TENSES
 from regard.data.street.families import FAMILIES
 from regard.data.street.nouns import NOUNS
 from regard.data.street.numerals import cardinal, clock, date, ordinal
-from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, Nominal, NounPhrase, Phrase
+from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, YOU, Nominal, NounPhrase, Phrase
+from regard.data.street.talk import IDIOMS
 from regard.data.street.tenses import (
     CAN,
     FUTURE,
+    GOING_TO,
     HAD_TO,
+    HAVE_TO,
     MAY,
     MODALS,
     MUST,
+    MUST_NOT,
     PAST,
+    PAST_PERFECT,
+    PAST_PROGRESSIVE,
     PERFECT,
     PRESENT,
+    PROGRESSIVE,
     SHOULD,
     WANT,
+    WOULD_LIKE,
     Tense,
 )
 from regard.data.street.times import IN_THE_FUTURE, IN_THE_PAST
+from regard.data.street.typed import as_typed
 from regard.data.street.verbs import VERBS
 
-PRONOUNS = {"I": ME, "he": HIM, "him": HIM, "she": HER, "we": US, "they": THEM}
+PRONOUNS = {
+    **{"I": ME, "me": ME, "you": YOU, "he": HIM, "him": HIM, "she": HER, "we": US, "us": US, "they": THEM},
+    "it": IT["n"],
+}
 ARTICLES = {
     **{"the": determiners.THE, "a": determiners.A, "an": determiners.A},
     **{"this": determiners.THIS, "these": determiners.THESE},
@@ -92,6 +106,48 @@ def test_noun_phrases_are_declined(line: str):
     phrase = read(english)
     assert phrase.english("nominative") == english
     assert [phrase.german(case) for case in ("nominative", "accusative", "dative")] == german.split(", ")
+
+
+SECOND_PERSON = """
+kaufen: kaufst kauftest kauf
+arbeiten: arbeitest arbeitetest arbeite
+sehen: siehst sahst sieh
+lesen: liest last lies
+essen: isst aßt iss
+vergessen: vergisst vergaßt vergiss
+tragen: trägst trugst trag
+waschen: wäschst wuschst wasch
+laufen: läufst liefst lauf
+sitzen: sitzt saßt sitz
+tanzen: tanzt tanztest tanz
+finden: findest fandest finde
+stehen: stehst standest steh
+helfen: hilfst halfst hilf
+wegwerfen: wirfst warfst wirf
+einladen: lädst ludest lade
+anbieten: bietest botest biete
+klettern: kletterst klettertest klettere
+reparieren: reparierst repariertest repariere
+reisen: reist reistest reise
+haben: hast hattest hab
+wissen: weißt wusstest wiss
+mögen: magst mochtest mög
+geben: gibst gabst gib
+"""
+
+
+@pytest.mark.parametrize("line", SECOND_PERSON.strip().splitlines())
+def test_what_one_says_to_a_friend(line: str):
+    name, forms = line.split(": ")
+    verb = VERBS[name].german
+    assert [verb.present("second"), verb.past("second"), verb.imperative] == forms.split()
+
+
+def test_progressive_forms():
+    written = {
+        VERBS[name].english.progressive for name in ("kaufen", "schreiben", "liegen", "sitzen", "sehen", "reisen")
+    }
+    assert written == {"buying", "writing", "lying", "sitting", "seeing", "travelling"}
 
 
 CONJUGATIONS = """
@@ -224,6 +280,141 @@ def test_one_clause_in_every_order():
     assert perfect.german_final("dass") == "dass wir nach Wien gereist sind"
 
 
+def sayings(clause: Clause) -> dict[str, str]:
+    """The clause as statement, question, command and reason, English and German."""
+    return {
+        clause.english(): clause.german(),
+        f"{clause.english_question()}?": f"{clause.german_inverted()}?",
+        f"{clause.english_command()}!": f"{clause.german_command()}!",
+        f"because {clause.english()}": clause.german_final("weil"),
+    }
+
+
+EVERYDAY = [
+    (says("you", "schlafen", PRESENT), "do you sleep?", "schläfst du?"),
+    (says("you", "anrufen", PAST, "me"), "you called me", "du riefst mich an"),
+    (says("it", "schlafen", PROGRESSIVE), "it is sleeping", "es schläft"),
+    (says("it", "sein", PRESENT, complement=Phrase("cold", "kalt"), shortened=True), "it's cold", "es ist kalt"),
+    (
+        says("the girls", "singen", PAST_PROGRESSIVE, "a song"),
+        "the girls were singing a song",
+        "die Mädchen sangen ein Lied",
+    ),
+    (says("the queen", "gehen", PAST_PERFECT), "because the queen had gone", "weil die Königin gegangen war"),
+    (says("I", "arbeiten", GOING_TO, shortened=True), "I'm going to work", "ich werde arbeiten"),
+    (says("she", "trinken", WOULD_LIKE, "tea"), "she would like to drink tea", "sie möchte Tee trinken"),
+    (
+        says("you", "aufmachen", MUST_NOT, "the door", negated=True),
+        "you must not open the door",
+        "du darfst die Tür nicht aufmachen",
+    ),
+    (
+        says("he", "arbeiten", HAVE_TO, negated=True, shortened=True),
+        "he doesn't have to work",
+        "er muss nicht arbeiten",
+    ),
+    (
+        says("I", "sein", PRESENT, complement=Phrase("sick", "krank"), negated=True, shortened=True),
+        "I'm not sick",
+        "ich bin nicht krank",
+    ),
+    (
+        says("you", "kennen", PRESENT, "him", negated=True, shortened=True),
+        "don't you know him?",
+        "kennst du ihn nicht?",
+    ),
+    (says("you", "kennen", PRESENT, "him", negated=True), "do you not know him?", "kennst du ihn nicht?"),
+    (says("you", "aufmachen", PRESENT, "the door"), "open the door!", "mach die Tür auf!"),
+    (
+        says("you", "wegwerfen", PRESENT, "the letter", negated=True, shortened=True),
+        "don't throw away the letter!",
+        "wirf den Brief nicht weg!",
+    ),
+    (says("you", "beeilen", PRESENT), "hurry!", "beeil dich!"),
+    (says("you", "geben", PRESENT, "it", dative=ME, dative_with_to=True), "give it to me!", "gib es mir!"),
+    (says("you", "geben", PRESENT, "the apple", dative=ME), "give me the apple!", "gib mir den Apfel!"),
+    (says("we", "wegwerfen", PAST, "it"), "we threw it away", "wir warfen es weg"),
+    (
+        says("Anna", "einschalten", PRESENT, "the lamp", particle_last=True),
+        "Anna turns the lamp on",
+        "Anna schaltet die Lampe ein",
+    ),
+    (says("they", "suchen", PRESENT, "it"), "they look for it", "sie suchen es"),
+    (
+        says("he", "sein", PRESENT, predicate=NounPhrase(determiners.OCCUPATION, NOUNS["doctor"])),
+        "he is a doctor",
+        "er ist Arzt",
+    ),
+    (
+        says("he", "sein", PRESENT, predicate=NounPhrase(determiners.OCCUPATION, NOUNS["doctor"]), negated=True),
+        "he is not a doctor",
+        "er ist kein Arzt",
+    ),
+    (
+        says("it", "sein", PAST, predicate=read("an old horse"), negated=True, shortened=True),
+        "it wasn't an old horse",
+        "es war kein altes Pferd",
+    ),
+    (says("I", "sehen", PRESENT, "your brother"), "I see your brother", "ich sehe deinen Bruder"),
+    (
+        Clause(HIM, VERBS["mögen"], PRESENT, NounPhrase(determiners.of_name("Anna"), NOUNS["dog"], ADJECTIVES["old"])),
+        "he likes Anna's old dog",
+        "er mag Annas alten Hund",
+    ),
+]
+
+
+@pytest.mark.parametrize(("clause", "english", "german"), EVERYDAY, ids=[row[1] for row in EVERYDAY])
+def test_everyday_clauses(clause: Clause, english: str, german: str):
+    assert sayings(clause)[english] == german
+
+
+ANSWERS = {
+    "Yes, I do.": "Ja, das tue ich.",
+    "No, they didn't.": "Nein, das taten sie nicht.",
+    "No, I'm not.": "Nein, das bin ich nicht.",
+    "Yes, we can.": "Ja, das können wir.",
+    "No, you must not.": "Nein, das darfst du nicht.",
+    "Yes, she has.": "Ja, das hat sie.",
+    "Yes.": "Ja.",
+    "How are you?": "Wie geht es dir?",
+}
+
+
+def test_short_answers():
+    draw = Draw(3)
+    drawn = dict(FAMILIES["answer"][1](draw) for _ in range(4_000))
+    assert {english: drawn.get(english) for english in ANSWERS} == ANSWERS
+
+
+def test_let_us():
+    clause = says("you", "aufmachen", PRESENT, "the door")
+    assert clause.english_infinitive("let's") == "let's open the door"
+    assert clause.german_infinitive(with_zu=False) == "die Tür aufmachen"
+
+
+def test_idioms_are_in_the_training_split():
+    assert {street.split_of(english) for english, _ in IDIOMS} == {"train"}
+
+
+@pytest.mark.parametrize("source", ["The dog sleeps.", "the dog sleeps", "The  dog sleeps!", "Doesn’t the dog sleep?"])
+def test_how_a_sentence_is_typed_makes_no_difference_to_its_split(source: str):
+    assert combination(source) == "dog sleep"
+
+
+def test_careless_typing_leaves_the_german_alone():
+    draw = Draw(1)
+    pair = Phrase("I don't see Anna.", "Ich sehe Anna nicht.")
+    typed = {as_typed(draw, pair) for _ in range(3_000)}
+    assert {"i don't see anna", "I don’t see Anna", "I don't see Anna", "i don't  see Anna."} <= {
+        one.english for one in typed
+    }
+    assert {one.german for one in typed} == {"Ich sehe Anna nicht.", "Ich sehe Anna nicht!"}
+    assert all(one.english.endswith("!") or one.english.endswith("! ") for one in typed if one.german.endswith("!"))
+    asked = {as_typed(draw, Phrase("Who is it?", "Wer ist es?")) for _ in range(1_000)}
+    assert {one.german for one in asked} == {"Wer ist es?"}
+
+
 def test_the_lectures_sentences_are_of_the_grammar():
     event = says("the animal", "überqueren", PAST, "the street", negated=True)
     for (source, target), gender, reason in zip(
@@ -238,54 +429,130 @@ def test_the_lectures_sentences_are_of_the_grammar():
 
 
 SENTENCES = """
-The goat didn't carry the basket because it was very heavy. | Die Ziege trug den Korb nicht, weil er sehr schwer war.
-The goose did not pull the ship because it was too long. | Die Gans zog das Schiff nicht, weil es zu lang war.
-The table doesn't fit into the room because it is too full. | Der Tisch passt nicht ins Zimmer, weil es zu voll ist.
-The goat cannot eat the fish because it is so bitter. | Die Ziege kann den Fisch nicht fressen, weil er so bitter ist.
-The rabbit did not drink the milk because it was too sour. | Das Kaninchen trank die Milch nicht, weil sie zu sauer war.
-The boy who travels to Rome is tired. | Der Junge, der nach Rom reist, ist müde.
-The chefs who painted the camel wrote the letter. | Die Köche, die das Kamel malten, schrieben den Brief.
-The lemonade that the uncles drank is sweet. | Die Limonade, die die Onkel tranken, ist süß.
-The neighbour whom the chef thanked is clever. | Der Nachbar, dem der Koch dankte, ist klug.
-Thomas visits the aunt who lives in Cologne. | Thomas besucht die Tante, die in Köln wohnt.
-The girl who washed the hats knew the doctor. | Das Mädchen, das die Hüte wusch, kannte den Arzt.
-The neighbours ask whether the men have bought the shirt. | Die Nachbarn fragen, ob die Männer das Hemd gekauft haben.
-While Clara tries on the shirt, Karl finds the clock. | Während Clara das Hemd anprobiert, findet Karl die Uhr.
-If the children fall asleep, Peter turns on the radio. | Wenn die Kinder einschlafen, schaltet Peter das Radio ein.
-When Peter fell asleep, the girl invited the father. | Als Peter einschlief, lud das Mädchen den Vater ein.
-Although Clara was rich, she threw away the clock. | Obwohl Clara reich war, warf sie die Uhr weg.
-Lena hopes that the man brings along the suitcase. | Lena hofft, dass der Mann den Koffer mitbringt.
-I ask whether the women bake the bread. | Ich frage, ob die Frauen das Brot backen.
-Karl tried to sing a song. | Karl versuchte, ein Lied zu singen.
-Thomas tries to invite my aunt. | Thomas versucht, meine Tante einzuladen.
-Anna opened the box and Jonas called the child. | Anna machte die Kiste auf und Jonas rief das Kind an.
-Has the girl drunk cold milk? | Hat das Mädchen kalte Milch getrunken?
-How much do the machines cost? | Wie viel kosten die Maschinen?
-When does the bus arrive? | Wann kommt der Bus an?
-Who has washed the dress? | Wer hat das Kleid gewaschen?
-Which roll have they baked? | Welches Brötchen haben sie gebacken?
-Does the mother eat his bread? | Isst die Mutter sein Brot?
-On the first of November Karl falls asleep. | Am ersten November schläft Karl ein.
-The train departs at a quarter to two. | Der Zug fährt um Viertel vor zwei ab.
-At half past nine this queen will get up. | Um halb zehn wird diese Königin aufstehen.
-The pig was the heaviest animal in the village. | Das Schwein war das schwerste Tier im Dorf.
-Sophie was cleverer than Karl. | Sophie war klüger als Karl.
-The lambs were not as young as the geese. | Die Lämmer waren nicht so jung wie die Gänse.
-The fish was cooked by Peter. | Der Fisch wurde von Peter gekocht.
-The cake is eaten by the father. | Der Kuchen wird vom Vater gegessen.
-The songs were sung by a father. | Die Lieder wurden von einem Vater gesungen.
-Peter climbs onto a tree. | Peter klettert auf einen Baum.
-They slept behind his school. | Sie schliefen hinter seiner Schule.
-A farmer saw ten pigs. | Ein Bauer sah zehn Schweine.
-The carpet costs twenty-one euros. | Der Teppich kostet einundzwanzig Euro.
-Paul was seventy-seven years old. | Paul war siebenundsiebzig Jahre alt.
-The king does not have a hare. | Der König hat keinen Hasen.
-A queen does not eat a fresh egg. | Eine Königin isst kein frisches Ei.
+Lena was dreaming. | Lena träumte.
+A clever goose will come. | Eine kluge Gans wird kommen.
+Max is going to get up. | Max wird aufstehen.
+the aunt gets up | Die Tante steht auf.
+the camel has arrived | Das Kamel ist angekommen.
+Peter is dancing. | Peter tanzt.
+We found ninety-six white cats. | Wir fanden sechsundneunzig weiße Katzen.
+The chair costs four euros. | Der Stuhl kostet vier Euro.
+The woman is seven years old. | Die Frau ist sieben Jahre alt.
+did lena climb | Kletterte Lena?
+Can this fast hare drink beer? | Kann dieser schnelle Hase Bier trinken?
+Are those pigs in her kitchen? | Sind diese Schweine in ihrer Küche?
+are we beginning | Fangen wir an?
+Is a king strong? | Ist ein König stark?
+Will this rich doctor repair the warm doors? | Wird dieser reiche Arzt die warmen Türen reparieren?
+A strong teacher calls the clever chef. | Ein starker Lehrer ruft den klugen Koch an.
+These students turned off the radios. | Diese Studenten schalteten die Radios aus.
+Maria turns off my cheap radio. | Maria schaltet mein billiges Radio aus.
+My goat isn't going to see the city. | Meine Ziege wird die Stadt nicht sehen.
+You are thanking the guest. | Du dankst dem Gast.
+A good queen wanted to bring a father the pear. | Eine gute Königin wollte einem Vater die Birne bringen.
+I must ask this old guest. | Ich muss diesen alten Gast fragen.
+I am bringing them to the mother. | Ich bringe sie der Mutter.
+I do not buy them. | Ich kaufe sie nicht.
+Bicycles were good. | Fahrräder waren gut.
+The rabbits are very friendly. | Die Kaninchen sind sehr freundlich.
+The mother is hungry. | Die Mutter ist hungrig.
+It wasn't old. | Es war nicht alt.
+Their king was friendly. | Ihr König war freundlich.
+The coffee will be in the house. | Der Kaffee wird im Haus sein.
+Yes, he closed books. | Ja, er machte Bücher zu.
+yes, he will | Ja, das wird er.
+Yes, the horse can. | Ja, das kann das Pferd.
+Yes, Karl is sad. | Ja, Karl ist traurig.
+Yes, our parties are going to begin. | Ja, unsere Feiern werden anfangen.
+No, he couldn't. | Nein, das konnte er nicht.
+Where has Sophie gone? | Wohin ist Sophie gegangen?
+What does their monkey eat? | Was frisst ihr Affe?
+Whom will you follow? | Wem wirst du folgen?
+Where is her donkey? | Wo ist ihr Esel?
+What did the student want to turn on? | Was wollte der Student einschalten?
+When did we come back? | Wann kamen wir zurück?
+The cow did not cross the valley because it was too sick. | Die Kuh überquerte das Tal nicht, weil sie zu krank war.
+I forgot to cook carrots. | Ich vergaß, Karotten zu kochen.
+A tired neighbour tried to close this box. | Ein müder Nachbar versuchte, diese Kiste zuzumachen.
+The uncle tried to write the letters. | Der Onkel versuchte, die Briefe zu schreiben.
+The monkeys are going but you don't think | Die Affen gehen, aber du denkst nicht.
+We are climbing and he is painting. | Wir klettern und er malt.
+A party is going to begin and it is sad. | Eine Feier wird anfangen und sie ist traurig.
+She's crossing Julia's bog, but she is very happy. | Sie überquert Julias Moor, aber sie ist sehr glücklich.
+I was dancing but I was lazy. | Ich tanzte, aber ich war faul.
+The queen sat and worked. | Die Königin saß und arbeitete.
+do  not sit. | Sitz nicht.
+Sing a red song! | Sing ein rotes Lied!
+Lend it a bag | Leih ihm eine Tasche.
+Let's forget a dry path. | Lass uns einen trockenen Weg vergessen.
+do not find Sophie's tent | Finde Sophies Zelt nicht.
+Bring the song. | Bring das Lied.
+The book was written by this tired woman. | Das Buch wurde von dieser müden Frau geschrieben.
+The potato is cooked by his doctors. | Die Kartoffel wird von seinen Ärzten gekocht.
+The potato is cooked by Jonas. | Die Kartoffel wird von Jonas gekocht.
+We will read the book because it's too wide. | Wir werden das Buch lesen, weil es zu breit ist.
+Her girl is big because she is dangerous. | Ihr Mädchen ist groß, weil sie gefährlich ist.
+Their car will come because it is so wide | Ihr Auto wird kommen, weil es so breit ist.
+It played because it was so thick. | Es spielte, weil es so dick war.
+The neighbour was scared because he had jumped. | Der Nachbar war ängstlich, weil er gesprungen war.
+They're so sad because they are too lazy. | Sie sind so traurig, weil sie zu faul sind.
+The radio that the queens turned on was big. | Das Radio, das die Königinnen einschalteten, war groß.
+the friend whom paul thanked was tired | Der Freund, dem Paul dankte, war müde.
+The girls who lived in Hamburg ate the cake. | Die Mädchen, die in Hamburg wohnten, aßen den Kuchen.
+We did not see the rich kings. | Wir sahen die reichen Könige nicht.
+Paul could not try on the shirts. | Paul konnte die Hemden nicht anprobieren.
+we do not pick up your sisters. | Wir holen deine Schwestern nicht ab.
+A pillow lies on an expensive chair. | Ein Kissen liegt auf einem teuren Stuhl.
+Their hungry fox sat in a hotel | Ihr hungriger Fuchs saß in einem Hotel.
+I climbed onto the roof. | Ich kletterte auf das Dach.
+on Tuesday i look for his rabbits. | Am Dienstag suche ich seine Kaninchen.
+A brother repairs my carts in the morning. | Ein Bruder repariert am Morgen meine Wagen.
+Her sick brothers visited the sick guests. | Ihre kranken Brüder besuchten die kranken Gäste.
+These were her men. | Das waren ihre Männer.
+Those are my trains. | Das sind meine Züge.
+thomas is a chef | Thomas ist Koch.
+These are these fields. | Das sind diese Felder.
+These are mice. | Das sind Mäuse.
+Those are the old mountains. | Das sind die alten Berge.
+The sister thinks of this farmer. | Die Schwester denkt an diesen Bauern.
+They laughed at the lamb. | Sie lachten über das Lamm.
+A king feared the small pig. | Ein König fürchtete sich vor dem kleinen Schwein.
+I write letters for the student. | Ich schreibe Briefe für den Studenten.
+i cooked the  cold fish for them | Ich kochte den kalten Fisch für sie.
+A girl played without the queens. | Ein Mädchen spielte ohne die Königinnen.
+How much does the picture cost? | Wie viel kostet das Bild?
+Why has the chef repaired the machine? | Warum hat der Koch die Maschine repariert?
+Why has Jonas drunk the beer? | Warum hat Jonas das Bier getrunken?
+At five to three the ship departed | Um fünf vor drei fuhr das Schiff ab.
+at a quarter to eleven the carriage will arrive. | Um Viertel vor elf wird die Kutsche ankommen.
+on the thirteenth of March a farmer will come back | Am dreizehnten März wird ein Bauer zurückkommen.
+jonas brought a rich guest dresses | Jonas brachte einem reichen Gast Kleider.
+They showed a new picture to Lena. | Sie zeigten Lena ein neues Bild.
+Lena has offered a farmer our new bicycle. | Lena hat einem Bauern unser neues Fahrrad angeboten.
+She will write the letter. | Sie wird den Brief schreiben.
+We will go to the market. | Wir werden zum Markt gehen.
+They want to drink the hot coffee. | Sie wollen den heißen Kaffee trinken.
+Thomas is cleverer than Julia. | Thomas ist klüger als Julia.
+Paul is not as old as Julia. | Paul ist nicht so alt wie Julia.
+The horse is the fastest animal in the village. | Das Pferd ist das schnellste Tier im Dorf.
+Thomas turns off the beautiful lamp and the big radios. | Thomas schaltet die schöne Lampe und die großen Radios aus.
+Clara and Karl love a boy. | Clara und Karl lieben einen Jungen.
+Paul and Lena sell your blue clock. | Paul und Lena verkaufen deine blaue Uhr.
+Her aunt hopes that Paul invited the neighbour. | Ihre Tante hofft, dass Paul den Nachbarn einlud.
+The teachers ask whether the girls repair the bus. | Die Lehrer fragen, ob die Mädchen den Bus reparieren.
+a farmer believes that max has seen the aunt. | Ein Bauer glaubt, dass Max die Tante gesehen hat.
+The father has sold a mirror. | Der Vater hat einen Spiegel verkauft.
+Anna has repaired the big carriage. | Anna hat die große Kutsche repariert.
+A girl has sung my new songs. | Ein Mädchen hat meine neuen Lieder gesungen.
+I have followed Julia. | Ich bin Julia gefolgt.
+Karl has helped the friendly girls. | Karl hat den freundlichen Mädchen geholfen.
+she followed the girl | Sie folgte dem Mädchen.
 """
 
 
 def test_sentences_of_the_corpus():
-    known = dict(street.pairs("train", 20_000))
+    """These were read by a person, one by one."""
+    known = dict(street.pairs("train", 30_000))
     expected = dict(line.split(" | ") for line in SENTENCES.strip().splitlines())
     assert {english: known.get(english) for english in expected} == expected
 
@@ -318,8 +585,8 @@ def test_clock_and_calendar():
 FINITE = {
     form
     for verb in VERBS.values()
-    for agreement in ("first", "third", "plural")
-    for tense in (PRESENT, PAST, PERFECT, *MODALS)
+    for agreement in ("first", "second", "third", "plural")
+    for tense in (*TENSES, *MODALS)
     for finite, closing, joins in [tense.german(verb, agreement)]
     for form in (finite, closing + finite if joins else finite)
 }
@@ -347,8 +614,8 @@ NOUN_FORMS = {noun for _, noun in AGREEING}
 @given(st.integers(0, 2**32), st.sampled_from(sorted(FAMILIES)))
 def test_agreement_and_order_hold_everywhere(seed: int, family: str):
     source, target = FAMILIES[family][1](Draw(seed))
-    assert re.fullmatch(r"[A-Z][A-Za-z',-]*( [A-Za-z',-]+)*[.?]", source), source
-    assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zäöüÄÖÜß]*,?( [A-Za-zäöüÄÖÜß]+,?)*[.?]", target), target
+    assert re.fullmatch(r"[A-Z][A-Za-z',-]*( [A-Za-z',-]+)*[.?!]", source), source
+    assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zäöüÄÖÜß]*,?( [A-Za-zäöüÄÖÜß]+,?)*[.?!]", target), target
     articles = [(article.lower(), noun) for article, noun in ARTICLE.findall(target) if noun in NOUN_FORMS]
     assert set(articles) <= AGREEING, target
     assert all(clause.split()[-1] in FINITE for clause in SUBORDINATE.findall(target)), target
