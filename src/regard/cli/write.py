@@ -13,6 +13,7 @@ from regard.cli.engines import (
     Engine,
     Int8,
     OverlongOption,
+    Unseen,
     chosen,
     fast_writer,
     overlong_for,
@@ -81,7 +82,7 @@ def translate(
     else:
         write = _torch_translator(run, asked, device, ensemble or [], unknown, dictionary)
     for lines, rows, problems in _worked(
-        [[_named(file)]] if file and _describes(run) else _batches(file), write, beyond
+        [[_named(file)]] if file and _describes(run) else _batches(file), write, beyond, run
     ):
         for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
@@ -93,19 +94,22 @@ def translate(
 
 
 def _worked(
-    batches: "Iterable[list[Input]]", work: Callable[[list[Any], bool], list[Any]], overlong: "Overlong"
-) -> Iterator[tuple[list[Any], list[Any], list[dict[str, str]]]]:
-    """The texts of each batch, what a model makes of them, and what JSON says of those that are too long.
+    batches: "Iterable[list[Input]]", work: Callable[[list[Any], bool], list[Any]], overlong: "Overlong", run: Path
+) -> Iterator[tuple[list[Any], list[Any], list[dict[str, Any]]]]:
+    """The texts of each batch, what a model makes of them, and what JSON says of unseen words and of too long ones.
 
     One that the model refuses is named by its file and line.
     """
     from regard.engine.texts import fitted
 
+    unseen = Unseen(run)
     for batch in batches:
         texts = [line.text for line in batch]
         results, problems = fitted(texts, work, [line.origin for line in batch], overlong, say)
         told = [{"overlong": problems[number]} if number in problems else {} for number in range(1, len(texts) + 1)]
+        told = [more | unseen.named(line.text, line.origin) for more, line in zip(told, batch, strict=True)]
         yield texts, results, told
+    unseen.close()
 
 
 def _named(file: Path) -> "Input":
@@ -181,7 +185,7 @@ def generate(
             _stream(opened, search, file)
             return
         write = lambda lines, _: opened.generate(lines, search)  # noqa: E731
-    for lines, rows, problems in _worked(_batches(file), write, "skip"):
+    for lines, rows, problems in _worked(_batches(file), write, "skip", run):
         for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
                 tree = {"prompt": line, "outputs": [vars(output) for output in outputs], **problem}
@@ -231,7 +235,7 @@ def classify(
 
     opened = api.load(run, device)
     read = _to_classify(opened.recipe.task.content, files or [])
-    for lines, rows, problems in _worked(read, opened.classify, overlong_for(run, overlong)):
+    for lines, rows, problems in _worked(read, opened.classify, overlong_for(run, overlong), run):
         for line, row, problem in zip(lines, rows, problems, strict=True):
             label = max(row, key=row.__getitem__) if row else ""
             if as_json:

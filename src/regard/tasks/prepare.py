@@ -1,6 +1,6 @@
 """From the recipe's files to stores of encoded examples: read and checked, vocabularies learnt, encoded once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig
 from regard.data.store import Store
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.data.training_words import TrainingWords
 from regard.data.vocabularies import train_tokenizers
 from regard.errors import DataError, counted
 from regard.tasks.base import Lexicon, Task, TaskBase, examples_text
@@ -34,6 +35,10 @@ class Preparation:
     """What a person should know: warnings about the data, what a length limit removed."""
     model: Any = None
     """The model's settings, where examples take their form from them, as images do."""
+    words: TrainingWords | None = None
+    """Takes in the words of the training texts that a model reads, where somebody wants them."""
+    has_read: bool = field(default=False, init=False)
+    """Whether the training texts were read; otherwise their store was in the cache."""
     _contents: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -59,7 +64,7 @@ class Preparation:
 
         def examples() -> Iterable[Example]:
             read = read_examples(source, self.base, findings)
-            return read if training else filter(self.config.is_answered, read)
+            return self._noting_words(read) if training else filter(self.config.is_answered, read)
 
         fields = self._fields(task, training)
         store = task.open_store(
@@ -73,6 +78,20 @@ class Preparation:
                 f"no example is left for {split}: all are blank or too long; see data.max_length{self._room(task)}",
             )
         return store
+
+    def _noting_words(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """The examples, whose words are taken in on the way."""
+        name, self.has_read = self.config.reads, True
+        for example in examples:
+            if self.words is not None and name is not None:
+                self.words.add(getattr(example, name))
+            yield example
+
+    def read_words(self) -> None:
+        """Takes in the words of the training texts where their store was in the cache."""
+        if not self.has_read:
+            for _ in self._noting_words(read_examples(self.data.split("train"), self.base)):
+                pass
 
     def _settings(self, task: Task, source: SourceConfig, training: bool) -> dict[str, Any]:
         """All that the rows of a store depend on, whole: a list of what matters could lack something."""
