@@ -125,6 +125,7 @@ class Unseen:
 
     def named(self, text: object, origin: tuple[object, int]) -> dict[str, list[str]]:
         """What JSON says of a text's unseen words, which standard error is told; nothing where a run has no list."""
+        text = getattr(text, "text", text)  # of a sentence of a treebank
         if self._words is None or not isinstance(text, str):
             return {}
         found = self._words.unseen(text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import say
+from regard.cli.engines import Unseen, say
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ def translate_parts(
         raise ConfigError("--out", "parts are made of a file, not of standard input; name the file")
     if to not in SUFFIXES:
         raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
+    unseen = Unseen(run)
     if choice.converted is not None:
-        made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong)
+        made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, unseen)
     else:
         from regard.cli.parse import parse_beam, with_unknown
         from regard.run.opened import Run
@@ -68,12 +69,13 @@ def translate_parts(
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
         others = [Run.open(other, device) for other in ensemble]
         search = parse_beam(opened, settings)
-        made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say)
+        made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say, unseen.named)
+    unseen.close()
     print(f"regard: {counted(total, 'part')} in {out}, {made:,} of them made by this process", file=sys.stderr)
 
 
 def _fast_parts(
-    choice: "Choice", file: Path, out: Path, to: "Format", lines_per_part: int, overlong: "Overlong"
+    choice: "Choice", file: Path, out: Path, to: "Format", lines_per_part: int, overlong: "Overlong", unseen: Unseen
 ) -> tuple[int, int]:
     """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
     from regard.engine.machine import cores
@@ -90,7 +92,7 @@ def _fast_parts(
     asked = {"engine": f"ctranslate2 {converted.precision}", "models": [converted.folder.name], "search": dict(search)}
     write = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
     asked |= {"overlong": overlong}
-    return write_file(write, asked, file, out, to, lines_per_part, overlong, say)
+    return write_file(write, asked, file, out, to, lines_per_part, overlong, say, unseen.named)
 
 
 def evaluate_parts(

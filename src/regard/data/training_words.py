@@ -35,7 +35,7 @@ UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf
 """Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese characters."""
 SEPARATORS = (
     r"\s\x00-&(-@\[-`{-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\xd7\xf7\u05be\u060c\u061b\u061f\u066a-\u066d\u06d4\u0964\u0965"
-    r"\u2000-\u200b\u2010-\u2018\u201a-\u206f\u20a0-\u20cf\u2100-\u2bff\u3000-\u303f\ufe00-\ufe0f\uff00-\uff20"
+    r"\u2000-\u200b\u2010-\u2018\u201a-\u206f\u20a0-\u20cf\u2100-\u2bff\u3000-\u303f\ufe00-\ufe0f\ufeff\uff00-\uff20"
     "\U0001f000-\U0001faff"
 )
 """White space, digits, punctuation and symbols, but not the apostrophe."""

@@ -12,41 +12,8 @@ from regard.data.street.verbs import VERBS
 
 AUXILIARY = ("be", "have", "want", "do")
 """Verbs that tell the tense or the mood, but not what happens."""
-TELLING = frozenset(
-    [
-        "i",
-        "you",
-        "he",
-        "she",
-        "it",
-        "we",
-        "they",
-        "me",
-        "him",
-        "her",
-        "us",
-        "them",
-        "my",
-        "your",
-        "his",
-        "our",
-        "their",
-        "this",
-        "that",
-        "these",
-        "those",
-        "who",
-        "whom",
-        "what",
-        "where",
-        "when",
-        "why",
-        "how",
-        "yes",
-        "no",
-        "let",
-    ]
-)
+PRONOUNS = "i you he she it we they me him her us them my your his our their this that these those"
+TELLING = frozenset(f"{PRONOUNS} who whom what where when why how yes no let".split())
 """The words that count in a sentence with one content word."""
 
 
@@ -68,10 +35,11 @@ def combination(source: str) -> str:
 @cache
 def _dictionary() -> dict[str, str]:
     """Every form of a content word, with the form that stands for all of them."""
-    return {form: forms[0] for forms in _lexemes() for form in forms}
+    return {form: forms[0] for forms in lexemes() for form in forms}
 
 
-def _lexemes() -> Iterator[tuple[str, ...]]:
+def lexemes() -> Iterator[tuple[str, ...]]:
+    """The forms of each content word, the dictionary's first."""
     for noun in NOUNS.values():
         yield noun.english, noun.in_english(plural=True)
     for verb in VERBS.values():

@@ -9,10 +9,23 @@ from dataclasses import dataclass, replace
 from regard.data.street import cast
 from regard.data.street.adjectives import ADJECTIVES, SUITING, qualities
 from regard.data.street.clauses import Clause
-from regard.data.street.determiners import BARE, POSSESSIVES, THAT, THE, THESE, THIS, THOSE, A, Determiner, of_name
+from regard.data.street.determiners import (
+    BARE,
+    POSSESSIVES,
+    THAT,
+    THE,
+    THESE,
+    THIS,
+    THOSE,
+    A,
+    Determiner,
+    counting,
+    of_name,
+)
 from regard.data.street.draw import Draw
-from regard.data.street.nominal import SPOTS
+from regard.data.street.nominal import SPOTS, TARGETS, WITH_PREPOSITION
 from regard.data.street.nouns import NOUNS, named, of_kind
+from regard.data.street.numerals import cardinal
 from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, YOU, Name, Nominal, NounPhrase, Phrase, Pronoun
 from regard.data.street.tenses import (
     CAN,
@@ -59,32 +72,34 @@ TENSES: tuple[Tense, ...] = (
 )
 """Every tense, the common ones more often."""
 SIMPLE_INSTEAD: dict[Tense, Tense] = {PROGRESSIVE: PRESENT, PAST_PROGRESSIVE: PAST}
-STATIVE = frozenset(
-    VERBS[verb]
-    for verb in ("sein", "haben", "wollen", "lieben", "mögen", "kennen", "brauchen", "sehen", "hören", "vergessen")
-)
+NO_PROGRESSIVE = "sein haben wollen lieben mögen kennen brauchen sehen hören vergessen passen"
+STATIVE = frozenset(VERBS[verb] for verb in NO_PROGRESSIVE.split())
 """Verbs without a progressive."""
 FEELING = frozenset(VERBS[verb] for verb in ("wollen", "lieben", "mögen", "kennen", "brauchen"))
 OF_FEELINGS = (PRESENT, PAST, PERFECT, FUTURE, PAST_PERFECT)
 """Nobody must or can feel something."""
 
-INTRANSITIVE = {
-    "being": """schlafen schlafen essen trinken spielen warten träumen laufen springen klettern kommen gehen sitzen stehen
-    liegen aufstehen einschlafen zurückkommen ausruhen beeilen folgen ankommen helfen""",
-    "person": """arbeiten lachen tanzen singen denken kochen backen malen schreiben lesen reisen warten spielen
-    anfangen""",
-}
-"""Verbs that need no object, by who does them."""
-
 
 def _verbs(names: str) -> tuple[Verb, ...]:
-    return tuple(VERBS[name] for name in names.split() if name in VERBS)
+    return tuple(VERBS[name] for name in names.split())
 
 
-ANY_BEING = _verbs(INTRANSITIVE["being"])
-ANY_PERSON = ANY_BEING + _verbs(INTRANSITIVE["person"])
-VEHICLE_VERBS = _verbs("ankommen abfahren kommen warten")
+ANY_BEING = _verbs(
+    "schlafen schlafen essen trinken spielen warten träumen laufen springen klettern kommen gehen sitzen stehen liegen "
+    "aufstehen einschlafen zurückkommen ausruhen beeilen folgen ankommen helfen"
+)
+"""Verbs that need no object."""
+ANY_PERSON = ANY_BEING + _verbs(
+    "arbeiten lachen tanzen singen denken kochen backen malen schreiben lesen reisen warten spielen anfangen"
+)
+"""The same, with those that animals do not do."""
 EVENT_VERBS = _verbs("anfangen")
+BY_THEMSELVES = (
+    (cast.VEHICLES + named("train"), _verbs("ankommen abfahren kommen warten")),
+    (cast.EVENTS, EVENT_VERBS),
+    (cast.CLOTHES, _verbs("passen")),
+)
+"""What things do, each group with its verbs."""
 
 OPENED = named("door window gate box bag drawer cupboard suitcase book package letter")
 SWITCHED = named("lamp radio machine")
@@ -121,7 +136,7 @@ OBJECTS: dict[str, tuple[Noun, ...]] = {
 TRANSITIVE = tuple(OBJECTS)
 OF_ANIMALS = ("sehen", "finden", "suchen", "lieben", "mögen", "brauchen", "hören", "tragen", "ziehen", "überqueren")
 """What animals do, too, beside eating and drinking."""
-WITH_DATIVE = _verbs("helfen danken folgen")
+WITH_DATIVE = _verbs("helfen helfen danken folgen glauben")
 GIVING = _verbs("geben zeigen schicken leihen bringen anbieten")
 
 BEINGS = qualities(
@@ -154,6 +169,7 @@ PREDICATES: dict[str, tuple[Adjective, ...]] = {
 TEMPERATURES = qualities("cold hot warm")
 """Not of people: 'I am cold' is 'Mir ist kalt'."""
 DEGREES = (Phrase("very", "sehr"), Phrase("too", "zu"), Phrase("so", "so"))
+TO_SCHOOL = Phrase("to school", "zur Schule")
 HERE = (Phrase("here", "hier"), Phrase("there", "dort"))
 
 
@@ -193,7 +209,7 @@ def subject(draw: Draw) -> Nominal:
     return phrase(draw, cast.PEOPLE if draw.chance(0.55) else cast.ANIMALS, plurals=0.25, adjectives=0.12)
 
 
-def phrase(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.2, adjectives: float = 0.15) -> NounPhrase:
+def phrase(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.2, adjectives: float = 0.12) -> NounPhrase:
     """One of these nouns, with any determiner."""
     noun = draw.one(nouns)
     plural = noun.english_plural is not None and draw.chance(plurals)
@@ -204,6 +220,8 @@ def phrase(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.2, adjectives
 def _determiner(draw: Draw, noun: Noun, plural: bool) -> Determiner:
     if draw.chance(0.45):
         return THE
+    if plural and draw.chance(0.12):
+        return counting(*cardinal(draw.between(2, 12)))
     if draw.chance(0.4):
         return BARE if plural or noun.english_plural is None else A
     if draw.chance(0.75):
@@ -256,13 +274,52 @@ def spot(draw: Draw) -> Phrase:
 def transitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody does something to something."""
     animal = is_animal(who)
+    if not animal and draw.chance(0.02):
+        verb, instrument = VERBS["spielen"], Phrase("the guitar", "Gitarre")
+        return Clause(who, verb, how.of(verb), complement=instrument, negated=how.negated, shortened=how.shortened)
     name = draw.one(OF_ANIMALS if animal else TRANSITIVE)
     if animal and draw.chance(0.3):
         name = draw.one(("fressen", "fressen", "trinken"))
     objects = cast.FOOD + cast.ANIMALS if name == "fressen" else OBJECTS[name]
     verb, what = VERBS[name], whom(draw, objects, who)
+    if isinstance(what, NounPhrase) and what.determiner.indefinite and not how.negated and draw.chance(0.1):
+        what = what.denied()  # 'I have no dog'
     clause = Clause(who, verb, how.of(verb), accusative=what, negated=how.negated, shortened=how.shortened)
     return replace(clause, particle_last=draw.chance(0.3))
+
+
+def attached(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody waits for somebody, plays with somebody: objects behind a preposition."""
+    if draw.chance(0.3):
+        verb, preposition, nouns = draw.one(_verbs("spielen tanzen arbeiten kommen")), cast.WITH, cast.PEOPLE
+    else:
+        verb, preposition, nouns = draw.one(WITH_PREPOSITION)
+    what = whom(draw, nouns, who)
+    if what is IT["n"] or (what is THEM and nouns is cast.EVENTS):  # German says 'darauf', 'davon'
+        return attached(draw, who, how)
+    what = preposition.before(what)
+    return Clause(who, verb, how.of(verb), complement=what, negated=how.negated, shortened=how.shortened)
+
+
+def moving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody goes somewhere."""
+    if draw.chance(0.25):
+        city, verb = draw.one(cast.CITIES), draw.one(_verbs("reisen gehen kommen"))
+        goal = Phrase(f"to {city.english}", f"nach {city.german}")
+    elif draw.chance(0.6):
+        verb = draw.one(_verbs("gehen gehen laufen kommen"))
+        goal = cast.TO.before(phrase(draw, cast.GOALS + cast.EVENTS, plurals=0, adjectives=0.08))
+        goal = draw.one((goal, goal, goal, goal, TO_SCHOOL))
+    else:
+        verb, preposition, nouns = draw.one(TARGETS)
+        goal = preposition.before(phrase(draw, nouns, plurals=0, adjectives=0.08))
+    return Clause(who, verb, how.of(verb), complement=goal, negated=how.negated, shortened=how.shortened)
+
+
+def living(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody lives, sits or works somewhere."""
+    verb = draw.one(_verbs("wohnen wohnen schlafen spielen warten sitzen stehen liegen"))
+    return Clause(who, verb, how.of(verb), complement=spot(draw), negated=how.negated, shortened=how.shortened)
 
 
 def helping(draw: Draw, who: Nominal, how: Verbal) -> Clause:
@@ -316,7 +373,11 @@ def anything(draw: Draw) -> Nominal:
 
 def does(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Any short clause about somebody."""
-    return draw.one((intransitive, intransitive, transitive, transitive, transitive, helping, giving))(draw, who, how)
+    return draw.one(DOES)(draw, who, how)
+
+
+DOES = (*(intransitive,) * 4, *(transitive,) * 7, helping, helping, giving, attached, attached, moving, moving, living)
+"""The kinds of clause, each as often as it stands here."""
 
 
 def pronoun_for(nominal: Nominal) -> Pronoun:

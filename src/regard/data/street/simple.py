@@ -64,13 +64,9 @@ def intransitive(draw: Draw) -> Phrase:
 
 
 def scheduled(draw: Draw) -> Clause:
-    """'The bus is coming', 'The film has begun': what things do by themselves."""
-    how = verbal(draw, MAIN_TENSES)
-    nouns, verbs = draw.one(
-        ((cast.VEHICLES + named("train"), everyday.VEHICLE_VERBS), (cast.EVENTS, everyday.EVENT_VERBS))
-    )
-    verb = draw.one(verbs)
-    who = everyday.phrase(draw, nouns)
+    """'The bus is coming', 'The film has begun', 'The coat fits': what things do by themselves."""
+    nouns, verbs = draw.one(everyday.BY_THEMSELVES)
+    verb, who, how = draw.one(verbs), everyday.phrase(draw, nouns), verbal(draw, MAIN_TENSES)
     return Clause(who, verb, how.of(verb), negated=how.negated, shortened=how.shortened)
 
 
@@ -83,10 +79,9 @@ def _timed(draw: Draw, clause: Clause) -> Clause:
 
 
 def transitive(draw: Draw) -> Phrase:
-    """'I love my dog': subject, verb and object."""
-    who, how = everyday.subject(draw), verbal(draw)
-    make = draw.one((everyday.transitive,) * 7 + (everyday.helping, everyday.giving))
-    return told(draw, _timed(draw, make(draw, who, how)))
+    """'I love my dog', 'Wait for me': subject, verb and what goes with it."""
+    clause = everyday.does(draw, everyday.subject(draw), verbal(draw))
+    return told(draw, _timed(draw, clause))
 
 
 def quality(draw: Draw) -> Phrase:
@@ -145,7 +140,7 @@ def short_clause(draw: Draw, tenses: tuple[Tense, ...] = MAIN_TENSES, negations:
     if draw.chance(0.06):
         return scheduled(draw)
     how = verbal(draw, tenses, negations)
-    make = draw.one((everyday.intransitive, everyday.intransitive, everyday.transitive, everyday.being))
+    make = draw.one((everyday.intransitive, everyday.intransitive, everyday.does, everyday.being))
     return make(draw, everyday.subject(draw), how)
 
 
@@ -193,8 +188,8 @@ def _about_the_same(draw: Draw, clause: Clause) -> Clause:
 def _apart_from(draw: Draw, first: Clause, tenses: tuple[Tense, ...]) -> Clause:
     """A second clause that has no 'it' which might mean a noun of the first."""
     second = short_clause(draw, tenses)
-    named_before = any(isinstance(nominal, NounPhrase) for nominal in (first.subject, first.accusative))
-    says_it = any(nominal in IT.values() for nominal in (second.subject, second.accusative))
+    named_before = isinstance(first.subject, NounPhrase) or first.accusative or first.complement or first.dative
+    says_it = any(word in ("it", "it's") for word in second.english().split())
     return _apart_from(draw, first, tenses) if named_before and says_it else second
 
 
@@ -213,7 +208,7 @@ def reason(draw: Draw) -> Phrase:
         state = everyday.quality_of(draw, what.noun.kind)
         how = verbal(draw, tuple(tense for tense in tenses if isinstance(tense, Simple)), 0.1)
         cause = Clause(pronoun_for(what), BE, how.tense, complement=state, negated=how.negated, shortened=how.shortened)
-    elif draw.chance(0.75) and not (_takes_it(main.subject) and isinstance(what, NounPhrase)):
+    elif draw.chance(0.75) and not (_takes_it(main.subject) and (isinstance(what, NounPhrase) or main.dative)):
         cause = _about_the_same(draw, main)
     else:
         cause = _apart_from(draw, main, tenses)

@@ -41,36 +41,12 @@ MEASURES = qualities("old big small strong fast heavy long wide high expensive g
 STAYING = tuple(VERBS[verb] for verb in ("schlafen", "arbeiten", "spielen", "warten", "wohnen", "sitzen", "stehen"))
 LEAVING = tuple(VERBS[verb] for verb in ("gehen", "laufen", "reisen"))
 UNDERTAKEN = tuple(VERBS[verb] for verb in ("kaufen", "finden", "sehen", "verkaufen", "essen", "schreiben", "lesen"))
-COMMANDS = tuple(
-    VERBS[verb]
-    for verb in [
-        "warten",
-        "kommen",
-        "gehen",
-        "schlafen",
-        "lachen",
-        "tanzen",
-        "singen",
-        "laufen",
-        "springen",
-        "arbeiten",
-        "spielen",
-        "essen",
-        "trinken",
-        "lesen",
-        "schreiben",
-        "aufstehen",
-        "zurückkommen",
-        "einschlafen",
-        "anfangen",
-        "ausruhen",
-        "beeilen",
-        "denken",
-        "kochen",
-        "klettern",
-        "sitzen",
-    ]
+SHORT_COMMANDS = (
+    "warten kommen gehen schlafen lachen tanzen singen laufen springen arbeiten spielen essen trinken lesen schreiben "
+    "aufstehen zurückkommen einschlafen anfangen ausruhen beeilen denken kochen klettern sitzen helfen"
 )
+COMMANDS = tuple(VERBS[verb] for verb in SHORT_COMMANDS.split())
+NOT_COMMANDED = (everyday.STATIVE | {VERBS["ankommen"], VERBS["wohnen"]}) - {VERBS["vergessen"], VERBS["lieben"]}
 IDIOMS = tuple(
     Phrase(*line.split(" | "))
     for line in """
@@ -237,9 +213,8 @@ def _commanded(draw: Draw) -> Clause:
             place = draw.one(HERE) if draw.chance(0.3) else preposition.before(cast.the(draw, nouns))
             return replace(clause, complement=place)
         return clause
-    make = draw.one((everyday.transitive,) * 4 + (everyday.helping, everyday.giving))
-    clause = make(draw, YOU, how)
-    if clause.verb in everyday.STATIVE - {VERBS["vergessen"], VERBS["lieben"]}:
+    clause = everyday.does(draw, YOU, how)
+    if clause.verb in NOT_COMMANDED:
         return _commanded(draw)
     return clause
 
@@ -250,10 +225,10 @@ def answer(draw: Draw) -> Phrase:
         return draw.one(IDIOMS)
     negated = draw.chance(0.5)
     opener = Phrase("no, ", "nein, ") if negated else Phrase("yes, ", "ja, ")
-    if draw.chance(0.5):
+    if draw.chance(0.35):
         clause = short_clause(draw, TENSES, negations=0.6 if negated else 0.0)
         return sentence(opener.english + clause.english(), opener.german + clause.german())
-    who = draw.one(PRONOUNS) if draw.chance(0.75) else everyday.subject(draw)
+    who = draw.one(PRONOUNS) if draw.chance(0.3) else everyday.subject(draw)
     tense = draw.one(ANSWERING)
     tense = MUST_NOT if negated and tense is MUST else tense
     verb = BE if isinstance(tense, Simple) and draw.chance(0.45) else VERBS["machen"]
