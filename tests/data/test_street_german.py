@@ -429,130 +429,135 @@ def test_the_lectures_sentences_are_of_the_grammar():
 
 
 SENTENCES = """
-Lena was dreaming. | Lena träumte.
-A clever goose will come. | Eine kluge Gans wird kommen.
-Max is going to get up. | Max wird aufstehen.
-the aunt gets up | Die Tante steht auf.
-the camel has arrived | Das Kamel ist angekommen.
-Peter is dancing. | Peter tanzt.
-We found ninety-six white cats. | Wir fanden sechsundneunzig weiße Katzen.
-The chair costs four euros. | Der Stuhl kostet vier Euro.
-The woman is seven years old. | Die Frau ist sieben Jahre alt.
-did lena climb | Kletterte Lena?
-Can this fast hare drink beer? | Kann dieser schnelle Hase Bier trinken?
-Are those pigs in her kitchen? | Sind diese Schweine in ihrer Küche?
-are we beginning | Fangen wir an?
-Is a king strong? | Ist ein König stark?
-Will this rich doctor repair the warm doors? | Wird dieser reiche Arzt die warmen Türen reparieren?
-A strong teacher calls the clever chef. | Ein starker Lehrer ruft den klugen Koch an.
-These students turned off the radios. | Diese Studenten schalteten die Radios aus.
-Maria turns off my cheap radio. | Maria schaltet mein billiges Radio aus.
-My goat isn't going to see the city. | Meine Ziege wird die Stadt nicht sehen.
-You are thanking the guest. | Du dankst dem Gast.
-A good queen wanted to bring a father the pear. | Eine gute Königin wollte einem Vater die Birne bringen.
-I must ask this old guest. | Ich muss diesen alten Gast fragen.
-I am bringing them to the mother. | Ich bringe sie der Mutter.
-I do not buy them. | Ich kaufe sie nicht.
-Bicycles were good. | Fahrräder waren gut.
-The rabbits are very friendly. | Die Kaninchen sind sehr freundlich.
-The mother is hungry. | Die Mutter ist hungrig.
-It wasn't old. | Es war nicht alt.
-Their king was friendly. | Ihr König war freundlich.
-The coffee will be in the house. | Der Kaffee wird im Haus sein.
-Yes, he closed books. | Ja, er machte Bücher zu.
-yes, he will | Ja, das wird er.
-Yes, the horse can. | Ja, das kann das Pferd.
-Yes, Karl is sad. | Ja, Karl ist traurig.
-Yes, our parties are going to begin. | Ja, unsere Feiern werden anfangen.
-No, he couldn't. | Nein, das konnte er nicht.
-Where has Sophie gone? | Wohin ist Sophie gegangen?
-What does their monkey eat? | Was frisst ihr Affe?
-Whom will you follow? | Wem wirst du folgen?
-Where is her donkey? | Wo ist ihr Esel?
-What did the student want to turn on? | Was wollte der Student einschalten?
-When did we come back? | Wann kamen wir zurück?
-The cow did not cross the valley because it was too sick. | Die Kuh überquerte das Tal nicht, weil sie zu krank war.
-I forgot to cook carrots. | Ich vergaß, Karotten zu kochen.
-A tired neighbour tried to close this box. | Ein müder Nachbar versuchte, diese Kiste zuzumachen.
-The uncle tried to write the letters. | Der Onkel versuchte, die Briefe zu schreiben.
-The monkeys are going but you don't think | Die Affen gehen, aber du denkst nicht.
-We are climbing and he is painting. | Wir klettern und er malt.
-A party is going to begin and it is sad. | Eine Feier wird anfangen und sie ist traurig.
-She's crossing Julia's bog, but she is very happy. | Sie überquert Julias Moor, aber sie ist sehr glücklich.
-I was dancing but I was lazy. | Ich tanzte, aber ich war faul.
-The queen sat and worked. | Die Königin saß und arbeitete.
-do  not sit. | Sitz nicht.
-Sing a red song! | Sing ein rotes Lied!
-Lend it a bag | Leih ihm eine Tasche.
-Let's forget a dry path. | Lass uns einen trockenen Weg vergessen.
-do not find Sophie's tent | Finde Sophies Zelt nicht.
-Bring the song. | Bring das Lied.
-The book was written by this tired woman. | Das Buch wurde von dieser müden Frau geschrieben.
-The potato is cooked by his doctors. | Die Kartoffel wird von seinen Ärzten gekocht.
-The potato is cooked by Jonas. | Die Kartoffel wird von Jonas gekocht.
-We will read the book because it's too wide. | Wir werden das Buch lesen, weil es zu breit ist.
-Her girl is big because she is dangerous. | Ihr Mädchen ist groß, weil sie gefährlich ist.
-Their car will come because it is so wide | Ihr Auto wird kommen, weil es so breit ist.
-It played because it was so thick. | Es spielte, weil es so dick war.
-The neighbour was scared because he had jumped. | Der Nachbar war ängstlich, weil er gesprungen war.
-They're so sad because they are too lazy. | Sie sind so traurig, weil sie zu faul sind.
-The radio that the queens turned on was big. | Das Radio, das die Königinnen einschalteten, war groß.
-the friend whom paul thanked was tired | Der Freund, dem Paul dankte, war müde.
-The girls who lived in Hamburg ate the cake. | Die Mädchen, die in Hamburg wohnten, aßen den Kuchen.
-We did not see the rich kings. | Wir sahen die reichen Könige nicht.
-Paul could not try on the shirts. | Paul konnte die Hemden nicht anprobieren.
-we do not pick up your sisters. | Wir holen deine Schwestern nicht ab.
-A pillow lies on an expensive chair. | Ein Kissen liegt auf einem teuren Stuhl.
-Their hungry fox sat in a hotel | Ihr hungriger Fuchs saß in einem Hotel.
-I climbed onto the roof. | Ich kletterte auf das Dach.
-on Tuesday i look for his rabbits. | Am Dienstag suche ich seine Kaninchen.
-A brother repairs my carts in the morning. | Ein Bruder repariert am Morgen meine Wagen.
-Her sick brothers visited the sick guests. | Ihre kranken Brüder besuchten die kranken Gäste.
-These were her men. | Das waren ihre Männer.
-Those are my trains. | Das sind meine Züge.
-thomas is a chef | Thomas ist Koch.
-These are these fields. | Das sind diese Felder.
-These are mice. | Das sind Mäuse.
-Those are the old mountains. | Das sind die alten Berge.
-The sister thinks of this farmer. | Die Schwester denkt an diesen Bauern.
-They laughed at the lamb. | Sie lachten über das Lamm.
-A king feared the small pig. | Ein König fürchtete sich vor dem kleinen Schwein.
-I write letters for the student. | Ich schreibe Briefe für den Studenten.
-i cooked the  cold fish for them | Ich kochte den kalten Fisch für sie.
-A girl played without the queens. | Ein Mädchen spielte ohne die Königinnen.
-How much does the picture cost? | Wie viel kostet das Bild?
-Why has the chef repaired the machine? | Warum hat der Koch die Maschine repariert?
-Why has Jonas drunk the beer? | Warum hat Jonas das Bier getrunken?
-At five to three the ship departed | Um fünf vor drei fuhr das Schiff ab.
-at a quarter to eleven the carriage will arrive. | Um Viertel vor elf wird die Kutsche ankommen.
-on the thirteenth of March a farmer will come back | Am dreizehnten März wird ein Bauer zurückkommen.
-jonas brought a rich guest dresses | Jonas brachte einem reichen Gast Kleider.
-They showed a new picture to Lena. | Sie zeigten Lena ein neues Bild.
-Lena has offered a farmer our new bicycle. | Lena hat einem Bauern unser neues Fahrrad angeboten.
-She will write the letter. | Sie wird den Brief schreiben.
-We will go to the market. | Wir werden zum Markt gehen.
-They want to drink the hot coffee. | Sie wollen den heißen Kaffee trinken.
-Thomas is cleverer than Julia. | Thomas ist klüger als Julia.
-Paul is not as old as Julia. | Paul ist nicht so alt wie Julia.
-The horse is the fastest animal in the village. | Das Pferd ist das schnellste Tier im Dorf.
-Thomas turns off the beautiful lamp and the big radios. | Thomas schaltet die schöne Lampe und die großen Radios aus.
-Clara and Karl love a boy. | Clara und Karl lieben einen Jungen.
-Paul and Lena sell your blue clock. | Paul und Lena verkaufen deine blaue Uhr.
-Her aunt hopes that Paul invited the neighbour. | Ihre Tante hofft, dass Paul den Nachbarn einlud.
-The teachers ask whether the girls repair the bus. | Die Lehrer fragen, ob die Mädchen den Bus reparieren.
-a farmer believes that max has seen the aunt. | Ein Bauer glaubt, dass Max die Tante gesehen hat.
-The father has sold a mirror. | Der Vater hat einen Spiegel verkauft.
-Anna has repaired the big carriage. | Anna hat die große Kutsche repariert.
-A girl has sung my new songs. | Ein Mädchen hat meine neuen Lieder gesungen.
-I have followed Julia. | Ich bin Julia gefolgt.
-Karl has helped the friendly girls. | Karl hat den freundlichen Mädchen geholfen.
-she followed the girl | Sie folgte dem Mädchen.
+The horse did not eat the fish because it was too hard. | Das Pferd fraß den Fisch nicht, weil er zu hart war.
+The cow didn't pull the car because it was too big. | Die Kuh zog das Auto nicht, weil es zu groß war.
+The hare does not cross the bog because it is so dark. | Der Hase überquert das Moor nicht, weil es so dunkel ist.
+The bear did not cross the field because it was so sick. | Der Bär überquerte das Feld nicht, weil er so krank war.
+The goat did not eat the cake because it was too lazy. | Die Ziege fraß den Kuchen nicht, weil sie zu faul war.
+The hare did not pull the car because it was too tired. | Der Hase zog das Auto nicht, weil er zu müde war.
+You jump and come back. | Du springst und kommst zurück.
+That fox may lie, and it lies. | Dieser Fuchs darf liegen und er liegt.
+The rabbit is long, but it's running. | Das Kaninchen ist lang, aber es läuft.
+The sister plays and works. | Die Schwester spielt und arbeitet.
+The student is working but I go. | Der Student arbeitet, aber ich gehe.
+Karl knows her farmers but he has been old. | Karl kennt ihre Bauern, aber er ist alt gewesen.
+That student was scared because he wasn't lazy. | Dieser Student war ängstlich, weil er nicht faul war.
+I am happy because I've drunk. | Ich bin glücklich, weil ich getrunken habe.
+The horse will carry me because it is thick. | Das Pferd wird mich tragen, weil es dick ist.
+You are going to come back because you are lazy. | Du wirst zurückkommen, weil du faul bist.
+The boy waits for the child because a camel helps. | Der Junge wartet auf das Kind, weil ein Kamel hilft.
+I dance because I write. | Ich tanze, weil ich schreibe.
+Their rich aunt arrived at six o'clock. | Ihre reiche Tante kam um sechs Uhr an.
+At five past ten I fall asleep. | Um fünf nach zehn schlafe ich ein.
+On the thirteenth of June the bus will arrive. | Am dreizehnten Juni wird der Bus ankommen.
+Where are these rooms? | Wo sind diese Zimmer?
+Who is his student? | Wer ist sein Student?
+When will our aunts bake? | Wann werden unsere Tanten backen?
+What have you done? | Was hast du gemacht?
+Where is a cat travelling? | Wohin reist eine Katze?
+When do I pick up the scared king? | Wann hole ich den ängstlichen König ab?
+The hat does not fit. | Der Hut passt nicht.
+Clara wants to eat. | Clara will essen.
+My uncles do not laugh. | Meine Onkel lachen nicht.
+Julia had to travel. | Julia musste reisen.
+It rests. | Es ruht sich aus.
+The machine arrives. | Die Maschine kommt an.
+No, Paul cannot. | Nein, das kann Paul nicht.
+Yes, a camel did. | Ja, das tat ein Kamel.
+No, you could not. | Nein, das konntest du nicht.
+No, the cats cannot jump. | Nein, die Katzen können nicht springen.
+No, I cannot. | Nein, das kann ich nicht.
+Yes, you were. | Ja, das warst du.
+Climb onto the high wall. | Klettere auf die hohe Mauer.
+Believe the woman! | Glaub der Frau!
+Repair the small picture! | Repariere das kleine Bild!
+Don't lend it the hat. | Leih ihm den Hut nicht.
+Close his door! | Mach seine Tür zu!
+Rest. | Ruh dich aus.
+Julia thought of the concert. | Julia dachte an das Konzert.
+The tired chef feared the mother. | Der müde Koch fürchtete sich vor der Mutter.
+I wait for the uncle. | Ich warte auf den Onkel.
+The goose has been clever. | Die Gans ist klug gewesen.
+The markets are there. | Die Märkte sind dort.
+Her room is cold. | Ihr Zimmer ist kalt.
+The path wasn't wide. | Der Weg war nicht breit.
+Sisters are clever. | Schwestern sind klug.
+The kings were sad. | Die Könige waren traurig.
+The students could throw away the letters. | Die Studenten konnten die Briefe wegwerfen.
+Our young children try on blouses. | Unsere jungen Kinder probieren Blusen an.
+This queen turned on a lamp. | Diese Königin schaltete eine Lampe ein.
+They need the package. | Sie brauchen das Paket.
+She had no meat. | Sie hatte kein Fleisch.
+You haven't helped. | Du hast nicht geholfen.
+The doctor climbs onto the monument. | Der Arzt klettert auf das Denkmal.
+I don't run to school. | Ich laufe nicht zur Schule.
+That teacher hadn't helped a child. | Dieser Lehrer hatte einem Kind nicht geholfen.
+I offer a bicycle to the father. | Ich biete dem Vater ein Fahrrad an.
+Clara has sent the father a red shirt. | Clara hat dem Vater ein rotes Hemd geschickt.
+Julia has brought Thomas the mirror. | Julia hat Thomas den Spiegel gebracht.
+This chef saw these women. | Dieser Koch sah diese Frauen.
+Your aunt washed a blue shirt. | Deine Tante wusch ein blaues Hemd.
+On Monday these farmers visited the uncle. | Am Montag besuchten diese Bauern den Onkel.
+These uncles had to run into the school. | Diese Onkel mussten in die Schule laufen.
+His brothers may see a woman. | Seine Brüder dürfen eine Frau sehen.
+Anna wants to bake the fresh cakes. | Anna will die frischen Kuchen backen.
+Lena does not have a pillow. | Lena hat kein Kissen.
+These students did not forget a vase. | Diese Studenten vergaßen keine Vase.
+Lena cannot find their cat. | Lena kann ihre Katze nicht finden.
+The monkey that Julia saw was big. | Der Affe, den Julia sah, war groß.
+The father loves the uncle who visits the girl. | Der Vater liebt den Onkel, der das Mädchen besucht.
+The uncles whom Julia invited are sick. | Die Onkel, die Julia einlud, sind krank.
+Have the aunts thought of a rich sister? | Haben die Tanten an eine reiche Schwester gedacht?
+Was Clara a chef? | War Clara Köchin?
+Could the weak neighbour eat the expensive cheese? | Konnte der schwache Nachbar den teuren Käse essen?
+Did I have to run to the station? | Musste ich zum Bahnhof laufen?
+Can our monkeys drink their water? | Können unsere Affen ihr Wasser trinken?
+Had the cake not been too sour? | War der Kuchen nicht zu sauer gewesen?
+Max and Paul drink the lemonade. | Max und Paul trinken die Limonade.
+A man picked up this farmer and a friendly uncle. | Ein Mann holte diesen Bauern und einen freundlichen Onkel ab.
+This friendly queen heard the guest and the mice. | Diese freundliche Königin hörte den Gast und die Mäuse.
+These women hope that Peter repaired the car. | Diese Frauen hoffen, dass Peter das Auto reparierte.
+Although Max is friendly, he sees the boy. | Obwohl Max freundlich ist, sieht er den Jungen.
+Peter washes the car because he is rich. | Peter wäscht das Auto, weil er reich ist.
+Sophie paints a cat for this girl. | Sophie malt eine Katze für dieses Mädchen.
+They bake their roll for the old teacher. | Sie backen ihr Brötchen für den alten Lehrer.
+Jonas repaired the door for his child. | Jonas reparierte die Tür für sein Kind.
+A cow jumped onto the table. | Eine Kuh sprang auf den Tisch.
+The chef climbed onto this hut. | Der Koch kletterte auf diese Hütte.
+Their lambs stand in front of the door. | Ihre Lämmer stehen vor der Tür.
+Her teachers helped these strong mothers. | Ihre Lehrer halfen diesen starken Müttern.
+Paul helped the man. | Paul half dem Mann.
+The queen should follow Sophie. | Die Königin sollte Sophie folgen.
+The tired sister tried to bring along meat. | Die müde Schwester versuchte, Fleisch mitzubringen.
+Lena goes to the garden to see these neighbours. | Lena geht zum Garten, um diese Nachbarn zu sehen.
+Karl forgot to cook the meat. | Karl vergaß, das Fleisch zu kochen.
+Those are eleven cows. | Das sind elf Kühe.
+Jonas was your uncle. | Jonas war dein Onkel.
+There are drawers in the park. | Es gibt Schubladen im Park.
+These are walls. | Das sind Mauern.
+These are these mirrors. | Das sind diese Spiegel.
+It is the wall. | Es ist die Mauer.
+The carpet was bought by Julia. | Der Teppich wurde von Julia gekauft.
+The ship was sold by this old farmer. | Das Schiff wurde von diesem alten Bauern verkauft.
+The camel is painted by Jonas. | Das Kamel wird von Jonas gemalt.
+Did Max have to try on his beautiful dress? | Musste Max sein schönes Kleid anprobieren?
+When does Julia get up? | Wann steht Julia auf?
+Have the students called the tired chef? | Haben die Studenten den müden Koch angerufen?
+A man has seen a queen. | Ein Mann hat eine Königin gesehen.
+I have heard the doctor. | Ich habe den Arzt gehört.
+A sick farmer has gone to the station. | Ein kranker Bauer ist zum Bahnhof gegangen.
+The neighbour buys fifty-three cheap suitcases. | Der Nachbar kauft dreiundfünfzig billige Koffer.
+The father is sixty-six years old. | Der Vater ist sechsundsechzig Jahre alt.
+The uncle was sixty-eight years old. | Der Onkel war achtundsechzig Jahre alt.
+The mouse was bigger than the pig. | Die Maus war größer als das Schwein.
+The bear was the heaviest animal in the park. | Der Bär war das schwerste Tier im Park.
+Sophie was cleverer than Max. | Sophie war klüger als Max.
 """
 
 
 def test_sentences_of_the_corpus():
     """These were read by a person, one by one."""
-    known = dict(street.pairs("train", 30_000))
+    known = dict(street.pairs("train", 4_000))
     expected = dict(line.split(" | ") for line in SENTENCES.strip().splitlines())
     assert {english: known.get(english) for english in expected} == expected
 

@@ -9,12 +9,20 @@ DEMO: dict[str, Any] = {
     "task": {"kind": "translation", "smoothing": 0.0},
     "data": {"train": {"street": "train"}, "valid": {"street": "valid"}, "test": {"street": "test"}},
     "tokenizer": {"kind": "bpe", "size": 2000, "prefix_space": True},
-    "model": {"kind": "encoder-decoder", "width": 128, "depth": 3, "heads": 4, "dropout": 0.0},
+    "model": {
+        "kind": "encoder-decoder",
+        "width": 128,
+        "depth": 3,
+        "decoder_depth": 2,
+        "heads": 4,
+        "position": "rotary",
+        "dropout": 0.0,
+    },
     "train": {
-        "steps": 2000,
+        "steps": 2400,
         "tokens_per_batch": 640,
-        "save_every": 500,
-        "schedule": {"kind": "linear", "lr": 2e-3, "warmup": 100},
+        "save_every": 600,
+        "schedule": {"kind": "linear", "lr": 3e-3, "warmup": 100},
     },
 }
 

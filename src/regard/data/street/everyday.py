@@ -133,7 +133,9 @@ OBJECTS: dict[str, tuple[Noun, ...]] = {
     "anprobieren": cast.CLOTHES,
 }
 """What short sentences let be done to what."""
-TRANSITIVE = tuple(OBJECTS)
+COMMON = "haben haben haben haben sehen lieben mögen kaufen essen trinken brauchen kennen"
+TRANSITIVE = (*OBJECTS, *COMMON.split())
+"""The verbs of these, some of which people use more often."""
 OF_ANIMALS = ("sehen", "finden", "suchen", "lieben", "mögen", "brauchen", "hören", "tragen", "ziehen", "überqueren")
 """What animals do, too, beside eating and drinking."""
 WITH_DATIVE = _verbs("helfen helfen danken folgen glauben")

@@ -8,7 +8,7 @@ import re
 from regard.data.street.draw import Draw
 from regard.data.street.phrases import Phrase
 
-SHARE = 0.18
+SHARE = 0.15
 """How many of all sentences are typed carelessly."""
 _FIRST_PERSON = re.compile(r"\bI\b")
 
