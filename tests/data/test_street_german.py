@@ -292,7 +292,7 @@ def sayings(clause: Clause) -> dict[str, str]:
 
 EVERYDAY = [
     (says("you", "schlafen", PRESENT), "do you sleep?", "schläfst du?"),
-    (says("you", "anrufen", PAST, "me"), "you called me", "du riefst mich an"),
+    (says("you", "anrufen", PAST, "me"), "you called me", "du hast mich angerufen"),
     (says("it", "schlafen", PROGRESSIVE), "it is sleeping", "es schläft"),
     (says("it", "sein", PRESENT, complement=Phrase("cold", "kalt"), shortened=True), "it's cold", "es ist kalt"),
     (
@@ -430,128 +430,128 @@ def test_the_lectures_sentences_are_of_the_grammar():
 
 SENTENCES = """
 The horse did not eat the fish because it was too hard. | Das Pferd fraß den Fisch nicht, weil er zu hart war.
-The cow didn't pull the car because it was too big. | Die Kuh zog das Auto nicht, weil es zu groß war.
-The hare does not cross the bog because it is so dark. | Der Hase überquert das Moor nicht, weil es so dunkel ist.
-The bear did not cross the field because it was so sick. | Der Bär überquerte das Feld nicht, weil er so krank war.
-The goat did not eat the cake because it was too lazy. | Die Ziege fraß den Kuchen nicht, weil sie zu faul war.
-The hare did not pull the car because it was too tired. | Der Hase zog das Auto nicht, weil er zu müde war.
-You jump and come back. | Du springst und kommst zurück.
-That fox may lie, and it lies. | Dieser Fuchs darf liegen und er liegt.
-The rabbit is long, but it's running. | Das Kaninchen ist lang, aber es läuft.
-The sister plays and works. | Die Schwester spielt und arbeitet.
-The student is working but I go. | Der Student arbeitet, aber ich gehe.
-Karl knows her farmers but he has been old. | Karl kennt ihre Bauern, aber er ist alt gewesen.
-That student was scared because he wasn't lazy. | Dieser Student war ängstlich, weil er nicht faul war.
-I am happy because I've drunk. | Ich bin glücklich, weil ich getrunken habe.
-The horse will carry me because it is thick. | Das Pferd wird mich tragen, weil es dick ist.
-You are going to come back because you are lazy. | Du wirst zurückkommen, weil du faul bist.
-The boy waits for the child because a camel helps. | Der Junge wartet auf das Kind, weil ein Kamel hilft.
-I dance because I write. | Ich tanze, weil ich schreibe.
-Their rich aunt arrived at six o'clock. | Ihre reiche Tante kam um sechs Uhr an.
-At five past ten I fall asleep. | Um fünf nach zehn schlafe ich ein.
-On the thirteenth of June the bus will arrive. | Am dreizehnten Juni wird der Bus ankommen.
-Where are these rooms? | Wo sind diese Zimmer?
-Who is his student? | Wer ist sein Student?
-When will our aunts bake? | Wann werden unsere Tanten backen?
-What have you done? | Was hast du gemacht?
-Where is a cat travelling? | Wohin reist eine Katze?
-When do I pick up the scared king? | Wann hole ich den ängstlichen König ab?
-The hat does not fit. | Der Hut passt nicht.
-Clara wants to eat. | Clara will essen.
-My uncles do not laugh. | Meine Onkel lachen nicht.
-Julia had to travel. | Julia musste reisen.
-It rests. | Es ruht sich aus.
-The machine arrives. | Die Maschine kommt an.
-No, Paul cannot. | Nein, das kann Paul nicht.
-Yes, a camel did. | Ja, das tat ein Kamel.
-No, you could not. | Nein, das konntest du nicht.
-No, the cats cannot jump. | Nein, die Katzen können nicht springen.
-No, I cannot. | Nein, das kann ich nicht.
-Yes, you were. | Ja, das warst du.
-Climb onto the high wall. | Klettere auf die hohe Mauer.
-Believe the woman! | Glaub der Frau!
-Repair the small picture! | Repariere das kleine Bild!
-Don't lend it the hat. | Leih ihm den Hut nicht.
-Close his door! | Mach seine Tür zu!
-Rest. | Ruh dich aus.
-Julia thought of the concert. | Julia dachte an das Konzert.
-The tired chef feared the mother. | Der müde Koch fürchtete sich vor der Mutter.
-I wait for the uncle. | Ich warte auf den Onkel.
-The goose has been clever. | Die Gans ist klug gewesen.
-The markets are there. | Die Märkte sind dort.
-Her room is cold. | Ihr Zimmer ist kalt.
-The path wasn't wide. | Der Weg war nicht breit.
-Sisters are clever. | Schwestern sind klug.
-The kings were sad. | Die Könige waren traurig.
-The students could throw away the letters. | Die Studenten konnten die Briefe wegwerfen.
-Our young children try on blouses. | Unsere jungen Kinder probieren Blusen an.
-This queen turned on a lamp. | Diese Königin schaltete eine Lampe ein.
-They need the package. | Sie brauchen das Paket.
-She had no meat. | Sie hatte kein Fleisch.
-You haven't helped. | Du hast nicht geholfen.
-The doctor climbs onto the monument. | Der Arzt klettert auf das Denkmal.
-I don't run to school. | Ich laufe nicht zur Schule.
-That teacher hadn't helped a child. | Dieser Lehrer hatte einem Kind nicht geholfen.
-I offer a bicycle to the father. | Ich biete dem Vater ein Fahrrad an.
-Clara has sent the father a red shirt. | Clara hat dem Vater ein rotes Hemd geschickt.
-Julia has brought Thomas the mirror. | Julia hat Thomas den Spiegel gebracht.
-This chef saw these women. | Dieser Koch sah diese Frauen.
-Your aunt washed a blue shirt. | Deine Tante wusch ein blaues Hemd.
-On Monday these farmers visited the uncle. | Am Montag besuchten diese Bauern den Onkel.
-These uncles had to run into the school. | Diese Onkel mussten in die Schule laufen.
-His brothers may see a woman. | Seine Brüder dürfen eine Frau sehen.
-Anna wants to bake the fresh cakes. | Anna will die frischen Kuchen backen.
-Lena does not have a pillow. | Lena hat kein Kissen.
-These students did not forget a vase. | Diese Studenten vergaßen keine Vase.
-Lena cannot find their cat. | Lena kann ihre Katze nicht finden.
-The monkey that Julia saw was big. | Der Affe, den Julia sah, war groß.
-The father loves the uncle who visits the girl. | Der Vater liebt den Onkel, der das Mädchen besucht.
-The uncles whom Julia invited are sick. | Die Onkel, die Julia einlud, sind krank.
-Have the aunts thought of a rich sister? | Haben die Tanten an eine reiche Schwester gedacht?
-Was Clara a chef? | War Clara Köchin?
-Could the weak neighbour eat the expensive cheese? | Konnte der schwache Nachbar den teuren Käse essen?
-Did I have to run to the station? | Musste ich zum Bahnhof laufen?
-Can our monkeys drink their water? | Können unsere Affen ihr Wasser trinken?
-Had the cake not been too sour? | War der Kuchen nicht zu sauer gewesen?
-Max and Paul drink the lemonade. | Max und Paul trinken die Limonade.
-A man picked up this farmer and a friendly uncle. | Ein Mann holte diesen Bauern und einen freundlichen Onkel ab.
-This friendly queen heard the guest and the mice. | Diese freundliche Königin hörte den Gast und die Mäuse.
-These women hope that Peter repaired the car. | Diese Frauen hoffen, dass Peter das Auto reparierte.
-Although Max is friendly, he sees the boy. | Obwohl Max freundlich ist, sieht er den Jungen.
-Peter washes the car because he is rich. | Peter wäscht das Auto, weil er reich ist.
-Sophie paints a cat for this girl. | Sophie malt eine Katze für dieses Mädchen.
-They bake their roll for the old teacher. | Sie backen ihr Brötchen für den alten Lehrer.
-Jonas repaired the door for his child. | Jonas reparierte die Tür für sein Kind.
-A cow jumped onto the table. | Eine Kuh sprang auf den Tisch.
-The chef climbed onto this hut. | Der Koch kletterte auf diese Hütte.
-Their lambs stand in front of the door. | Ihre Lämmer stehen vor der Tür.
-Her teachers helped these strong mothers. | Ihre Lehrer halfen diesen starken Müttern.
-Paul helped the man. | Paul half dem Mann.
-The queen should follow Sophie. | Die Königin sollte Sophie folgen.
-The tired sister tried to bring along meat. | Die müde Schwester versuchte, Fleisch mitzubringen.
-Lena goes to the garden to see these neighbours. | Lena geht zum Garten, um diese Nachbarn zu sehen.
-Karl forgot to cook the meat. | Karl vergaß, das Fleisch zu kochen.
-Those are eleven cows. | Das sind elf Kühe.
-Jonas was your uncle. | Jonas war dein Onkel.
-There are drawers in the park. | Es gibt Schubladen im Park.
-These are walls. | Das sind Mauern.
-These are these mirrors. | Das sind diese Spiegel.
-It is the wall. | Es ist die Mauer.
-The carpet was bought by Julia. | Der Teppich wurde von Julia gekauft.
-The ship was sold by this old farmer. | Das Schiff wurde von diesem alten Bauern verkauft.
+The vase did not fit into the car because it was so full. | Die Vase passte nicht ins Auto, weil es so voll war.
+The monkey can't pull the car because it is too big. | Der Affe kann das Auto nicht ziehen, weil es zu groß ist.
+The bear did not cross the field because it was too long. | Der Bär überquerte das Feld nicht, weil es zu lang war.
+The lamb cannot drink the tea because it is so salty. | Das Lamm kann den Tee nicht trinken, weil er so salzig ist.
+The pig didn't drink the milk because it was so lazy. | Das Schwein trank die Milch nicht, weil es so faul war.
+The cat eats the cheese because it is hungry. | Die Katze frisst den Käse, weil sie hungrig ist.
+Julia laughed at his monkey because she was sad. | Julia lachte über seinen Affen, weil sie traurig war.
+She's dry because she hasn't been rich. | Sie ist trocken, weil sie nicht reich gewesen ist.
+She was happy because she had been sad. | Sie war glücklich, weil sie traurig gewesen war.
+The monkey eats the cake because it is warm. | Der Affe frisst den Kuchen, weil er warm ist.
+The mouse waits because it plays. | Die Maus wartet, weil sie spielt.
+Will Max fear a heavy animal? | Wird Max sich vor einem schweren Tier fürchten?
+Does the teacher travel to Rome? | Reist der Lehrer nach Rom?
+Will Lena lend the student your sour fish? | Wird Lena dem Studenten deinen sauren Fisch leihen?
+Do I like no wall? | Mag ich keine Mauer?
+Has the king cooked? | Hat der König gekocht?
+Is Clara thanking the mother? | Dankt Clara der Mutter?
+The foxes were found by Jonas. | Die Füchse wurden von Jonas gefunden.
+The song is sung by Jonas. | Das Lied wird von Jonas gesungen.
 The camel is painted by Jonas. | Das Kamel wird von Jonas gemalt.
-Did Max have to try on his beautiful dress? | Musste Max sein schönes Kleid anprobieren?
-When does Julia get up? | Wann steht Julia auf?
-Have the students called the tired chef? | Haben die Studenten den müden Koch angerufen?
+She didn't bring along the mirror. | Sie brachte den Spiegel nicht mit.
+That pig has rested. | Dieses Schwein hat sich ausgeruht.
+We have shown the pig to the brother. | Wir haben dem Bruder das Schwein gezeigt.
+That teacher hadn't helped a child. | Dieser Lehrer hatte einem Kind nicht geholfen.
+My uncles do not believe these farmers. | Meine Onkel glauben diesen Bauern nicht.
+The teachers are turning off the radio. | Die Lehrer schalten das Radio aus.
+Whom will a chef love? | Wen wird ein Koch lieben?
+Who may wash your coat? | Wer darf deinen Mantel waschen?
+Who is the father? | Wer ist der Vater?
+Who must look forward to a party? | Wer muss sich auf eine Feier freuen?
+Whom will she call? | Wen wird sie anrufen?
+How heavy is he? | Wie schwer ist er?
+We have been in front of your tree. | Wir sind vor deinem Baum gewesen.
+Your tunnel was so high. | Dein Tunnel war so hoch.
+You are friendly. | Du bist freundlich.
+I am so rich. | Ich bin so reich.
+That woman will be too beautiful. | Diese Frau wird zu schön sein.
+I wasn't so rich. | Ich war nicht so reich.
+A party begins. | Eine Feier fängt an.
+Our rabbit sits. | Unser Kaninchen sitzt.
+Clara wants to eat. | Clara will essen.
+I have lain. | Ich habe gelegen.
+The sled is going to come. | Der Schlitten wird kommen.
+The mouse is following. | Die Maus folgt.
+Yes, Julia had travelled. | Ja, Julia war gereist.
+No, he is arriving. | Nein, er kommt an.
+Yes, the woman worked. | Ja, die Frau arbeitete.
+No, my friend isn't. | Nein, das ist mein Freund nicht.
+No, your black goat may come back. | Nein, deine schwarze Ziege darf zurückkommen.
+Yes, the guest could. | Ja, das konnte der Gast.
+Believe our strong queens! | Glaub unseren starken Königinnen!
+Do not play. | Spiel nicht.
+Repair the small picture! | Repariere das kleine Bild!
+Dance. | Tanz.
+Please come to the party. | Bitte komm zur Feier.
+Don't sell the meat! | Verkauf das Fleisch nicht!
+The queen says that the students buy the roll. | Die Königin sagt, dass die Studenten das Brötchen kaufen.
+Jonas picked up the guest because he was strong. | Jonas holte den Gast ab, weil er stark war.
+I ask whether Clara tries on the blouse. | Ich frage, ob Clara die Bluse anprobiert.
+I wash their shirt in winter. | Ich wasche im Winter ihr Hemd.
+Jonas visits this girl. | Jonas besucht dieses Mädchen.
+Max looks for the goats on Thursday. | Max sucht am Donnerstag die Ziegen.
+This guest has turned on the machine. | Dieser Gast hat die Maschine eingeschaltet.
+Her teachers invite the guests. | Ihre Lehrer laden die Gäste ein.
+On Friday Thomas arrived. | Am Freitag kam Thomas an.
+The friend can thank them. | Der Freund kann ihnen danken.
+Her sick uncles thanked her. | Ihre kranken Onkel dankten ihr.
+Paul helped the man. | Paul half dem Mann.
+Peter could paint the rabbit. | Peter konnte das Kaninchen malen.
+He wants to eat bread. | Er will Brot essen.
+The boy should repair a sled. | Der Junge sollte einen Schlitten reparieren.
+Max has offered this chair to their aunt. | Max hat ihrer Tante diesen Stuhl angeboten.
+He has offered Maria an old vase. | Er hat Maria eine alte Vase angeboten.
+Their sister offered the man the blue carpets. | Ihre Schwester bot dem Mann die blauen Teppiche an.
+Sophie paints a cat for this girl. | Sophie malt eine Katze für dieses Mädchen.
+This sick boy works with the teacher. | Dieser kranke Junge arbeitet mit dem Lehrer.
+Paul danced without Karl. | Paul tanzte ohne Karl.
+At half past five the train arrived. | Um halb sechs kam der Zug an.
+Paul falls asleep on the tenth of September. | Paul schläft am zehnten September ein.
+At five past ten I fall asleep. | Um fünf nach zehn schlafe ich ein.
+Sophie climbed onto the hut. | Sophie kletterte auf die Hütte.
+A friend ran into the city. | Ein Freund lief in die Stadt.
+The chef climbed onto this hut. | Der Koch kletterte auf diese Hütte.
+The cakes that the student bought are tasty. | Die Kuchen, die der Student kaufte, sind lecker.
+The teachers who lived in Paris bought the pear. | Die Lehrer, die in Paris wohnten, kauften die Birne.
+The uncle whom Sophie helped was strong. | Der Onkel, dem Sophie half, war stark.
+She is in the garden, but the sisters are cooking. | Sie ist im Garten, aber die Schwestern kochen.
+She is too beautiful but she's been small. | Sie ist zu schön, aber sie ist klein gewesen.
+She will stand, and she's working. | Sie wird stehen und sie arbeitet.
+We lie and sing. | Wir liegen und singen.
+Our duck cooks and gets up. | Unsere Ente kocht und steht auf.
+Max is sleeping, but he is not narrow. | Max schläft, aber er ist nicht eng.
+Jonas has cooked the carrots. | Jonas hat die Karotten gekocht.
 A man has seen a queen. | Ein Mann hat eine Königin gesehen.
-I have heard the doctor. | Ich habe den Arzt gehört.
-A sick farmer has gone to the station. | Ein kranker Bauer ist zum Bahnhof gegangen.
-The neighbour buys fifty-three cheap suitcases. | Der Nachbar kauft dreiundfünfzig billige Koffer.
+They have gone to the hotel. | Sie sind zum Hotel gegangen.
+The girl remembered the man. | Das Mädchen erinnerte sich an den Mann.
+The neighbours laugh at my rich mother. | Die Nachbarn lachen über meine reiche Mutter.
+We waited for the clever child. | Wir warteten auf das kluge Kind.
+He isn't her uncle. | Er ist nicht ihr Onkel.
+These were his roofs. | Das waren seine Dächer.
+Peter was your neighbour. | Peter war dein Nachbar.
+Those are the rolls. | Das sind die Brötchen.
+Thomas wasn't a teacher. | Thomas war kein Lehrer.
+Those are fields. | Das sind Felder.
+Clara sang the song and the men sold the clock. | Clara sang das Lied und die Männer verkauften die Uhr.
+Anna turned off a radio and a machine. | Anna schaltete ein Radio und eine Maschine aus.
+Clara and Peter forget the books. | Clara und Peter vergessen die Bücher.
+Jonas was eleven years old. | Jonas war elf Jahre alt.
 The father is sixty-six years old. | Der Vater ist sechsundsechzig Jahre alt.
-The uncle was sixty-eight years old. | Der Onkel war achtundsechzig Jahre alt.
-The mouse was bigger than the pig. | Die Maus war größer als das Schwein.
+They buy sixty-four eggs. | Sie kaufen vierundsechzig Eier.
+Max could not close this old gate. | Max konnte dieses alte Tor nicht zumachen.
+Peter does not repair a sled. | Peter repariert keinen Schlitten.
+These old women can't repair the door. | Diese alten Frauen können die Tür nicht reparieren.
+They hope to close this suitcase. | Sie hoffen, diesen Koffer zuzumachen.
+Karl forgot to cook the meat. | Karl vergaß, das Fleisch zu kochen.
+He hoped to bring along these vases. | Er hoffte, diese Vasen mitzubringen.
 The bear was the heaviest animal in the park. | Der Bär war das schwerste Tier im Park.
-Sophie was cleverer than Max. | Sophie war klüger als Max.
+The monkey was the cleverest animal in the garden. | Der Affe war das klügste Tier im Garten.
+The lamps were older than the radios. | Die Lampen waren älter als die Radios.
+Why does Julia buy the pillow? | Warum kauft Julia das Kissen?
+Who heard a pig? | Wer hörte ein Schwein?
+Which student does Jonas look for? | Welchen Studenten sucht Jonas?
 """
 
 

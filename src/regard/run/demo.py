@@ -8,7 +8,7 @@ from regard.run.recipe import Recipe, resolve_recipe
 DEMO: dict[str, Any] = {
     "task": {"kind": "translation", "smoothing": 0.0},
     "data": {"train": {"street": "train"}, "valid": {"street": "valid"}, "test": {"street": "test"}},
-    "tokenizer": {"kind": "bpe", "size": 2000, "prefix_space": True},
+    "tokenizer": {"kind": "bpe", "size": 3000, "prefix_space": True},
     "model": {
         "kind": "encoder-decoder",
         "width": 128,
@@ -19,9 +19,9 @@ DEMO: dict[str, Any] = {
         "dropout": 0.0,
     },
     "train": {
-        "steps": 2400,
+        "steps": 2500,
         "tokens_per_batch": 640,
-        "save_every": 600,
+        "save_every": 625,
         "schedule": {"kind": "linear", "lr": 3e-3, "warmup": 100},
     },
 }

@@ -8,14 +8,14 @@ from regard.data.street.draw import Draw
 from regard.data.street.phrases import Phrase
 
 FAMILIES: dict[str, tuple[int, Callable[[Draw], Phrase]]] = {
-    "coreference": (18, coreference),
-    "intransitive": (6, simple.intransitive),
+    "coreference": (16, coreference),
+    "intransitive": (5, simple.intransitive),
     "transitive": (9, simple.transitive),
-    "quality": (5, simple.quality),
-    "identity": (2, simple.identity),
+    "quality": (4, simple.quality),
+    "identity": (3, simple.identity),
     "joined": (3, simple.joined),
     "reason": (5, simple.reason),
-    "yes_no_question": (6, talk.question),
+    "yes_no_question": (9, talk.question),
     "open_question": (6, talk.open_question),
     "command": (4, talk.command),
     "answer": (4, talk.answer),

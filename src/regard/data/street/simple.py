@@ -25,7 +25,7 @@ from regard.data.street.tenses import (
 from regard.data.street.times import some_time
 from regard.data.street.verbal import told
 from regard.data.street.verbs import VERBS
-from regard.data.street.words import Noun
+from regard.data.street.words import Agreement, Noun
 
 BE = VERBS["sein"]
 FEMININE = {"teacher": "Lehrerin", "doctor": "Ärztin", "chef": "Köchin", "student": "Studentin", "farmer": "Bäuerin"}
@@ -33,14 +33,15 @@ FEMININE = {"teacher": "Lehrerin", "doctor": "Ärztin", "chef": "Köchin", "stud
 OCCUPATIONS = named(" ".join(FEMININE))
 MEN = named("friend guest king neighbour uncle father brother")
 COUNTABLE = tuple(noun for noun in EVERYTHING if noun.english_plural)
-THIS_IS: tuple[tuple[Pronoun, bool], ...] = tuple(
-    (Pronoun((word, word), {"nominative": "das", "accusative": "das", "dative": "dem"}, agreement), plural)
-    for word, agreement, plural in (
-        ("this", "third", False),
-        ("that", "third", False),
-        ("these", "plural", True),
-        ("those", "plural", True),
-    )
+
+
+def _pointing(word: str, agreement: Agreement) -> Pronoun:
+    return Pronoun((word, word), {"nominative": "das", "accusative": "das", "dative": "dem"}, agreement)
+
+
+THIS_IS = (
+    *(_pointing("this", "third"), _pointing("that", "third")),
+    *(_pointing("these", "plural"), _pointing("those", "plural")),
 )
 """What points at something: German has 'das' for one and for several."""
 REASON_TENSES: dict[Tense, tuple[Tense, ...]] = {
@@ -101,10 +102,11 @@ def identity(draw: Draw) -> Phrase:
 def identified(draw: Draw, how: Verbal) -> Clause:
     """The clause of an identity."""
     if draw.chance(0.55):
-        who, plural = draw.one(THIS_IS)
+        who = draw.one(THIS_IS)
+        plural = who.agreement == "plural"
         what = everyday.phrase(draw, COUNTABLE if plural else EVERYTHING, plurals=float(plural))
         return Clause(who, BE, how.tense, predicate=what, negated=how.negated, shortened=how.shortened)
-    if draw.chance(0.6):
+    if draw.chance(0.7):
         who, noun = draw.one((ME, YOU, HIM, HER, *cast.NAMES)), draw.one(OCCUPATIONS)
         if pronoun_for(who) is HER:
             noun = _feminine(noun)

@@ -22,6 +22,7 @@ from regard.data.street.tenses import (
     PRESENT,
     PROGRESSIVE,
     SHOULD,
+    WANT,
     Simple,
     Tense,
 )
@@ -36,6 +37,8 @@ DO: dict[bool, dict[Agreement, str]] = {
 }
 """The forms of 'tun', in the past and not, which stand in an answer for the verb of the question."""
 ANSWERING: tuple[Tense, ...] = (PRESENT, PRESENT, PAST, PERFECT, CAN, CAN, COULD, MUST, MAY, SHOULD, FUTURE)
+ASKED: tuple[Tense, ...] = (*TENSES, *(PRESENT,) * 8, *(PERFECT,) * 2, *(PAST,) * 3, CAN, CAN, WANT)
+"""The tenses of questions, the common ones still more often."""
 MEASURES = qualities("old big small strong fast heavy long wide high expensive good")
 """What one asks for with 'how'."""
 STAYING = tuple(VERBS[verb] for verb in ("schlafen", "arbeiten", "spielen", "warten", "wohnen", "sitzen", "stehen"))
@@ -87,14 +90,19 @@ What? | Was?
 """Sentences learnt as a whole; all of them are in the training split."""
 
 
+def _subject(draw: Draw) -> Nominal:
+    """Whom a question is about: often the one who is asked."""
+    return YOU if draw.chance(0.3) else everyday.subject(draw)
+
+
 def question(draw: Draw) -> Phrase:
     """'Are you tired?', 'Did the dog sleep?': what is answered with yes or no."""
     if draw.chance(0.12):
         return asked(identified(draw, verbal(draw, (PRESENT, PRESENT, PAST), negations=0.06)))
-    how = verbal(draw, TENSES, negations=0.1)
+    how = verbal(draw, ASKED, negations=0.1)
     if draw.chance(0.3):
-        return asked(everyday.being(draw, everyday.anything(draw), how))
-    return asked(everyday.does(draw, everyday.subject(draw), how))
+        return asked(everyday.being(draw, _subject(draw) if draw.chance(0.3) else everyday.anything(draw), how))
+    return asked(everyday.does(draw, _subject(draw), how))
 
 
 def open_question(draw: Draw) -> Phrase:
@@ -104,14 +112,14 @@ def open_question(draw: Draw) -> Phrase:
 
 def _who(draw: Draw) -> Phrase:
     """'Who is sleeping?': the question word is the subject."""
-    how = verbal(draw, negations=0.08)
+    how = verbal(draw, ASKED, negations=0.08)
     clause = everyday.does(draw, WHO, how) if draw.chance(0.75) else everyday.being(draw, WHO, how)
     return sentence(clause.english(), clause.german(), "?")
 
 
 def _whom(draw: Draw) -> Phrase:
     """'Whom did Anna visit?', which many say with 'who'."""
-    who, how = everyday.subject(draw), verbal(draw, negations=0.05)
+    who, how = _subject(draw), verbal(draw, ASKED, negations=0.05)
     english = draw.one(("who", "whom"))
     if draw.chance(0.25):
         verb = draw.one(everyday.WITH_DATIVE)
@@ -124,7 +132,7 @@ def _whom(draw: Draw) -> Phrase:
 
 def _what(draw: Draw) -> Phrase:
     """'What do you see?', 'What is the dog doing?'."""
-    who, how = everyday.subject(draw), verbal(draw, negations=0.05)
+    who, how = _subject(draw), verbal(draw, ASKED, negations=0.05)
     if draw.chance(0.25):
         verb = VERBS["machen"]
         tense = how.of(verb)
@@ -142,7 +150,7 @@ def _where(draw: Draw) -> Phrase:
     """'Where is the cat?', 'Where do you live?', 'Where did she buy the hat?'."""
     if draw.chance(0.5):
         return asked(Clause(everyday.anything(draw), BE, draw.one((PRESENT, PRESENT, PAST))), "where", "wo")
-    who, how = everyday.subject(draw), verbal(draw, negations=0.0)
+    who, how = _subject(draw), verbal(draw, ASKED, negations=0.0)
     verb = draw.one(STAYING if draw.chance(0.6) else UNDERTAKEN)
     if verb in STAYING:
         return asked(Clause(who, verb, how.of(verb)), "where", "wo")
@@ -154,19 +162,19 @@ def _where(draw: Draw) -> Phrase:
 
 
 def _where_to(draw: Draw) -> Phrase:
-    verb, how = draw.one(LEAVING), verbal(draw, negations=0.0)
-    return asked(Clause(everyday.subject(draw), verb, how.of(verb)), "where", "wohin")
+    verb, how = draw.one(LEAVING), verbal(draw, ASKED, negations=0.0)
+    return asked(Clause(_subject(draw), verb, how.of(verb)), "where", "wohin")
 
 
 def _why(draw: Draw) -> Phrase:
-    how = verbal(draw, negations=0.15)
+    how = verbal(draw, ASKED, negations=0.15)
     if draw.chance(0.4):
         return asked(everyday.being(draw, everyday.anything(draw), how), "why", "warum")
-    return asked(everyday.does(draw, everyday.subject(draw), how), "why", "warum")
+    return asked(everyday.does(draw, _subject(draw), how), "why", "warum")
 
 
 def _when(draw: Draw) -> Phrase:
-    who, how = everyday.subject(draw), verbal(draw, negations=0.0)
+    who, how = _subject(draw), verbal(draw, ASKED, negations=0.0)
     if draw.chance(0.2):
         verb = draw.one(everyday.EVENT_VERBS)
         return asked(Clause(everyday.phrase(draw, cast.EVENTS), verb, how.of(verb)), "when", "wann")

@@ -27,6 +27,10 @@ BECOME_PRESENT: dict[Agreement, str] = {"first": "werde", "second": "wirst", "th
 BECOME_PAST: dict[Agreement, str] = {"first": "wurde", "second": "wurdest", "third": "wurde", "plural": "wurden"}
 
 
+PAST_OF_DU = ("haben", "wollen", "müssen", "mögen", "kennen", "wissen")
+"""Verbs whose simple past one says to a friend; of others one says the perfect: 'du hast gerufen', not 'du riefst'."""
+
+
 class EnglishGroup(NamedTuple):
     """An auxiliary, perhaps none, and the rest: 'not' and a question's subject go between them."""
 
@@ -74,6 +78,8 @@ class Simple:
         if verb is BE:
             return Bracket(_be(agreement, self.past)[1], "")
         forms = verb.german
+        if self.past and agreement == "second" and forms.infinitive not in PAST_OF_DU:
+            return PERFECT.german(verb, agreement)
         finite = forms.past(agreement) if self.past else forms.present(agreement)
         return Bracket(finite, forms.prefix, joins=True)
 
