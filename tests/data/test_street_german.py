@@ -11,29 +11,43 @@ from regard.data.street import determiners
 from regard.data.street.adjectives import ADJECTIVES
 from regard.data.street.cast import FOR, INTO, NAMES, ONTO, TO, WITH
 from regard.data.street.clauses import Clause, sentence
+from regard.data.street.combinations import combination
 from regard.data.street.draw import Draw
+from regard.data.street.everyday import TENSES
 from regard.data.street.families import FAMILIES
 from regard.data.street.nouns import NOUNS
 from regard.data.street.numerals import cardinal, clock, date, ordinal
-from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, Nominal, NounPhrase, Phrase
+from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, YOU, Nominal, NounPhrase, Phrase
+from regard.data.street.talk import IDIOMS
 from regard.data.street.tenses import (
     CAN,
     FUTURE,
+    GOING_TO,
     HAD_TO,
+    HAVE_TO,
     MAY,
     MODALS,
     MUST,
+    MUST_NOT,
     PAST,
+    PAST_PERFECT,
+    PAST_PROGRESSIVE,
     PERFECT,
     PRESENT,
+    PROGRESSIVE,
     SHOULD,
     WANT,
+    WOULD_LIKE,
     Tense,
 )
 from regard.data.street.times import IN_THE_FUTURE, IN_THE_PAST
+from regard.data.street.typed import as_typed
 from regard.data.street.verbs import VERBS
 
-PRONOUNS = {"I": ME, "he": HIM, "him": HIM, "she": HER, "we": US, "they": THEM}
+PRONOUNS = {
+    **{"I": ME, "me": ME, "you": YOU, "he": HIM, "him": HIM, "she": HER, "we": US, "us": US, "they": THEM},
+    "it": IT["n"],
+}
 ARTICLES = {
     **{"the": determiners.THE, "a": determiners.A, "an": determiners.A},
     **{"this": determiners.THIS, "these": determiners.THESE},
@@ -92,6 +106,48 @@ def test_noun_phrases_are_declined(line: str):
     phrase = read(english)
     assert phrase.english("nominative") == english
     assert [phrase.german(case) for case in ("nominative", "accusative", "dative")] == german.split(", ")
+
+
+SECOND_PERSON = """
+kaufen: kaufst kauftest kauf
+arbeiten: arbeitest arbeitetest arbeite
+sehen: siehst sahst sieh
+lesen: liest last lies
+essen: isst aßt iss
+vergessen: vergisst vergaßt vergiss
+tragen: trägst trugst trag
+waschen: wäschst wuschst wasch
+laufen: läufst liefst lauf
+sitzen: sitzt saßt sitz
+tanzen: tanzt tanztest tanz
+finden: findest fandest finde
+stehen: stehst standest steh
+helfen: hilfst halfst hilf
+wegwerfen: wirfst warfst wirf
+einladen: lädst ludest lade
+anbieten: bietest botest biete
+klettern: kletterst klettertest klettere
+reparieren: reparierst repariertest repariere
+reisen: reist reistest reise
+haben: hast hattest hab
+wissen: weißt wusstest wiss
+mögen: magst mochtest mög
+geben: gibst gabst gib
+"""
+
+
+@pytest.mark.parametrize("line", SECOND_PERSON.strip().splitlines())
+def test_what_one_says_to_a_friend(line: str):
+    name, forms = line.split(": ")
+    verb = VERBS[name].german
+    assert [verb.present("second"), verb.past("second"), verb.imperative] == forms.split()
+
+
+def test_progressive_forms():
+    written = {
+        VERBS[name].english.progressive for name in ("kaufen", "schreiben", "liegen", "sitzen", "sehen", "reisen")
+    }
+    assert written == {"buying", "writing", "lying", "sitting", "seeing", "travelling"}
 
 
 CONJUGATIONS = """
@@ -224,6 +280,141 @@ def test_one_clause_in_every_order():
     assert perfect.german_final("dass") == "dass wir nach Wien gereist sind"
 
 
+def sayings(clause: Clause) -> dict[str, str]:
+    """The clause as statement, question, command and reason, English and German."""
+    return {
+        clause.english(): clause.german(),
+        f"{clause.english_question()}?": f"{clause.german_inverted()}?",
+        f"{clause.english_command()}!": f"{clause.german_command()}!",
+        f"because {clause.english()}": clause.german_final("weil"),
+    }
+
+
+EVERYDAY = [
+    (says("you", "schlafen", PRESENT), "do you sleep?", "schläfst du?"),
+    (says("you", "anrufen", PAST, "me"), "you called me", "du hast mich angerufen"),
+    (says("it", "schlafen", PROGRESSIVE), "it is sleeping", "es schläft"),
+    (says("it", "sein", PRESENT, complement=Phrase("cold", "kalt"), shortened=True), "it's cold", "es ist kalt"),
+    (
+        says("the girls", "singen", PAST_PROGRESSIVE, "a song"),
+        "the girls were singing a song",
+        "die Mädchen sangen ein Lied",
+    ),
+    (says("the queen", "gehen", PAST_PERFECT), "because the queen had gone", "weil die Königin gegangen war"),
+    (says("I", "arbeiten", GOING_TO, shortened=True), "I'm going to work", "ich werde arbeiten"),
+    (says("she", "trinken", WOULD_LIKE, "tea"), "she would like to drink tea", "sie möchte Tee trinken"),
+    (
+        says("you", "aufmachen", MUST_NOT, "the door", negated=True),
+        "you must not open the door",
+        "du darfst die Tür nicht aufmachen",
+    ),
+    (
+        says("he", "arbeiten", HAVE_TO, negated=True, shortened=True),
+        "he doesn't have to work",
+        "er muss nicht arbeiten",
+    ),
+    (
+        says("I", "sein", PRESENT, complement=Phrase("sick", "krank"), negated=True, shortened=True),
+        "I'm not sick",
+        "ich bin nicht krank",
+    ),
+    (
+        says("you", "kennen", PRESENT, "him", negated=True, shortened=True),
+        "don't you know him?",
+        "kennst du ihn nicht?",
+    ),
+    (says("you", "kennen", PRESENT, "him", negated=True), "do you not know him?", "kennst du ihn nicht?"),
+    (says("you", "aufmachen", PRESENT, "the door"), "open the door!", "mach die Tür auf!"),
+    (
+        says("you", "wegwerfen", PRESENT, "the letter", negated=True, shortened=True),
+        "don't throw away the letter!",
+        "wirf den Brief nicht weg!",
+    ),
+    (says("you", "beeilen", PRESENT), "hurry!", "beeil dich!"),
+    (says("you", "geben", PRESENT, "it", dative=ME, dative_with_to=True), "give it to me!", "gib es mir!"),
+    (says("you", "geben", PRESENT, "the apple", dative=ME), "give me the apple!", "gib mir den Apfel!"),
+    (says("we", "wegwerfen", PAST, "it"), "we threw it away", "wir warfen es weg"),
+    (
+        says("Anna", "einschalten", PRESENT, "the lamp", particle_last=True),
+        "Anna turns the lamp on",
+        "Anna schaltet die Lampe ein",
+    ),
+    (says("they", "suchen", PRESENT, "it"), "they look for it", "sie suchen es"),
+    (
+        says("he", "sein", PRESENT, predicate=NounPhrase(determiners.OCCUPATION, NOUNS["doctor"])),
+        "he is a doctor",
+        "er ist Arzt",
+    ),
+    (
+        says("he", "sein", PRESENT, predicate=NounPhrase(determiners.OCCUPATION, NOUNS["doctor"]), negated=True),
+        "he is not a doctor",
+        "er ist kein Arzt",
+    ),
+    (
+        says("it", "sein", PAST, predicate=read("an old horse"), negated=True, shortened=True),
+        "it wasn't an old horse",
+        "es war kein altes Pferd",
+    ),
+    (says("I", "sehen", PRESENT, "your brother"), "I see your brother", "ich sehe deinen Bruder"),
+    (
+        Clause(HIM, VERBS["mögen"], PRESENT, NounPhrase(determiners.of_name("Anna"), NOUNS["dog"], ADJECTIVES["old"])),
+        "he likes Anna's old dog",
+        "er mag Annas alten Hund",
+    ),
+]
+
+
+@pytest.mark.parametrize(("clause", "english", "german"), EVERYDAY, ids=[row[1] for row in EVERYDAY])
+def test_everyday_clauses(clause: Clause, english: str, german: str):
+    assert sayings(clause)[english] == german
+
+
+ANSWERS = {
+    "Yes, I do.": "Ja, das tue ich.",
+    "No, they didn't.": "Nein, das taten sie nicht.",
+    "No, I'm not.": "Nein, das bin ich nicht.",
+    "Yes, we can.": "Ja, das können wir.",
+    "No, you must not.": "Nein, das darfst du nicht.",
+    "Yes, she has.": "Ja, das hat sie.",
+    "Yes.": "Ja.",
+    "How are you?": "Wie geht es dir?",
+}
+
+
+def test_short_answers():
+    draw = Draw(3)
+    drawn = dict(FAMILIES["answer"][1](draw) for _ in range(4_000))
+    assert {english: drawn.get(english) for english in ANSWERS} == ANSWERS
+
+
+def test_let_us():
+    clause = says("you", "aufmachen", PRESENT, "the door")
+    assert clause.english_infinitive("let's") == "let's open the door"
+    assert clause.german_infinitive(with_zu=False) == "die Tür aufmachen"
+
+
+def test_idioms_are_in_the_training_split():
+    assert {street.split_of(english) for english, _ in IDIOMS} == {"train"}
+
+
+@pytest.mark.parametrize("source", ["The dog sleeps.", "the dog sleeps", "The  dog sleeps!", "Doesn’t the dog sleep?"])
+def test_how_a_sentence_is_typed_makes_no_difference_to_its_split(source: str):
+    assert combination(source) == "dog sleep"
+
+
+def test_careless_typing_leaves_the_german_alone():
+    draw = Draw(1)
+    pair = Phrase("I don't see Anna.", "Ich sehe Anna nicht.")
+    typed = {as_typed(draw, pair) for _ in range(3_000)}
+    assert {"i don't see anna", "I don’t see Anna", "I don't see Anna", "i don't  see Anna."} <= {
+        one.english for one in typed
+    }
+    assert {one.german for one in typed} == {"Ich sehe Anna nicht.", "Ich sehe Anna nicht!"}
+    assert all(one.english.endswith("!") or one.english.endswith("! ") for one in typed if one.german.endswith("!"))
+    asked = {as_typed(draw, Phrase("Who is it?", "Wer ist es?")) for _ in range(1_000)}
+    assert {one.german for one in asked} == {"Wer ist es?"}
+
+
 def test_the_lectures_sentences_are_of_the_grammar():
     event = says("the animal", "überqueren", PAST, "the street", negated=True)
     for (source, target), gender, reason in zip(
@@ -238,54 +429,135 @@ def test_the_lectures_sentences_are_of_the_grammar():
 
 
 SENTENCES = """
-The goat didn't carry the basket because it was very heavy. | Die Ziege trug den Korb nicht, weil er sehr schwer war.
-The goose did not pull the ship because it was too long. | Die Gans zog das Schiff nicht, weil es zu lang war.
-The table doesn't fit into the room because it is too full. | Der Tisch passt nicht ins Zimmer, weil es zu voll ist.
-The goat cannot eat the fish because it is so bitter. | Die Ziege kann den Fisch nicht fressen, weil er so bitter ist.
-The rabbit did not drink the milk because it was too sour. | Das Kaninchen trank die Milch nicht, weil sie zu sauer war.
-The boy who travels to Rome is tired. | Der Junge, der nach Rom reist, ist müde.
-The chefs who painted the camel wrote the letter. | Die Köche, die das Kamel malten, schrieben den Brief.
-The lemonade that the uncles drank is sweet. | Die Limonade, die die Onkel tranken, ist süß.
-The neighbour whom the chef thanked is clever. | Der Nachbar, dem der Koch dankte, ist klug.
-Thomas visits the aunt who lives in Cologne. | Thomas besucht die Tante, die in Köln wohnt.
-The girl who washed the hats knew the doctor. | Das Mädchen, das die Hüte wusch, kannte den Arzt.
-The neighbours ask whether the men have bought the shirt. | Die Nachbarn fragen, ob die Männer das Hemd gekauft haben.
-While Clara tries on the shirt, Karl finds the clock. | Während Clara das Hemd anprobiert, findet Karl die Uhr.
-If the children fall asleep, Peter turns on the radio. | Wenn die Kinder einschlafen, schaltet Peter das Radio ein.
-When Peter fell asleep, the girl invited the father. | Als Peter einschlief, lud das Mädchen den Vater ein.
-Although Clara was rich, she threw away the clock. | Obwohl Clara reich war, warf sie die Uhr weg.
-Lena hopes that the man brings along the suitcase. | Lena hofft, dass der Mann den Koffer mitbringt.
-I ask whether the women bake the bread. | Ich frage, ob die Frauen das Brot backen.
-Karl tried to sing a song. | Karl versuchte, ein Lied zu singen.
-Thomas tries to invite my aunt. | Thomas versucht, meine Tante einzuladen.
-Anna opened the box and Jonas called the child. | Anna machte die Kiste auf und Jonas rief das Kind an.
-Has the girl drunk cold milk? | Hat das Mädchen kalte Milch getrunken?
-How much do the machines cost? | Wie viel kosten die Maschinen?
-When does the bus arrive? | Wann kommt der Bus an?
-Who has washed the dress? | Wer hat das Kleid gewaschen?
-Which roll have they baked? | Welches Brötchen haben sie gebacken?
-Does the mother eat his bread? | Isst die Mutter sein Brot?
-On the first of November Karl falls asleep. | Am ersten November schläft Karl ein.
-The train departs at a quarter to two. | Der Zug fährt um Viertel vor zwei ab.
-At half past nine this queen will get up. | Um halb zehn wird diese Königin aufstehen.
-The pig was the heaviest animal in the village. | Das Schwein war das schwerste Tier im Dorf.
-Sophie was cleverer than Karl. | Sophie war klüger als Karl.
-The lambs were not as young as the geese. | Die Lämmer waren nicht so jung wie die Gänse.
-The fish was cooked by Peter. | Der Fisch wurde von Peter gekocht.
-The cake is eaten by the father. | Der Kuchen wird vom Vater gegessen.
-The songs were sung by a father. | Die Lieder wurden von einem Vater gesungen.
-Peter climbs onto a tree. | Peter klettert auf einen Baum.
-They slept behind his school. | Sie schliefen hinter seiner Schule.
-A farmer saw ten pigs. | Ein Bauer sah zehn Schweine.
-The carpet costs twenty-one euros. | Der Teppich kostet einundzwanzig Euro.
-Paul was seventy-seven years old. | Paul war siebenundsiebzig Jahre alt.
-The king does not have a hare. | Der König hat keinen Hasen.
-A queen does not eat a fresh egg. | Eine Königin isst kein frisches Ei.
+The horse did not eat the fish because it was too hard. | Das Pferd fraß den Fisch nicht, weil er zu hart war.
+The vase did not fit into the car because it was so full. | Die Vase passte nicht ins Auto, weil es so voll war.
+The monkey can't pull the car because it is too big. | Der Affe kann das Auto nicht ziehen, weil es zu groß ist.
+The bear did not cross the field because it was too long. | Der Bär überquerte das Feld nicht, weil es zu lang war.
+The lamb cannot drink the tea because it is so salty. | Das Lamm kann den Tee nicht trinken, weil er so salzig ist.
+The pig didn't drink the milk because it was so lazy. | Das Schwein trank die Milch nicht, weil es so faul war.
+The cat eats the cheese because it is hungry. | Die Katze frisst den Käse, weil sie hungrig ist.
+Julia laughed at his monkey because she was sad. | Julia lachte über seinen Affen, weil sie traurig war.
+She's dry because she hasn't been rich. | Sie ist trocken, weil sie nicht reich gewesen ist.
+She was happy because she had been sad. | Sie war glücklich, weil sie traurig gewesen war.
+The monkey eats the cake because it is warm. | Der Affe frisst den Kuchen, weil er warm ist.
+The mouse waits because it plays. | Die Maus wartet, weil sie spielt.
+Will Max fear a heavy animal? | Wird Max sich vor einem schweren Tier fürchten?
+Does the teacher travel to Rome? | Reist der Lehrer nach Rom?
+Will Lena lend the student your sour fish? | Wird Lena dem Studenten deinen sauren Fisch leihen?
+Do I like no wall? | Mag ich keine Mauer?
+Has the king cooked? | Hat der König gekocht?
+Is Clara thanking the mother? | Dankt Clara der Mutter?
+The foxes were found by Jonas. | Die Füchse wurden von Jonas gefunden.
+The song is sung by Jonas. | Das Lied wird von Jonas gesungen.
+The camel is painted by Jonas. | Das Kamel wird von Jonas gemalt.
+She didn't bring along the mirror. | Sie brachte den Spiegel nicht mit.
+That pig has rested. | Dieses Schwein hat sich ausgeruht.
+We have shown the pig to the brother. | Wir haben dem Bruder das Schwein gezeigt.
+That teacher hadn't helped a child. | Dieser Lehrer hatte einem Kind nicht geholfen.
+My uncles do not believe these farmers. | Meine Onkel glauben diesen Bauern nicht.
+The teachers are turning off the radio. | Die Lehrer schalten das Radio aus.
+Whom will a chef love? | Wen wird ein Koch lieben?
+Who may wash your coat? | Wer darf deinen Mantel waschen?
+Who is the father? | Wer ist der Vater?
+Who must look forward to a party? | Wer muss sich auf eine Feier freuen?
+Whom will she call? | Wen wird sie anrufen?
+How heavy is he? | Wie schwer ist er?
+We have been in front of your tree. | Wir sind vor deinem Baum gewesen.
+Your tunnel was so high. | Dein Tunnel war so hoch.
+You are friendly. | Du bist freundlich.
+I am so rich. | Ich bin so reich.
+That woman will be too beautiful. | Diese Frau wird zu schön sein.
+I wasn't so rich. | Ich war nicht so reich.
+A party begins. | Eine Feier fängt an.
+Our rabbit sits. | Unser Kaninchen sitzt.
+Clara wants to eat. | Clara will essen.
+I have lain. | Ich habe gelegen.
+The sled is going to come. | Der Schlitten wird kommen.
+The mouse is following. | Die Maus folgt.
+Yes, Julia had travelled. | Ja, Julia war gereist.
+No, he is arriving. | Nein, er kommt an.
+Yes, the woman worked. | Ja, die Frau arbeitete.
+No, my friend isn't. | Nein, das ist mein Freund nicht.
+No, your black goat may come back. | Nein, deine schwarze Ziege darf zurückkommen.
+Yes, the guest could. | Ja, das konnte der Gast.
+Believe our strong queens! | Glaub unseren starken Königinnen!
+Do not play. | Spiel nicht.
+Repair the small picture! | Repariere das kleine Bild!
+Dance. | Tanz.
+Please come to the party. | Bitte komm zur Feier.
+Don't sell the meat! | Verkauf das Fleisch nicht!
+The queen says that the students buy the roll. | Die Königin sagt, dass die Studenten das Brötchen kaufen.
+Jonas picked up the guest because he was strong. | Jonas holte den Gast ab, weil er stark war.
+I ask whether Clara tries on the blouse. | Ich frage, ob Clara die Bluse anprobiert.
+I wash their shirt in winter. | Ich wasche im Winter ihr Hemd.
+Jonas visits this girl. | Jonas besucht dieses Mädchen.
+Max looks for the goats on Thursday. | Max sucht am Donnerstag die Ziegen.
+This guest has turned on the machine. | Dieser Gast hat die Maschine eingeschaltet.
+Her teachers invite the guests. | Ihre Lehrer laden die Gäste ein.
+On Friday Thomas arrived. | Am Freitag kam Thomas an.
+The friend can thank them. | Der Freund kann ihnen danken.
+Her sick uncles thanked her. | Ihre kranken Onkel dankten ihr.
+Paul helped the man. | Paul half dem Mann.
+Peter could paint the rabbit. | Peter konnte das Kaninchen malen.
+He wants to eat bread. | Er will Brot essen.
+The boy should repair a sled. | Der Junge sollte einen Schlitten reparieren.
+Max has offered this chair to their aunt. | Max hat ihrer Tante diesen Stuhl angeboten.
+He has offered Maria an old vase. | Er hat Maria eine alte Vase angeboten.
+Their sister offered the man the blue carpets. | Ihre Schwester bot dem Mann die blauen Teppiche an.
+Sophie paints a cat for this girl. | Sophie malt eine Katze für dieses Mädchen.
+This sick boy works with the teacher. | Dieser kranke Junge arbeitet mit dem Lehrer.
+Paul danced without Karl. | Paul tanzte ohne Karl.
+At half past five the train arrived. | Um halb sechs kam der Zug an.
+Paul falls asleep on the tenth of September. | Paul schläft am zehnten September ein.
+At five past ten I fall asleep. | Um fünf nach zehn schlafe ich ein.
+Sophie climbed onto the hut. | Sophie kletterte auf die Hütte.
+A friend ran into the city. | Ein Freund lief in die Stadt.
+The chef climbed onto this hut. | Der Koch kletterte auf diese Hütte.
+The cakes that the student bought are tasty. | Die Kuchen, die der Student kaufte, sind lecker.
+The teachers who lived in Paris bought the pear. | Die Lehrer, die in Paris wohnten, kauften die Birne.
+The uncle whom Sophie helped was strong. | Der Onkel, dem Sophie half, war stark.
+She is in the garden, but the sisters are cooking. | Sie ist im Garten, aber die Schwestern kochen.
+She is too beautiful but she's been small. | Sie ist zu schön, aber sie ist klein gewesen.
+She will stand, and she's working. | Sie wird stehen und sie arbeitet.
+We lie and sing. | Wir liegen und singen.
+Our duck cooks and gets up. | Unsere Ente kocht und steht auf.
+Max is sleeping, but he is not narrow. | Max schläft, aber er ist nicht eng.
+Jonas has cooked the carrots. | Jonas hat die Karotten gekocht.
+A man has seen a queen. | Ein Mann hat eine Königin gesehen.
+They have gone to the hotel. | Sie sind zum Hotel gegangen.
+The girl remembered the man. | Das Mädchen erinnerte sich an den Mann.
+The neighbours laugh at my rich mother. | Die Nachbarn lachen über meine reiche Mutter.
+We waited for the clever child. | Wir warteten auf das kluge Kind.
+He isn't her uncle. | Er ist nicht ihr Onkel.
+These were his roofs. | Das waren seine Dächer.
+Peter was your neighbour. | Peter war dein Nachbar.
+Those are the rolls. | Das sind die Brötchen.
+Thomas wasn't a teacher. | Thomas war kein Lehrer.
+Those are fields. | Das sind Felder.
+Clara sang the song and the men sold the clock. | Clara sang das Lied und die Männer verkauften die Uhr.
+Anna turned off a radio and a machine. | Anna schaltete ein Radio und eine Maschine aus.
+Clara and Peter forget the books. | Clara und Peter vergessen die Bücher.
+Jonas was eleven years old. | Jonas war elf Jahre alt.
+The father is sixty-six years old. | Der Vater ist sechsundsechzig Jahre alt.
+They buy sixty-four eggs. | Sie kaufen vierundsechzig Eier.
+Max could not close this old gate. | Max konnte dieses alte Tor nicht zumachen.
+Peter does not repair a sled. | Peter repariert keinen Schlitten.
+These old women can't repair the door. | Diese alten Frauen können die Tür nicht reparieren.
+They hope to close this suitcase. | Sie hoffen, diesen Koffer zuzumachen.
+Karl forgot to cook the meat. | Karl vergaß, das Fleisch zu kochen.
+He hoped to bring along these vases. | Er hoffte, diese Vasen mitzubringen.
+The bear was the heaviest animal in the park. | Der Bär war das schwerste Tier im Park.
+The monkey was the cleverest animal in the garden. | Der Affe war das klügste Tier im Garten.
+The lamps were older than the radios. | Die Lampen waren älter als die Radios.
+Why does Julia buy the pillow? | Warum kauft Julia das Kissen?
+Who heard a pig? | Wer hörte ein Schwein?
+Which student does Jonas look for? | Welchen Studenten sucht Jonas?
 """
 
 
 def test_sentences_of_the_corpus():
-    known = dict(street.pairs("train", 20_000))
+    """These were read by a person, one by one."""
+    known = dict(street.pairs("train", 4_000))
     expected = dict(line.split(" | ") for line in SENTENCES.strip().splitlines())
     assert {english: known.get(english) for english in expected} == expected
 
@@ -318,8 +590,8 @@ def test_clock_and_calendar():
 FINITE = {
     form
     for verb in VERBS.values()
-    for agreement in ("first", "third", "plural")
-    for tense in (PRESENT, PAST, PERFECT, *MODALS)
+    for agreement in ("first", "second", "third", "plural")
+    for tense in (*TENSES, *MODALS)
     for finite, closing, joins in [tense.german(verb, agreement)]
     for form in (finite, closing + finite if joins else finite)
 }
@@ -347,8 +619,8 @@ NOUN_FORMS = {noun for _, noun in AGREEING}
 @given(st.integers(0, 2**32), st.sampled_from(sorted(FAMILIES)))
 def test_agreement_and_order_hold_everywhere(seed: int, family: str):
     source, target = FAMILIES[family][1](Draw(seed))
-    assert re.fullmatch(r"[A-Z][A-Za-z',-]*( [A-Za-z',-]+)*[.?]", source), source
-    assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zäöüÄÖÜß]*,?( [A-Za-zäöüÄÖÜß]+,?)*[.?]", target), target
+    assert re.fullmatch(r"[A-Z][A-Za-z',-]*( [A-Za-z',-]+)*[.?!]", source), source
+    assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zäöüÄÖÜß]*,?( [A-Za-zäöüÄÖÜß]+,?)*[.?!]", target), target
     articles = [(article.lower(), noun) for article, noun in ARTICLE.findall(target) if noun in NOUN_FORMS]
     assert set(articles) <= AGREEING, target
     assert all(clause.split()[-1] in FINITE for clause in SUBORDINATE.findall(target)), target

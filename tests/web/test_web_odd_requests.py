@@ -136,3 +136,14 @@ def test_routes_that_are_not_there_are_one_sentence(server, http):
     said = answered.json()["error"]["message"]
     assert said == "Not Found: POST /v1/chat/completions; /openapi.json lists what there is"
     assert http.get(f"{server}/translate").json()["error"].startswith("Method Not Allowed: GET /translate")
+
+
+def test_unseen_words_are_named(server, http):
+    asked = {"source": "en", "target": "de"}
+    known = post(http, server, "/translate", {"q": "The dog", **asked}).json()
+    assert "unseen" not in known
+    alone = post(http, server, "/translate", {"q": "The zebra and the dog", **asked}).json()
+    assert alone["unseen"][0] == "zebra"
+    both = post(http, server, "/translate", {"q": ["The dog", "The zebra"], **asked}).json()
+    assert both["unseen"] == [[], ["zebra"]]
+    assert post(http, server, "/classify", {"text": "a good zebra"}).json()["unseen"] == ["zebra"]

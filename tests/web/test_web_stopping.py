@@ -17,6 +17,7 @@ from gated import SECONDS, GatedEngine
 from served_runs import serving, with_engine
 
 ASKED = {"q": "ab", "source": "en", "target": "de"}
+ANSWERED = {"translatedText": "ba", "unseen": ["ab"]}
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_model_that_fails_answers_500_and_the_next_request_works(folders: dict
         failed = httpx.post(f"{server}/translate", json={**ASKED, "q": "broken"})
         assert (failed.status_code, failed.json()["error"].partition(";")[0]) == (500, "the model failed on this input")
         assert httpx.post(f"{server}/translate", json={**ASKED, "q": "bad"}).json() == {"error": "this text is bad"}
-        assert httpx.post(f"{server}/translate", json=ASKED).json() == {"translatedText": "ba"}
+        assert httpx.post(f"{server}/translate", json=ASKED).json() == ANSWERED
 
 
 def test_stopping_answers_what_is_under_way(folders: dict[str, Path], engine: GatedEngine):
@@ -95,7 +96,7 @@ def test_stopping_answers_what_is_under_way(folders: dict[str, Path], engine: Ga
             asked += [pool.submit(httpx.post, f"{server}/translate", json=ASKED, timeout=SECONDS) for _ in range(4)]
             until(lambda: httpx.get(f"{server}/metrics").text.count('regard_queue_requests{model="street"} 4'))
             threading.Timer(0.5, engine.gate.release, [1000]).start()
-        assert [job.result().json() for job in asked] == [{"translatedText": "ba"}] * 5
+        assert [job.result().json() for job in asked] == [ANSWERED] * 5
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{server}/health")
 

@@ -1,6 +1,7 @@
 """`regard demo`: the main job on the embedded corpus, into runs/demo."""
 
 import shutil
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,12 @@ SAMPLES = 4
 def demo(
     settings: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top.")] = None,
     out: Annotated[Path, typer.Option(help="Run folder; a run that is there is replaced.")] = Path("runs/demo"),
+    words: Annotated[bool, typer.Option("--words", help="List the words that the demo knows; train nothing.")] = False,
 ) -> None:
     """Train a small English-German translator. It learns from the embedded corpus, is tested, and translates."""
+    if words:
+        _list_words()
+        return
     from regard import api
     from regard.data.street import LECTURE_SENTENCES, pairs
     from regard.errors import RunError, counted
@@ -42,4 +47,16 @@ def demo(
     for (source, target), german in zip(LECTURE_SENTENCES, written, strict=True):
         print(f"  {source}\n    → {german}" + ("" if german == target else f"   (expected: {target})"))
     print(f"\nThe run is in {out}: its recipe, weights, metrics.jsonl, curves.png and README.md.")
-    print(f"Try: echo 'Anna threw away the old chair.' | regard translate {out}")
+    print(f"Try: echo 'The dog sleeps because it is tired.' | regard translate {out}")
+    print("The words that it knows: regard demo --words")
+
+
+def _list_words() -> None:
+    """The English words of the embedded corpus, a group a paragraph."""
+    from regard.data.street.lexicon import lexicon
+
+    print("The demo knows these English words, in all their forms (slept, sleeping, dogs, older):")
+    width = min(shutil.get_terminal_size().columns, 100)
+    for group, members in lexicon().items():
+        print(f"\n{group}")
+        print(textwrap.fill(", ".join(members), width, initial_indent="  ", subsequent_indent="  "))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.output import detail, say
-from regard.errors import ConfigError
+from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from regard.engine.choice import Choice
@@ -135,3 +135,47 @@ def say_cut(found: list[list[Any]]) -> None:
     """Says how many texts a summariser has not read to their end."""
     if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in found):
         say(f"{cut:,} of {len(found):,} texts cut at task.input_tokens; --json tells what was not read of each")
+
+
+LINES_NAMED, WORDS_NAMED = 10, 10
+"""So many lines with unseen words are named one by one, and so many words of each."""
+
+
+class Unseen:
+    """Names words that the training data of a run never had: the first lines one by one, the others counted."""
+
+    def __init__(self, run: Path) -> None:
+        from regard.data.training_words import TrainingWords
+
+        self._words = TrainingWords.load(run)
+        self._lines, self._more = 0, 0
+
+    def named(self, text: object, origin: tuple[object, int]) -> dict[str, list[str]]:
+        """What JSON says of a text's unseen words, which standard error is told; nothing where a run has no list."""
+        text = getattr(text, "text", text)  # of a sentence of a treebank
+        if self._words is None or not isinstance(text, str):
+            return {}
+        found = self._words.unseen(text)
+        if found and self._lines < LINES_NAMED:
+            say(f"{origin[0]}:{origin[1]}: {unseen_sentence(found)}")
+        self._lines += bool(found)
+        self._more += len(found) if self._lines > LINES_NAMED else 0
+        return {"unseen": found}
+
+    def close(self) -> None:
+        """Says how many more there were."""
+        if self._more:
+            lines = self._lines - LINES_NAMED
+            say(
+                f"{counted(lines, 'more line')} with {counted(self._more, 'word')} that "
+                f"{'was' if self._more == 1 else 'were'} not in the training data; --json names all"
+            )
+
+
+def unseen_sentence(words: list[str]) -> str:
+    """Such as "'zebra' was not in the training data"."""
+    names = ", ".join(f"'{word}'" for word in words[:WORDS_NAMED])
+    if len(words) > WORDS_NAMED:
+        names += f" and {counted(len(words) - WORDS_NAMED, 'more word')}"
+    return f"{names} {'was' if len(words) == 1 else 'were'} not in the training data"
+

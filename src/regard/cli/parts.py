@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import OPTIONS
+from regard.cli.engines import OPTIONS, Unseen
 from regard.cli.output import say
 from regard.errors import ConfigError, counted
 
@@ -67,9 +67,10 @@ def translate_parts(
         raise ConfigError("--out", "parts are made of a file, not of standard input; name the file")
     if to not in SUFFIXES:
         raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
+    unseen = Unseen(run)
     if choice.converted is not None:
         splitting = splitting_of(run) if split else None
-        made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, splitting)
+        made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, splitting, unseen)
     else:
         from regard.cli.parse import with_unknown
         from regard.run.opened import Run
@@ -80,7 +81,10 @@ def translate_parts(
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
         others = [Run.open(other, device) for other in ensemble]
         search = opened.search_with(settings, OPTIONS)
-        made, total = translate_file(opened, file, out, search, others, to, lines_per_part, overlong, say, split)
+        made, total = translate_file(
+            opened, file, out, search, others, to, lines_per_part, overlong, say, split, unseen.named
+        )
+    unseen.close()
     say(f"{counted(total, 'part')} in {out}, {made:,} of them made by this process")
 
 
@@ -92,6 +96,7 @@ def _fast_parts(
     lines_per_part: int,
     overlong: "Overlong",
     splitting: "Splitting | None",
+    unseen: Unseen,
 ) -> tuple[int, int]:
     """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
     from regard.engine.machine import cores
@@ -108,7 +113,7 @@ def _fast_parts(
     asked = {"engine": f"ctranslate2 {converted.precision}", "models": [converted.folder.name], "search": dict(search)}
     write = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
     asked |= {"overlong": overlong}
-    return write_file(write, asked, file, out, to, lines_per_part, overlong, say, splitting)
+    return write_file(write, asked, file, out, to, lines_per_part, overlong, say, splitting, unseen.named)
 
 
 def evaluate_parts(

@@ -14,6 +14,7 @@ from regard.cli.engines import (
     Engine,
     Int8,
     OverlongOption,
+    Unseen,
     chosen,
     fast_writer,
     overlong_for,
@@ -96,7 +97,7 @@ def translate(
         write = _torch_translator(run, options, device, ensemble or [], unknown, dictionary)
     read = [[_named(file)]] if file and _describes(run) else _batches(file)
     for lines, rows, problems in _worked(
-        read, write, beyond, "translating", _is_typed(file), _splitting(run, no_split)
+        read, write, beyond, run, "translating", _is_typed(file), _splitting(run, no_split)
     ):
         for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
@@ -111,23 +112,27 @@ def _worked(
     batches: "Iterable[list[Input]]",
     work: Callable[[list[Any], bool], list[Any]],
     overlong: "Overlong",
+    run: Path,
     label: str,
     typed: bool,
     splitting: "Splitting | None" = None,
-) -> Iterator[tuple[list[Any], list[Any], list[dict[str, str]]]]:
-    """The texts of each batch, what a model makes of them, and what JSON says of those that are too long.
+) -> Iterator[tuple[list[Any], list[Any], list[dict[str, Any]]]]:
+    """The texts of each batch, what a model makes of them, and what JSON says of unseen words and of too long ones.
 
     One that the model refuses is named by its file and line.
     """
     from regard.engine.paragraphs import fitted_paragraphs
 
+    unseen = Unseen(run)
     with counted_lines(label, typed) as advance:
         for batch in batches:
             texts, origins = [line.text for line in batch], [line.origin for line in batch]
             results, problems = fitted_paragraphs(texts, work, origins, overlong, say, splitting)
             told = [{"overlong": problems[number]} if number in problems else {} for number in range(1, len(texts) + 1)]
+            told = [more | unseen.named(line.text, line.origin) for more, line in zip(told, batch, strict=True)]
             yield texts, results, told
             advance(len(batch))
+    unseen.close()
 
 
 def _splitting(run: Path, no_split: bool) -> "Splitting | None":
@@ -219,7 +224,7 @@ def generate(
             _stream(opened, search, file)
             return
         write = lambda lines, _: opened.generate(lines, search)  # noqa: E731
-    for lines, rows, problems in _worked(_batches(file), write, "skip", "generating", _is_typed(file)):
+    for lines, rows, problems in _worked(_batches(file), write, "skip", run, "generating", _is_typed(file)):
         for line, outputs, problem in zip(lines, rows, problems, strict=True):
             if as_json:
                 tree = {"prompt": line, "outputs": [vars(output) for output in outputs], **problem}
@@ -272,7 +277,7 @@ def classify(
         raise ConfigError("--overlong", "a sentence with its tags cannot be cut; choose skip or error")
     read = _to_classify(opened.recipe.task.content, files or [])
     typed = not files and _is_typed(None)
-    for lines, rows, problems in _worked(read, opened.classify, beyond, "classifying", typed):
+    for lines, rows, problems in _worked(read, opened.classify, beyond, run, "classifying", typed):
         for line, row, problem in zip(lines, rows, problems, strict=True):
             label = max(row, key=row.__getitem__) if row else ""
             if as_json:

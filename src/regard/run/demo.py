@@ -9,13 +9,21 @@ DEMO: dict[str, Any] = {
     "defaults": "fixed",
     "task": {"kind": "translation", "smoothing": 0.0},
     "data": {"train": {"street": "train"}, "valid": {"street": "valid"}, "test": {"street": "test"}},
-    "tokenizer": {"kind": "bpe", "size": 2000, "prefix_space": True},
-    "model": {"kind": "encoder-decoder", "width": 128, "depth": 3, "heads": 4, "dropout": 0.0},
+    "tokenizer": {"kind": "bpe", "size": 3000, "prefix_space": True},
+    "model": {
+        "kind": "encoder-decoder",
+        "width": 128,
+        "depth": 3,
+        "decoder_depth": 2,
+        "heads": 4,
+        "position": "rotary",
+        "dropout": 0.0,
+    },
     "train": {
-        "steps": 2000,
+        "steps": 2500,
         "tokens_per_batch": 640,
-        "save_every": 500,
-        "schedule": {"kind": "linear", "lr": 2e-3, "warmup": 100},
+        "save_every": 625,
+        "schedule": {"kind": "linear", "lr": 3e-3, "warmup": 100},
     },
 }
 

@@ -23,7 +23,7 @@ from regard.run.scoring import Report
 from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
 from regard.run.scoring.summaries import report_summaries
 from regard.run.scoring.writing import report_written
-from regard.run.written import LINES_PER_PART, SUFFIXES, PartFormat, Write, maker, write_file
+from regard.run.written import LINES_PER_PART, SUFFIXES, Note, PartFormat, Write, maker, write_file
 from regard.tasks import Summarisation, Translation
 from regard.tasks.writing import AnySearch
 from regard.train.durable import sha256_of
@@ -41,12 +41,14 @@ def translate_file(
     overlong: Overlong | None = None,
     say: Callable[[str], None] = lambda sentence: None,
     split: bool = True,
+    note: Note = lambda text, origin: {},
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are."""
     overlong = overlong or run.recipe.data.overlong
     asked = {**_asked(run, search, others), "overlong": overlong}
     splitting = run.splitting if split else None
-    return write_file(_writer(run, search, others), asked, file, folder, to, lines_per_part, overlong, say, splitting)
+    write = _writer(run, search, others)
+    return write_file(write, asked, file, folder, to, lines_per_part, overlong, say, splitting, note)
 
 
 def score_in_parts(

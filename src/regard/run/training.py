@@ -11,6 +11,7 @@ from torch import nn
 
 from regard.config import dump_toml
 from regard.data.store import Store
+from regard.data.training_words import TrainingWords
 from regard.errors import ConfigError, RunError, counted, nearest
 from regard.evaluate import limited_steps, measure, measuring_batches
 from regard.metrics.baseline import Baseline
@@ -81,10 +82,12 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
         team.wait()  # before one of us makes this folder a run's
         preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
+        preparation.words = _words(recipe, out, start, resumed=saved is not None) if team.leads else None
         task = _task(recipe, preparation, resumption, team, start)
         before = saved.state.get("precision") if saved else None
         precision = _precision(recipe.train.precision, before, team)
         splits = _splits(recipe, task, preparation, team)
+        _save_words(preparation, out, resumed=saved is not None)
         preparation.notes += [*resumption.check_data(splits), *resumption.settings_changed(recipe)]
         trainer = _trainer(
             recipe, task, preparation, splits, out, team, watcher, start, precision, lambda: stop.requested
@@ -196,6 +199,29 @@ def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team
     task = recipe.task.task(lexicon)
     _refuse_unknown_best(recipe, task)
     return task
+
+
+def _words(recipe: Recipe, out: Path, start: Run | None, resumed: bool) -> TrainingWords | None:
+    """What takes in the words of the training texts, beside those of the run that this one starts from.
+
+    None where that run, or the one that goes on, does not know its own.
+    """
+    if recipe.task.reads is None:
+        return None
+    before = out if resumed else start.folder if start is not None else None
+    if before is None:
+        return TrainingWords()
+    known = TrainingWords.load(before)
+    return None if known is None else known.grown()
+
+
+def _save_words(preparation: Preparation, out: Path, resumed: bool) -> None:
+    """Keeps them beside the vocabularies; a run that goes on with the same data has them already."""
+    if preparation.words is None or (resumed and not preparation.has_read):
+        return
+    preparation.read_words()
+    with reported("the training words", out, 0):
+        preparation.words.save(out if resumed else out / NEW_VOCABULARY)
 
 
 def _write_beginning(recipe: Recipe, out: Path, new: bool) -> None:

@@ -27,6 +27,8 @@ LINES_PER_PART = 1024
 
 Write = Callable[[list[str], bool], list[list[Output]]]
 """The translations of each text, best first; and whether to cut those that are too long, which are errors otherwise."""
+Note = Callable[[str, tuple[object, int]], dict[str, Any]]
+"""What there is to say of a text beside its translation, given with its file and line."""
 
 
 def write_file(
@@ -39,11 +41,12 @@ def write_file(
     overlong: Overlong = "error",
     say: Callable[[str], None] = lambda sentence: None,
     splitting: Splitting | None = None,
+    note: Note = lambda text, origin: {},
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are.
 
     `asked` is all that the result depends on beside the input, its splitting and the format. Lines that are too long
-    are named to `say`, unless they are an error.
+    are named to `say`, unless they are an error; what `note` says of a line, JSON says too.
     """
 
     unreadable([file], Findings())
@@ -55,7 +58,7 @@ def write_file(
     split = None if splitting is None else asdict(splitting)
     wanted = {"input": sha256_of(file), "output": to, "split": split, **asked}
     parts = Parts.open(folder, wanted, count, lines_per_part, SUFFIXES[to])
-    made = parts.work(read, maker(write, to, lambda index: (file, index + 1), overlong, say, splitting))
+    made = parts.work(read, maker(write, to, lambda index: (file, index + 1), overlong, say, splitting, note))
     return made, len(parts)
 
 
@@ -66,19 +69,21 @@ def maker(
     overlong: Overlong = "error",
     say: Callable[[str], None] = lambda sentence: None,
     splitting: Splitting | None = None,
+    note: Note = lambda text, origin: {},
 ) -> Callable[[int, list[str]], bytes]:
     """What makes the contents of a part; `origin` gives file and line of a text by its index."""
 
     def make(first: int, texts: list[str]) -> bytes:
-        remaining, outputs = iter(texts), list[list[Output]]()
+        remaining, outputs, notes = iter(texts), list[list[Output]](), list[dict[str, Any]]()
         while batch := list(islice(remaining, LINES_AT_ONCE)):
             start = first + len(outputs)
             origins = [origin(start + index) for index in range(len(batch))]
             outputs += fitted_paragraphs(batch, write, origins, overlong, say, splitting)[0]
+            notes += map(note, batch, origins)
         if to == "parquet":
             return _parquet(first, texts, outputs)
-        line = json_line if to == "json" else text_line
-        return "".join(f"{line(*pair)}\n" for pair in zip(texts, outputs, strict=True)).encode()
+        lines = map(json_line, texts, outputs, notes) if to == "json" else map(text_line, texts, outputs)
+        return "".join(f"{line}\n" for line in lines).encode()
 
     return make
 
@@ -92,9 +97,9 @@ def _breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def json_line(text: str, outputs: Sequence[Output]) -> str:
+def json_line(text: str, outputs: Sequence[Output], notes: Mapping[str, Any]) -> str:
     """A line and its translations as one JSON object, with scores and tokens."""
-    return json.dumps({"source": text, "outputs": [vars(output) for output in outputs]}, ensure_ascii=False)
+    return json.dumps({"source": text, "outputs": [vars(output) for output in outputs], **notes}, ensure_ascii=False)
 
 
 def _parquet(first: int, texts: list[str], outputs: list[list[Output]]) -> bytes:

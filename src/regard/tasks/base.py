@@ -118,6 +118,11 @@ class TaskBase(Config):
     """R-Drop: read each batch twice under different dropout, and pull the two predictions together by this much. Helps
     where data is scarce, and doubles the cost of a step."""
 
+    @property
+    def reads(self) -> str | None:
+        """The text field that its models are given; None where they are given something else than text."""
+        return next((name for name in self.texts if name in ("source", "text")), None)
+
     def task(self, lexicon: Lexicon) -> "Task":
         """The task, once vocabularies and classes are known."""
         raise TypeError(f"{type(self).__name__} must make its task")

@@ -19,6 +19,7 @@ from regard.data.sources import SourceConfig
 from regard.data.splitting import Measured, measure
 from regard.data.store import Store
 from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.data.training_words import TrainingWords
 from regard.data.vocabularies import train_tokenizers
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
@@ -38,6 +39,10 @@ class Preparation:
     """What a person should know: warnings about the data, what a length limit removed."""
     model: Any = None
     """The model's settings, where examples take their form from them, as images do."""
+    words: TrainingWords | None = None
+    """Takes in the words of the training texts that a model reads, where somebody wants them."""
+    has_read: bool = field(default=False, init=False)
+    """Whether the training texts were read; otherwise their store was in the cache."""
     _contents: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _examples: dict[tuple[str, int], Sequence[Example]] = field(default_factory=dict, init=False, repr=False)
 
@@ -90,7 +95,7 @@ class Preparation:
 
         def examples() -> Iterable[Example]:
             read = tracked(read_examples(source, self.base, findings), f"storing data.{split}", unit=f"{source.unit}s")
-            return read if training else filter(self.config.is_answered, read)
+            return self._noting_words(read) if training else filter(self.config.is_answered, read)
 
         fields = self._fields(task, training)
         store = task.open_store(
@@ -104,6 +109,20 @@ class Preparation:
                 f"no example is left for {split}: all are blank or too long; see data.max_length{self._room(task)}",
             )
         return store
+
+    def _noting_words(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """The examples, whose words are taken in on the way."""
+        name, self.has_read = self.config.reads, True
+        for example in examples:
+            if self.words is not None and name is not None:
+                self.words.add(getattr(example, name))
+            yield example
+
+    def read_words(self) -> None:
+        """Takes in the words of the training texts where their store was in the cache."""
+        if not self.has_read:
+            for _ in self._noting_words(read_examples(self.data.split("train"), self.base)):
+                pass
 
     def _settings(self, task: Task, source: SourceConfig, training: bool) -> dict[str, Any]:
         """All that the rows of a store depend on, whole: a list of what matters could lack something."""

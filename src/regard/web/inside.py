@@ -40,6 +40,8 @@ class Classified(BaseModel):
 
     label: str | None
     probabilities: dict[str, float] | None
+    unseen: list[str] | None = None
+    """Words that the training data never had, where there are any."""
 
 
 def routes(shelf: Shelf) -> APIRouter:
@@ -47,7 +49,10 @@ def routes(shelf: Shelf) -> APIRouter:
     router = APIRouter(tags=["inside"])
 
     @router.post(
-        "/classify", response_model=Classified | list[Classified], responses=documented(Problem, 404, 422, 500, 503)
+        "/classify",
+        response_model=Classified | list[Classified],
+        response_model_exclude_unset=True,
+        responses=documented(Problem, 404, 422, 500, 503),
     )
     async def classify(asked: ClassifyRequest, request: Request) -> Any:  # noqa: ANN401
         """The label of a text, or of several."""
@@ -57,7 +62,11 @@ def routes(shelf: Shelf) -> APIRouter:
             raise Refusal(413, f"this server takes at most {CHARACTERS:,} characters at once")
         job = Job(Classifying(), texts, longest=max(map(served.length, texts)))
         found = await answer(request, served.worker, job)
-        told = [{"label": max(row, key=row.__getitem__) if row else None, "probabilities": row} for row in found]
+        told = [
+            {"label": max(row, key=row.__getitem__) if row else None, "probabilities": row}
+            | ({"unseen": unseen} if unseen else {})
+            for row, unseen in zip(found, served.unseen(texts), strict=True)
+        ]
         return told[0] if isinstance(asked.text, str) else told
 
     @router.get("/runs/{name}/metrics", responses=documented(Problem, 404, 422))

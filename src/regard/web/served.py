@@ -10,6 +10,7 @@ from regard.data.languages import Pair, pair_of
 from regard.data.sentences import spans
 from regard.data.special import BOS, UNK
 from regard.data.tokenizer import Tokenizer
+from regard.data.training_words import TrainingWords
 from regard.engine.paragraphs import Paragraphs
 from regard.errors import RunError, nearest
 from regard.run import Run
@@ -54,6 +55,7 @@ class Served:
             raise RunError(f"languages: '{name}' is a run of {run.recipe.task.kind}; only translators have languages")
         self.pair = pair or pair_of(run.recipe.data.train)
         limits = {"queue": config.queue, "tokens_per_batch": config.tokens_per_batch}
+        self.words = TrainingWords.load(run.folder)
         self.worker = Worker(name, engine or RunEngine(run), **limits, meters=meters)
 
     @property
@@ -67,6 +69,10 @@ class Served:
         """When the run was last trained, in seconds since 1970."""
         file = self.run.folder / METRICS_FILE
         return int(file.stat().st_mtime) if file.exists() else 0
+
+    def unseen(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of each text that the training data never had; none where the run keeps no list of them."""
+        return [self.words.unseen(text) if self.words else [] for text in texts]
 
     def length(self, text: str) -> int:
         """Tokens of a text; a translator takes a long one sentence by sentence, and none may be beyond it."""

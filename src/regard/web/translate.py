@@ -52,6 +52,8 @@ class TranslateAnswer(BaseModel):
     translatedText: str | list[str]  # noqa: N815
     alternatives: list[str] | list[list[str]] | None = None
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = None  # noqa: N815
+    unseen: list[str] | list[list[str]] | None = None
+    """Words that the training data never had, where there are any; of several texts, those of each."""
 
 
 class Language(BaseModel):
@@ -122,6 +124,9 @@ def _tree(asked: TranslateRequest, found: list[list[Output]], served: Served) ->
     if asked.source == "auto":
         read = {"confidence": 100.0, "language": served.pair.source}
         tree["detectedLanguage"] = read if alone else [read for _ in found]
+    unseen = served.unseen([asked.q] if isinstance(asked.q, str) else asked.q)
+    if any(unseen):
+        tree["unseen"] = unseen[0] if alone else unseen
     return tree
 
 

@@ -3,6 +3,7 @@
 from regard.data.street.words import Adjective, read_adjective
 
 TABLE = """
+good better best = gut besser best
 old older oldest = alt älter ältest
 young younger youngest = jung jünger jüngst
 big bigger biggest = groß größer größt
@@ -39,6 +40,8 @@ weak = schwach
 hungry = hungrig
 scared = ängstlich
 sick = krank
+happy = glücklich
+sad = traurig
 lazy = faul
 icy = vereist
 muddy = schlammig

@@ -28,7 +28,7 @@ GOALS = named("garden forest park market store station school church village hot
 ROOMS = named("garden forest park store station kitchen school church city village hotel museum room tent house")
 
 PARENTS = named("mother father")
-ONES_OWN = named("child teacher doctor neighbour student guest aunt uncle sister brother") + PARENTS
+ONES_OWN = named("child friend teacher doctor neighbour student guest aunt uncle sister brother") + PARENTS
 """The people whom one may call 'my'."""
 
 FOR = Preposition("for", "für", "accusative")

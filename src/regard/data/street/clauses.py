@@ -11,7 +11,14 @@ from regard.data.street.phrases import Nominal, NounPhrase, Phrase, Pronoun
 from regard.data.street.tenses import Bracket, EnglishGroup, Tense
 from regard.data.street.words import Verb
 
-SHORTENED = {"can not": "can't", "will not": "won't"}
+SHORTENED = {"can not": "can't", "will not": "won't", "may not": "may not"}
+ATTACHED = {"am": "'m", "are": "'re", "is": "'s", "have": "'ve", "has": "'s", "had": "'d", "will": "'ll", "would": "'d"}
+"""How an English auxiliary is written after a pronoun: 'it's', 'we'll'."""
+
+ATTACHING = ("I", "you", "he", "she", "it", "we", "they", "that", "who")
+"""The words after which English shortens an auxiliary."""
+PARTICLES = ("along", "away", "off", "on", "up")
+"""Those that may follow the object, and must follow a pronoun: 'threw it away'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +32,19 @@ class Clause:
     dative: Nominal | None = None
     complement: Phrase | None = None
     time: Phrase | None = None
+    predicate: NounPhrase | None = None
+    """What the subject is: 'My dog is a big animal'."""
     negated: bool = False
     shortened: bool = False
-    """English 'didn't' for 'did not'."""
+    """English 'didn't' for 'did not', and 'it's' for 'it is'."""
+    particle_last: bool = False
+    """English 'turns the lamp on' for 'turns on the lamp'."""
     dative_with_to: bool = False
     """English 'gives a book to the boy' for 'gives the boy a book'."""
 
     def english(self, time_first: bool = False) -> str:
         """The statement, also the subordinate clause: English orders both alike."""
-        auxiliary, rest = self._english_group(helped=self.negated)
-        subject = self.subject.english("nominative")
-        words = _join(subject, self._denied(auxiliary), rest, self._english_objects())
+        words = _join(self._english_opening(), self._english_objects())
         if not self.time:
             return words
         return f"{self.time.english} {words}" if time_first else f"{words} {self.time.english}"
@@ -43,12 +52,29 @@ class Clause:
     def english_question(self, opener: str = "") -> str:
         """The question, after a question word if there is one."""
         auxiliary, rest = self._english_group(helped=True)
-        time = self.time.english if self.time else ""
-        return _join(opener, auxiliary, self.subject.english("nominative"), rest, self._english_objects(), time)
+        subject, time = self.subject.english("nominative"), self.time.english if self.time else ""
+        if self.negated and self.shortened and auxiliary != "am":
+            auxiliary = self._denied(auxiliary)
+        elif self.negated:
+            subject += " not"
+        return _join(opener, auxiliary, subject, rest, self._english_objects(), time)
 
-    def english_infinitive(self) -> str:
+    def english_command(self) -> str:
+        """What 'you' are told to do: 'Open the door', 'Do not laugh'."""
+        no = self._denied("do") if self.negated else ""
+        return _join(no, self.verb.english.base, self._english_objects(), self.time.english if self.time else "")
+
+    def german_command(self) -> str:
+        """The imperative, its prefix at the end: 'Mach die Tür auf'."""
+        return _join(self.verb.german.imperative, self._middle(), self.verb.german.prefix)
+
+    def english_answer(self) -> str:
+        """The subject and its auxiliary alone, as in 'he doesn't'."""
+        return _join(self._english_opening(helped=True).removesuffix(f" {self._english_group(helped=True).rest}"))
+
+    def english_infinitive(self, opener: str = "to") -> str:
         """Without its subject, as in 'to open the door'."""
-        return _join("to", self.verb.english.base, self._english_objects())
+        return _join(opener, self.verb.english.base, self._english_objects())
 
     def german(self, time_first: bool = False) -> str:
         """The statement: the finite verb is second, whatever is first."""
@@ -69,9 +95,19 @@ class Clause:
         end = closing + finite if joins else _join(closing, finite)
         return _join(opener, self.subject.german("nominative"), self._middle(), end)
 
-    def german_infinitive(self) -> str:
+    def german_infinitive(self, with_zu: bool = True) -> str:
         """Without its subject, as in 'die Tür aufzumachen'."""
-        return _join(self._middle(), self.verb.german.infinitive_with_zu)
+        verb = self.verb.german
+        return _join(self._middle(), verb.infinitive_with_zu if with_zu else verb.infinitive)
+
+    def _english_opening(self, helped: bool = False) -> str:
+        """Subject and verb."""
+        auxiliary, rest = self._english_group(helped=helped or self.negated)
+        subject = self.subject.english("nominative")
+        attached = ATTACHED.get(auxiliary, "") if self.shortened and subject in ATTACHING else ""
+        if attached and (auxiliary == "am" or not self.negated):
+            return _join(subject + attached, "not" if self.negated else "", rest)
+        return _join(subject, self._denied(auxiliary), rest)
 
     def _english_group(self, helped: bool) -> EnglishGroup:
         return self.tense.english(self.verb, self.subject.agreement, helped)
@@ -91,6 +127,11 @@ class Clause:
         particle = self.verb.english.particle
         accusative = self.accusative.english("accusative") if self.accusative else ""
         complement = self.complement.english if self.complement else ""
+        if self.predicate:
+            accusative = self.predicate.english("nominative")
+        apart = particle in PARTICLES and (self.particle_last or isinstance(self.accusative, Pronoun))
+        if apart:
+            return _join(accusative, particle, complement)
         if not self.dative:
             return _join(particle, accusative, complement)
         dative = self.dative.english("dative")
@@ -100,16 +141,21 @@ class Clause:
 
     def _middle(self, with_time: bool = True) -> str:
         """What stands inside the bracket: pronouns first, then time, objects, 'nicht' and the complement."""
-        accusative, no = self.accusative, "nicht" if self.negated else ""
+        accusative, predicate, no = self.accusative, self.predicate, "nicht" if self.negated else ""
         if self.negated and isinstance(accusative, NounPhrase) and accusative.determiner.indefinite:
             accusative, no = accusative.denied(), ""
+        if self.negated and predicate and predicate.determiner.indefinite:
+            predicate, no = predicate.denied(), ""
         words = [self.subject.reflexive if self.verb.german.reflexive else ""]
         late = [self.time.german if self.time and with_time else ""]
+        if isinstance(accusative, Pronoun):
+            words.append(accusative.german("accusative"))
         if self.dative:
             (words if isinstance(self.dative, Pronoun) else late).append(self.dative.german("dative"))
-        if accusative:
-            (words if isinstance(accusative, Pronoun) else late).append(accusative.german("accusative"))
-        return _join(*words, *late, no, self.complement.german if self.complement else "")
+        if accusative and not isinstance(accusative, Pronoun):
+            late.append(accusative.german("accusative"))
+        named = predicate.german("nominative") if predicate else ""
+        return _join(*words, *late, no, named, self.complement.german if self.complement else "")
 
 
 def _join(*parts: str) -> str:

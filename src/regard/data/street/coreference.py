@@ -139,7 +139,7 @@ def _event(draw: Draw, situation: Situation, tense: Tense, subject: NounPhrase, 
 
 def resolve(source: str) -> Coreference | None:
     """What *it* means in an English sentence of this family; None for any other sentence."""
-    event, _, reason = source.lower().rstrip(".").partition(" because it ")
+    event, _, reason = " ".join(source.lower().split()).rstrip(".!").partition(" because it ")
     words = event.split()
     nouns = [NOUNS[word] for word in words if word in NOUNS]
     quality = ADJECTIVES.get(reason.rpartition(" ")[2])

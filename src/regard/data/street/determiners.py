@@ -48,14 +48,25 @@ class Determiner:
 THE = Determiner("the", "", THE_FORMS, "weak")
 THIS = Determiner("this", "dies", THIS_ENDINGS, "weak")
 THESE = Determiner("these", "dies", THIS_ENDINGS, "weak")
+THAT = Determiner("that", "dies", THIS_ENDINGS, "weak")
+THOSE = Determiner("those", "dies", THIS_ENDINGS, "weak")
 WHICH = Determiner("which", "welch", THIS_ENDINGS, "weak")
 A = Determiner("a", "ein", A_ENDINGS, "mixed", indefinite=True)
 BARE = Determiner("", "", NO_ENDINGS, "strong", indefinite=True)
+OCCUPATION = Determiner("a", "", NO_ENDINGS, "strong", indefinite=True)
+"""English 'a' before what somebody is, where German has nothing: 'I am a teacher', 'Ich bin Lehrer'."""
 KEIN = Determiner("no", "kein", A_ENDINGS, "mixed")
 POSSESSIVES = tuple(
     Determiner(english, stem, A_ENDINGS, "mixed")
-    for english, stem in (("my", "mein"), ("our", "unser"), ("his", "sein"), ("her", "ihr"), ("their", "ihr"))
+    for english, stem in (
+        *(("my", "mein"), ("your", "dein"), ("his", "sein"), ("her", "ihr"), ("our", "unser"), ("their", "ihr")),
+    )
 )
+
+
+def of_name(name: str) -> Determiner:
+    """The possessive of a name: 'Anna's', 'Annas'."""
+    return Determiner(f"{name}'s", f"{name}s", NO_ENDINGS, "strong")
 
 
 def counting(english: str, german: str) -> Determiner:

@@ -2,33 +2,42 @@
 
 from collections.abc import Callable
 
-from regard.data.street import compound, nominal, verbal
+from regard.data.street import compound, nominal, simple, talk, verbal
 from regard.data.street.coreference import coreference
 from regard.data.street.draw import Draw
 from regard.data.street.phrases import Phrase
 
 FAMILIES: dict[str, tuple[int, Callable[[Draw], Phrase]]] = {
-    "coreference": (25, coreference),
-    "statement": (8, verbal.statement),
-    "perfect": (4, verbal.perfect),
-    "modal": (4, verbal.modal),
-    "separable": (5, verbal.separable),
-    "times": (4, verbal.times),
-    "passive": (2, verbal.passive),
-    "negation": (4, verbal.negation),
-    "question": (5, verbal.question),
-    "two_objects": (4, nominal.two_objects),
-    "dative": (2, nominal.dative),
-    "pronouns": (1, nominal.pronouns),
-    "company": (2, nominal.company),
-    "prepositional": (3, nominal.prepositional),
-    "place": (4, nominal.place),
-    "comparison": (3, nominal.comparison),
-    "numbers": (4, nominal.numbers),
-    "relative": (6, compound.relative),
-    "subordinate": (6, compound.subordinate),
-    "infinitive": (2, compound.infinitive),
-    "coordination": (2, compound.coordination),
+    "coreference": (16, coreference),
+    "intransitive": (5, simple.intransitive),
+    "transitive": (9, simple.transitive),
+    "quality": (4, simple.quality),
+    "identity": (3, simple.identity),
+    "joined": (3, simple.joined),
+    "reason": (5, simple.reason),
+    "yes_no_question": (9, talk.question),
+    "open_question": (6, talk.open_question),
+    "command": (4, talk.command),
+    "answer": (4, talk.answer),
+    "statement": (3, verbal.statement),
+    "perfect": (1, verbal.perfect),
+    "modal": (2, verbal.modal),
+    "separable": (3, verbal.separable),
+    "times": (2, verbal.times),
+    "passive": (1, verbal.passive),
+    "negation": (1, verbal.negation),
+    "question": (1, verbal.question),
+    "two_objects": (2, nominal.two_objects),
+    "dative": (1, nominal.dative),
+    "company": (1, nominal.company),
+    "prepositional": (2, nominal.prepositional),
+    "place": (2, nominal.place),
+    "comparison": (1, nominal.comparison),
+    "numbers": (2, nominal.numbers),
+    "relative": (3, compound.relative),
+    "subordinate": (2, compound.subordinate),
+    "infinitive": (1, compound.infinitive),
+    "coordination": (1, compound.coordination),
 }
 """Each family's share in hundredths, and how to draw a sentence of it."""
 

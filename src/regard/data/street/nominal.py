@@ -9,8 +9,8 @@ from regard.data.street.determiners import THE, counting
 from regard.data.street.draw import Draw
 from regard.data.street.nouns import NOUNS, named, of_kind
 from regard.data.street.numerals import cardinal
-from regard.data.street.phrases import HER, HIM, ME, THEM, US, Nominal, NounPhrase, Phrase, Preposition
-from regard.data.street.tenses import BE, NARRATIVE, PAST, PERFECT, PRESENT
+from regard.data.street.phrases import HER, HIM, THEM, Nominal, NounPhrase, Phrase, Preposition
+from regard.data.street.tenses import BE, NARRATIVE, PRESENT
 from regard.data.street.verbal import told
 from regard.data.street.verbs import VERBS
 from regard.data.street.words import Adjective
@@ -73,13 +73,6 @@ def dative(draw: Draw) -> Phrase:
     tense = cast.any_tense(draw)
     helper = cast.person(draw)
     return told(draw, Clause(helper, draw.one(HELPING), tense, dative=_receiver(draw, helper)))
-
-
-def pronouns(draw: Draw) -> Phrase:
-    """'Anna visits him': every object pronoun, in the accusative."""
-    verb, tense = VERBS[draw.one(("sehen", "suchen", "besuchen", "hören"))], draw.one((PRESENT, PAST, PERFECT))
-    whom = draw.one((ME, HIM, HER, US, THEM))
-    return told(draw, Clause(cast.person(draw, pronouns=False), verb, tense, accusative=whom))
 
 
 def _receiver(draw: Draw, giver: Nominal) -> Nominal:

@@ -13,6 +13,7 @@ neighbour = der Nachbar/Nachbarn Nachbarn
 student = der Student/Studenten Studenten
 farmer = der Bauer/Bauern Bauern
 guest = der Gast Gäste
+friend = der Freund Freunde
 king = der König Könige
 queen = die Königin Königinnen
 aunt = die Tante Tanten

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from regard.data.street.determiners import ADJECTIVE_ENDINGS, KEIN, RELATIVE_FORMS, A, Determiner
+from regard.data.street.determiners import ADJECTIVE_ENDINGS, KEIN, RELATIVE_FORMS, Determiner
 from regard.data.street.words import Adjective, Agreement, Case, Gender, Noun
 
 
@@ -62,6 +62,7 @@ def _pronoun(english: str, german: str, agreement: Agreement = "third", reflexiv
 
 
 ME = _pronoun("I me", "ich mich mir", "first", "mich")
+YOU = _pronoun("you you", "du dich dir", "second", "dich")
 HIM = _pronoun("he him", "er ihn ihm")
 HER = _pronoun("she her", "sie sie ihr")
 US = _pronoun("we us", "wir uns uns", "plural", "uns")
@@ -117,7 +118,7 @@ class NounPhrase:
         words = self.noun.in_english(self.plural)
         if self.adjective:
             words = f"{self.adjective.english} {words}"
-        if self.determiner is A and words[0] in "aeiou":
+        if self.determiner.english == "a" and words[0] in "aeiou":
             return f"an {words}"
         return f"{self.determiner.english} {words}".lstrip()
 

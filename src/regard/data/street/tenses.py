@@ -13,10 +13,22 @@ from regard.data.street.words import Agreement, Verb
 BE = VERBS["sein"]
 BE_PRESENT: dict[Agreement, tuple[str, str]] = {
     "first": ("am", "bin"),
+    "second": ("are", "bist"),
     "third": ("is", "ist"),
     "plural": ("are", "sind"),
 }
-BECOME_PRESENT: dict[Agreement, str] = {"first": "werde", "third": "wird", "plural": "werden"}
+BE_PAST: dict[Agreement, tuple[str, str]] = {
+    "first": ("was", "war"),
+    "second": ("were", "warst"),
+    "third": ("was", "war"),
+    "plural": ("were", "waren"),
+}
+BECOME_PRESENT: dict[Agreement, str] = {"first": "werde", "second": "wirst", "third": "wird", "plural": "werden"}
+BECOME_PAST: dict[Agreement, str] = {"first": "wurde", "second": "wurdest", "third": "wurde", "plural": "wurden"}
+
+
+PAST_OF_DU = ("haben", "wollen", "müssen", "mögen", "kennen", "wissen")
+"""Verbs whose simple past one says to a friend; of others one says the perfect: 'du hast gerufen', not 'du riefst'."""
 
 
 class EnglishGroup(NamedTuple):
@@ -66,23 +78,42 @@ class Simple:
         if verb is BE:
             return Bracket(_be(agreement, self.past)[1], "")
         forms = verb.german
+        if self.past and agreement == "second" and forms.infinitive not in PAST_OF_DU:
+            return PERFECT.german(verb, agreement)
         finite = forms.past(agreement) if self.past else forms.present(agreement)
         return Bracket(finite, forms.prefix, joins=True)
 
 
 @dataclass(frozen=True, slots=True)
+class Progressive:
+    """What goes on at a time: English says it with 'be' and 'ing', German with the simple tense."""
+
+    past: bool
+
+    def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
+        """Such as 'is … buying'."""
+        return EnglishGroup(_be(agreement, self.past)[0], verb.english.progressive)
+
+    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
+        """Such as 'ruft … an'."""
+        return Simple(self.past).german(verb, agreement)
+
+
+@dataclass(frozen=True, slots=True)
 class Perfect:
-    """The present perfect, in German with 'haben' or 'sein' as the verb demands."""
+    """The present or the past perfect, in German with 'haben' or 'sein' as the verb demands."""
+
+    past: bool
 
     def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
         """Such as 'has … bought'."""
-        return EnglishGroup(VERBS["haben"].english.present(agreement), verb.english.participle)
+        have = VERBS["haben"].english
+        return EnglishGroup(have.past if self.past else have.present(agreement), verb.english.participle)
 
     def german(self, verb: Verb, agreement: Agreement) -> Bracket:
         """Such as 'hat … gekauft' or 'ist … gereist'."""
-        by_being = verb.german.auxiliary == "sein"
-        finite = _be(agreement, past=False)[1] if by_being else VERBS["haben"].german.present(agreement)
-        return Bracket(finite, verb.german.participle)
+        auxiliary = BE if verb.german.auxiliary == "sein" else VERBS["haben"]
+        return Bracket(Simple(self.past).german(auxiliary, agreement).finite, verb.german.participle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +128,21 @@ class Passive:
 
     def german(self, verb: Verb, agreement: Agreement) -> Bracket:
         """Such as 'wurde … gekauft'."""
-        past = "wurden" if agreement == "plural" else "wurde"
-        return Bracket(past if self.past else BECOME_PRESENT[agreement], verb.german.participle)
+        return Bracket((BECOME_PAST if self.past else BECOME_PRESENT)[agreement], verb.german.participle)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Modal:
     """A modal verb, or the future, which is built like one."""
 
     word: str
     german_forms: dict[Agreement, str]
+    link: str = ""
+    """What English puts before the infinitive: 'would like to buy'."""
 
     def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
         """Such as 'can … buy'."""
-        return EnglishGroup(self.word, verb.english.base)
+        return EnglishGroup(self.word, self.link + verb.english.base)
 
     def german(self, verb: Verb, agreement: Agreement) -> Bracket:
         """Such as 'kann … kaufen'."""
@@ -134,10 +166,21 @@ class ModalWithTo:
         return Bracket(self.tense.german(self.modal, agreement).finite, verb.german.infinitive)
 
 
+@dataclass(frozen=True, slots=True)
+class GoingTo:
+    """What somebody intends: English 'is going to', in German the future."""
+
+    def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
+        """Such as 'is … going to buy'."""
+        return EnglishGroup(_be(agreement, past=False)[0], f"going to {verb.english.base}")
+
+    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
+        """Such as 'wird … kaufen'."""
+        return FUTURE.german(verb, agreement)
+
+
 def _be(agreement: Agreement, past: bool) -> tuple[str, str]:
-    if not past:
-        return BE_PRESENT[agreement]
-    return ("were", "waren") if agreement == "plural" else ("was", "war")
+    return (BE_PAST if past else BE_PRESENT)[agreement]
 
 
 def _do(agreement: Agreement, past: bool) -> str:
@@ -146,24 +189,32 @@ def _do(agreement: Agreement, past: bool) -> str:
     return "does" if agreement == "third" else "do"
 
 
-def _alike(singular: str, plural: str) -> dict[Agreement, str]:
-    return {"first": singular, "third": singular, "plural": plural}
+def _forms(singular: str, second: str, plural: str) -> dict[Agreement, str]:
+    return {"first": singular, "second": second, "third": singular, "plural": plural}
 
 
 PRESENT = Simple(past=False)
 PAST = Simple(past=True)
-PERFECT = Perfect()
+PROGRESSIVE = Progressive(past=False)
+PAST_PROGRESSIVE = Progressive(past=True)
+PERFECT = Perfect(past=False)
+PAST_PERFECT = Perfect(past=True)
 PASSIVE = Passive(past=False)
 PASSIVE_PAST = Passive(past=True)
 FUTURE = Modal("will", BECOME_PRESENT)
-CAN = Modal("can", _alike("kann", "können"))
-COULD = Modal("could", _alike("konnte", "konnten"))
-MUST = Modal("must", _alike("muss", "müssen"))
-MAY = Modal("may", _alike("darf", "dürfen"))
-SHOULD = Modal("should", _alike("sollte", "sollten"))
+GOING_TO = GoingTo()
+CAN = Modal("can", _forms("kann", "kannst", "können"))
+COULD = Modal("could", _forms("konnte", "konntest", "konnten"))
+MUST = Modal("must", _forms("muss", "musst", "müssen"))
+MAY = Modal("may", _forms("darf", "darfst", "dürfen"))
+MUST_NOT = Modal("must", MAY.german_forms)
+"""For negated clauses: what one must not do, one 'darf' not do."""
+SHOULD = Modal("should", _forms("sollte", "solltest", "sollten"))
+WOULD_LIKE = Modal("would", _forms("möchte", "möchtest", "möchten"), "like to ")
 WANT = ModalWithTo(PRESENT, VERBS["wollen"])
 WANTED = ModalWithTo(PAST, VERBS["wollen"])
+HAVE_TO = ModalWithTo(PRESENT, VERBS["müssen"])
 HAD_TO = ModalWithTo(PAST, VERBS["müssen"])
 
-MODALS: tuple[Tense, ...] = (CAN, COULD, MUST, MAY, SHOULD, WANT, WANTED, HAD_TO, FUTURE)
+MODALS: tuple[Tense, ...] = (CAN, COULD, MUST, MAY, SHOULD, WANT, WANTED, HAVE_TO, HAD_TO, FUTURE)
 NARRATIVE = (PRESENT, PAST)

@@ -101,9 +101,9 @@ def question(draw: Draw) -> Phrase:
 def _yes_or_no(draw: Draw) -> Phrase:
     somebody = cast.somebody(draw)
     if draw.chance(0.4):
-        return _asked(cast.action(draw, somebody, PRESENT, cast.HANDLING + cast.MEETING))
+        return asked(cast.action(draw, somebody, PRESENT, cast.HANDLING + cast.MEETING))
     tense = draw.one((PERFECT, draw.one(MODALS)))
-    return _asked(cast.action(draw, somebody, tense, draw.one((cast.ACTIONS, cast.SEPARABLE))))
+    return asked(cast.action(draw, somebody, tense, draw.one((cast.ACTIONS, cast.SEPARABLE))))
 
 
 def _who(draw: Draw) -> Phrase:
@@ -115,11 +115,11 @@ def _which(draw: Draw) -> Phrase:
     doing = draw.one(cast.ACTIONS)
     wanted = NounPhrase(WHICH, draw.one(doing.objects))
     clause = Clause(cast.person(draw), doing.verb, draw.one((PRESENT, PERFECT)))
-    return _asked(clause, wanted.english("accusative"), wanted.german("accusative"))
+    return asked(clause, wanted.english("accusative"), wanted.german("accusative"))
 
 
 def _why(draw: Draw) -> Phrase:
-    return _asked(cast.action(draw, cast.person(draw), draw.one((PRESENT, PERFECT))), "why", "warum")
+    return asked(cast.action(draw, cast.person(draw), draw.one((PRESENT, PERFECT))), "why", "warum")
 
 
 def _when(draw: Draw) -> Phrase:
@@ -127,13 +127,14 @@ def _when(draw: Draw) -> Phrase:
     clause = Clause(cast.the(draw, SCHEDULED), draw.one(TRAVELLING), tense)
     if draw.chance(0.5):
         clause = Clause(cast.person(draw), draw.one(cast.COMING_AND_GOING), tense)
-    return _asked(clause, "when", "wann")
+    return asked(clause, "when", "wann")
 
 
 def _how_much(draw: Draw) -> Phrase:
     goods = cast.phrase(draw, cast.THINGS + cast.CLOTHES + cast.VEHICLES)
-    return _asked(Clause(goods, VERBS["kosten"], PRESENT), "how much", "wie viel")
+    return asked(Clause(goods, VERBS["kosten"], PRESENT), "how much", "wie viel")
 
 
-def _asked(clause: Clause, english: str = "", german: str = "") -> Phrase:
+def asked(clause: Clause, english: str = "", german: str = "") -> Phrase:
+    """The clause as a question, after a question word if there is one."""
     return sentence(clause.english_question(english), clause.german_inverted(german), "?")

@@ -28,6 +28,9 @@ carry carried carried = tragen trägt trug getragen
 pull pulled pulled = ziehen zieht zog gezogen
 cross crossed crossed = überqueren überquert überquerte überquert
 have had had = haben hat hatte gehabt
+like liked liked = mögen mag mochte gemocht
+read read read = lesen liest las gelesen
+do did done = machen macht machte gemacht
 
 help helped helped = helfen hilft half geholfen
 thank thanked thanked = danken dankt dankte gedankt

@@ -12,10 +12,14 @@ from typing import Literal
 
 Gender = Literal["m", "f", "n"]
 Case = Literal["nominative", "accusative", "dative"]
-Agreement = Literal["first", "third", "plural"]
-"""What a verb agrees with: I; he, she, it; we and they."""
+Agreement = Literal["first", "second", "third", "plural"]
+"""What a verb agrees with: I; you, in German 'du'; he, she, it; we and they."""
 
 GENDER_OF_ARTICLE: dict[str, Gender] = {"der": "m", "die": "f", "das": "n"}
+DOUBLED = ("begin", "fit", "forget", "get", "run", "sit", "travel")
+"""English verbs whose last consonant doubles before 'ing'."""
+STEMS_WITH_E = ("d", "t", "er", "lg", "lieb", "dank", "reis")
+"""How German stems end whose imperative needs an e: 'warte', 'klettere', 'folge'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,16 @@ class EnglishVerb:
         """Such as 'buys' or 'buy'."""
         return self.third if agreement == "third" else self.base
 
+    @property
+    def progressive(self) -> str:
+        """Such as 'buying', 'writing', 'lying' or 'sitting'."""
+        if self.base in DOUBLED:
+            return f"{self.base}{self.base[-1]}ing"
+        if self.base.endswith("ie"):
+            return f"{self.base[:-2]}ying"
+        silent_e = self.base.endswith("e") and not self.base.endswith(("ee", "be"))
+        return f"{self.base.removesuffix('e') if silent_e else self.base}ing"
+
 
 @dataclass(frozen=True, slots=True)
 class GermanVerb:
@@ -94,15 +108,32 @@ class GermanVerb:
         """Such as 'ruft'. Verbs like 'weiß', whose third person lacks the t, have it for the first person too."""
         if agreement == "plural":
             return self.stem_infinitive
+        if agreement == "second":
+            return _with_st(self.third.removesuffix("t"))
         if agreement == "third" or not self.third.endswith("t"):
             return self.third
-        return self.stem_infinitive.removesuffix("n").removesuffix("e") + "e"
+        return f"{self.stem}e"
 
     def past(self, agreement: Agreement) -> str:
-        """Such as 'rief', 'riefen' or 'kaufte', 'kauften'."""
+        """Such as 'rief', 'riefst', 'riefen' or 'kaufte', 'kauftest', 'kauften'."""
+        if agreement == "second":
+            return f"{self.stem_past}est" if self.stem_past.endswith(("d", "t")) else _with_st(self.stem_past)
         if agreement != "plural":
             return self.stem_past
         return self.stem_past + ("n" if self.stem_past.endswith("e") else "en")
+
+    @property
+    def stem(self) -> str:
+        """The infinitive without its ending: 'kauf', 'kletter'."""
+        return self.stem_infinitive.removesuffix("n").removesuffix("e")
+
+    @property
+    def imperative(self) -> str:
+        """What one says to a friend: 'kauf', 'warte', and 'gib' where an e of the stem becomes i."""
+        changed = self.third.removesuffix("t")
+        if "e" in self.stem and "i" in changed and "i" not in self.stem:
+            return changed
+        return self.stem + ("e" if self.stem.endswith(STEMS_WITH_E) else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +189,11 @@ def read_adjective(line: str) -> Adjective:
     form, _, stem = german[0].partition("/")
     german_comparative, german_superlative = german[1:] or ("", "")
     return Adjective(english[0], comparative, superlative, form, stem or form, german_comparative, german_superlative)
+
+
+def _with_st(stem: str) -> str:
+    """The ending of 'du': 'kaufst', but 'isst' and 'sitzt' after an s of the stem."""
+    return stem + ("t" if stem.endswith(("s", "ß", "z")) else "st")
 
 
 def with_s(word: str) -> str:

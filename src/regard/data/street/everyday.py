@@ -1,0 +1,395 @@
+"""What short sentences are about: subjects, verbs and objects that combine freely, in every tense and person.
+
+The other families let only such words meet as make sense together; here a person should be able to say of nearly
+anything that he sees, loves or needs it.
+"""
+
+from dataclasses import dataclass, replace
+
+from regard.data.street import cast
+from regard.data.street.adjectives import ADJECTIVES, SUITING, qualities
+from regard.data.street.clauses import Clause
+from regard.data.street.determiners import (
+    BARE,
+    POSSESSIVES,
+    THAT,
+    THE,
+    THESE,
+    THIS,
+    THOSE,
+    A,
+    Determiner,
+    counting,
+    of_name,
+)
+from regard.data.street.draw import Draw
+from regard.data.street.nominal import SPOTS, TARGETS, WITH_PREPOSITION
+from regard.data.street.nouns import NOUNS, named, of_kind
+from regard.data.street.numerals import cardinal
+from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, YOU, Name, Nominal, NounPhrase, Phrase, Pronoun
+from regard.data.street.tenses import (
+    CAN,
+    COULD,
+    FUTURE,
+    GOING_TO,
+    HAD_TO,
+    HAVE_TO,
+    MAY,
+    MUST,
+    MUST_NOT,
+    PAST,
+    PAST_PERFECT,
+    PAST_PROGRESSIVE,
+    PERFECT,
+    PRESENT,
+    PROGRESSIVE,
+    SHOULD,
+    WANT,
+    WANTED,
+    WOULD_LIKE,
+    Tense,
+)
+from regard.data.street.verbs import VERBS
+from regard.data.street.words import Adjective, Noun, Verb
+
+EVERYTHING = tuple(NOUNS.values())
+WARES = tuple(noun for noun in EVERYTHING if not noun.is_human and noun.kind not in ("way", "height", "place", "event"))
+PLACES = of_kind("place", "way", "height")
+PRONOUNS = (ME, ME, YOU, YOU, HIM, HER, IT["n"], US, THEM)
+"""Subjects, 'I' and 'you' more often than the rest."""
+OBJECT_PRONOUNS = (ME, YOU, HIM, HER, IT["n"], US, THEM)
+OWNERS = tuple(name for name in cast.NAMES if name.text[-1] not in "sx")
+"""Names with a German possessive in s."""
+
+TENSES: tuple[Tense, ...] = (
+    *(PRESENT,) * 8,
+    *(PROGRESSIVE,) * 5,
+    *(PAST,) * 6,
+    *(PERFECT,) * 4,
+    *(FUTURE,) * 3,
+    *(PAST_PROGRESSIVE, PAST_PERFECT, GOING_TO, CAN, CAN, COULD, MUST, MAY, SHOULD),
+    *(WANT, WANTED, WOULD_LIKE, HAVE_TO, HAD_TO),
+)
+"""Every tense, the common ones more often."""
+SIMPLE_INSTEAD: dict[Tense, Tense] = {PROGRESSIVE: PRESENT, PAST_PROGRESSIVE: PAST}
+NO_PROGRESSIVE = "sein haben wollen lieben mögen kennen brauchen sehen hören vergessen passen"
+STATIVE = frozenset(VERBS[verb] for verb in NO_PROGRESSIVE.split())
+"""Verbs without a progressive."""
+FEELING = frozenset(VERBS[verb] for verb in ("wollen", "lieben", "mögen", "kennen", "brauchen"))
+OF_FEELINGS = (PRESENT, PAST, PERFECT, FUTURE, PAST_PERFECT)
+"""Nobody must or can feel something."""
+
+
+def _verbs(names: str) -> tuple[Verb, ...]:
+    return tuple(VERBS[name] for name in names.split())
+
+
+ANY_BEING = _verbs(
+    "schlafen schlafen essen trinken spielen warten träumen laufen springen klettern kommen gehen sitzen stehen liegen "
+    "aufstehen einschlafen zurückkommen ausruhen beeilen folgen ankommen helfen"
+)
+"""Verbs that need no object."""
+ANY_PERSON = ANY_BEING + _verbs(
+    "arbeiten lachen tanzen singen denken kochen backen malen schreiben lesen reisen warten spielen anfangen"
+)
+"""The same, with those that animals do not do."""
+EVENT_VERBS = _verbs("anfangen")
+BY_THEMSELVES = (
+    (cast.VEHICLES + named("train"), _verbs("ankommen abfahren kommen warten")),
+    (cast.EVENTS, EVENT_VERBS),
+    (cast.CLOTHES, _verbs("passen")),
+)
+"""What things do, each group with its verbs."""
+
+OPENED = named("door window gate box bag drawer cupboard suitcase book package letter")
+SWITCHED = named("lamp radio machine")
+OBJECTS: dict[str, tuple[Noun, ...]] = {
+    **{verb: EVERYTHING for verb in ("sehen", "finden", "suchen", "lieben", "mögen", "brauchen", "haben", "wollen")},
+    **{verb: EVERYTHING for verb in ("malen", "kennen", "vergessen")},
+    **{verb: WARES for verb in ("kaufen", "verkaufen", "mitbringen", "bringen")},
+    "hören": cast.PEOPLE + cast.ANIMALS + named("song radio concert train car"),
+    "besuchen": cast.PEOPLE + PLACES,
+    "schreiben": named("letter book song"),
+    "lesen": named("letter book"),
+    "singen": named("song"),
+    "reparieren": cast.VEHICLES + cast.THINGS + named("roof door house window tower bridge"),
+    "waschen": cast.CLOTHES + cast.VEHICLES + cast.FOOD + cast.ANIMALS + named("glass bicycle window carpet child"),
+    "backen": named("cake bread roll potato"),
+    "kochen": cast.FOOD + named("tea coffee"),
+    "essen": cast.FOOD,
+    "trinken": cast.DRINKS,
+    "tragen": cast.CLOTHES + cast.THINGS + of_kind("container") + cast.ANIMALS + named("child"),
+    "ziehen": cast.VEHICLES + cast.ANIMALS + named("suitcase cart sled"),
+    "überqueren": of_kind("way"),
+    "anrufen": cast.PEOPLE,
+    "einladen": cast.PEOPLE,
+    "abholen": cast.PEOPLE + named("package suitcase book"),
+    "fragen": cast.PEOPLE,
+    "aufmachen": OPENED,
+    "zumachen": OPENED,
+    "wegwerfen": cast.THINGS + cast.CLOTHES + cast.FOOD + named("letter box bag glass"),
+    "einschalten": SWITCHED,
+    "ausschalten": SWITCHED,
+    "anprobieren": cast.CLOTHES,
+}
+"""What short sentences let be done to what."""
+COMMON = "haben haben haben haben sehen lieben mögen kaufen essen trinken brauchen kennen"
+TRANSITIVE = (*OBJECTS, *COMMON.split())
+"""The verbs of these, some of which people use more often."""
+OF_ANIMALS = ("sehen", "finden", "suchen", "lieben", "mögen", "brauchen", "hören", "tragen", "ziehen", "überqueren")
+"""What animals do, too, beside eating and drinking."""
+WITH_DATIVE = _verbs("helfen helfen danken folgen glauben")
+GIVING = _verbs("geben zeigen schicken leihen bringen anbieten")
+
+BEINGS = qualities(
+    "old young big small strong clever fast slow friendly tired weak hungry scared sick lazy happy sad good"
+)
+OF_A_BEING = BEINGS + qualities("rich beautiful dangerous")
+OF_AN_ANIMAL = BEINGS + qualities("wild black white heavy dangerous thick beautiful expensive")
+OF_A_THING = qualities("old new big small heavy beautiful expensive cheap red blue black white good full long wide")
+OF_A_WAY = qualities("long wide dark narrow icy muddy dangerous slippery dry beautiful old")
+OF_FOOD = qualities("fresh cold hot tasty sweet sour salty bitter hard dry warm good cheap expensive")
+OF_A_PLACE = qualities("old new big small beautiful dark cold warm full high low narrow dangerous expensive")
+PREDICATES: dict[str, tuple[Adjective, ...]] = {
+    "person": OF_A_BEING,
+    "child": OF_A_BEING,
+    "animal": OF_AN_ANIMAL,
+    "way": OF_A_WAY,
+    "food": OF_FOOD,
+    "drink": OF_FOOD,
+    "thing": OF_A_THING,
+    "text": OF_A_THING,
+    "clothing": OF_A_THING + qualities("warm dry thick dark"),
+    "container": OF_A_THING + qualities("full dry narrow"),
+    "vehicle": OF_A_THING + qualities("fast slow dangerous"),
+    "passage": OF_A_PLACE + qualities("wide long"),
+    "height": OF_A_PLACE + qualities("high icy slippery"),
+    "place": OF_A_PLACE,
+    "event": qualities("long beautiful good sad new old expensive"),
+}
+"""What may be said of a noun of each kind."""
+TEMPERATURES = qualities("cold hot warm")
+"""Not of people: 'I am cold' is 'Mir ist kalt'."""
+DEGREES = (Phrase("very", "sehr"), Phrase("too", "zu"), Phrase("so", "so"))
+TO_SCHOOL = Phrase("to school", "zur Schule")
+HERE = (Phrase("here", "hier"), Phrase("there", "dort"))
+
+
+@dataclass(frozen=True, slots=True)
+class Verbal:
+    """How a clause speaks of its verb: tense, negation, contraction."""
+
+    tense: Tense
+    negated: bool
+    shortened: bool
+
+    def of(self, verb: Verb) -> Tense:
+        """The tense that the verb takes: some have no progressive, and 'I read' is the present."""
+        tense = SIMPLE_INSTEAD.get(self.tense, self.tense) if verb in STATIVE else self.tense
+        if verb in FEELING and tense not in OF_FEELINGS:
+            tense = PRESENT
+        return PERFECT if tense is PAST and verb.english.past == verb.english.base else tense
+
+
+def verbal(draw: Draw, tenses: tuple[Tense, ...] = TENSES, negations: float = 0.18) -> Verbal:
+    """Some tense, sometimes negated; contractions are common."""
+    tense, negated = draw.one(tenses), draw.chance(negations)
+    return Verbal(MUST_NOT if negated and tense is MUST else tense, negated, draw.chance(0.5 if negated else 0.3))
+
+
+def is_animal(subject: Nominal) -> bool:
+    """Whether it 'frisst' rather than 'isst'."""
+    return subject in IT.values() or (isinstance(subject, NounPhrase) and subject.noun.kind == "animal")
+
+
+def subject(draw: Draw) -> Nominal:
+    """Somebody: a pronoun, a name, a person or an animal."""
+    if draw.chance(0.42):
+        return draw.one(PRONOUNS)
+    if draw.chance(0.25):
+        return draw.one(cast.NAMES)
+    return phrase(draw, cast.PEOPLE if draw.chance(0.55) else cast.ANIMALS, plurals=0.25, adjectives=0.12)
+
+
+def phrase(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.2, adjectives: float = 0.12) -> NounPhrase:
+    """One of these nouns, with any determiner."""
+    noun = draw.one(nouns)
+    plural = noun.english_plural is not None and draw.chance(plurals)
+    adjective = draw.one(SUITING[noun.kind] + PREDICATES[noun.kind]) if draw.chance(adjectives) else None
+    return NounPhrase(_determiner(draw, noun, plural), noun, adjective, plural)
+
+
+def _determiner(draw: Draw, noun: Noun, plural: bool) -> Determiner:
+    if draw.chance(0.45):
+        return THE
+    if plural and draw.chance(0.12):
+        return counting(*cardinal(draw.between(2, 12)))
+    if draw.chance(0.4):
+        return BARE if plural or noun.english_plural is None else A
+    if draw.chance(0.75):
+        return of_name(draw.one(OWNERS).text) if draw.chance(0.1) else draw.one(POSSESSIVES)
+    return draw.one((THESE, THESE, THOSE) if plural else (THIS, THIS, THAT))
+
+
+def whom(draw: Draw, nouns: tuple[Noun, ...], besides: Nominal) -> Nominal:
+    """An object among these nouns: a phrase, a pronoun or, where people are among them, a name."""
+    people = any(noun.is_human for noun in nouns)
+    if draw.chance(0.2):
+        found = draw.one(OBJECT_PRONOUNS if people else (IT["n"], IT["n"], THEM))
+    elif people and draw.chance(0.12):
+        found = draw.one(cast.NAMES)
+    else:
+        found = phrase(draw, nouns)
+    return whom(draw, nouns, besides) if _same(found, besides) else found
+
+
+def _same(one: Nominal, other: Nominal) -> bool:
+    if isinstance(one, Pronoun):
+        return (one in (ME, US) and other in (ME, US)) or (one is YOU and other is YOU)
+    return one == other or (isinstance(one, NounPhrase) and isinstance(other, NounPhrase) and one.noun is other.noun)
+
+
+def intransitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody does something, here and there with a place."""
+    verb = draw.one(ANY_BEING if is_animal(who) else ANY_PERSON)
+    if verb is VERBS["essen"] and is_animal(who):
+        verb = VERBS["fressen"]
+    clause = Clause(who, verb, how.of(verb), negated=how.negated, shortened=how.shortened)
+    if draw.chance(0.15) and verb in _verbs(
+        "schlafen spielen warten sitzen stehen liegen arbeiten tanzen singen lesen"
+    ):
+        return replace(clause, complement=spot(draw))
+    return clause
+
+
+def spot(draw: Draw) -> Phrase:
+    """Where something is."""
+    if draw.chance(0.15):
+        return draw.one(HERE)
+    preposition, nouns = draw.one(SPOTS)
+    if draw.chance(0.15):
+        city = draw.one(cast.CITIES)
+        return Phrase(f"in {city.english}", f"in {city.german}")
+    return preposition.before(phrase(draw, nouns, plurals=0, adjectives=0.08))
+
+
+def transitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody does something to something."""
+    animal = is_animal(who)
+    if not animal and draw.chance(0.02):
+        verb, instrument = VERBS["spielen"], Phrase("the guitar", "Gitarre")
+        return Clause(who, verb, how.of(verb), complement=instrument, negated=how.negated, shortened=how.shortened)
+    name = draw.one(OF_ANIMALS if animal else TRANSITIVE)
+    if animal and draw.chance(0.3):
+        name = draw.one(("fressen", "fressen", "trinken"))
+    objects = cast.FOOD + cast.ANIMALS if name == "fressen" else OBJECTS[name]
+    verb, what = VERBS[name], whom(draw, objects, who)
+    if isinstance(what, NounPhrase) and what.determiner.indefinite and not how.negated and draw.chance(0.1):
+        what = what.denied()  # 'I have no dog'
+    clause = Clause(who, verb, how.of(verb), accusative=what, negated=how.negated, shortened=how.shortened)
+    return replace(clause, particle_last=draw.chance(0.3))
+
+
+def attached(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody waits for somebody, plays with somebody: objects behind a preposition."""
+    if draw.chance(0.3):
+        verb, preposition, nouns = draw.one(_verbs("spielen tanzen arbeiten kommen")), cast.WITH, cast.PEOPLE
+    else:
+        verb, preposition, nouns = draw.one(WITH_PREPOSITION)
+    what = whom(draw, nouns, who)
+    if what is IT["n"] or (what is THEM and nouns is cast.EVENTS):  # German says 'darauf', 'davon'
+        return attached(draw, who, how)
+    what = preposition.before(what)
+    return Clause(who, verb, how.of(verb), complement=what, negated=how.negated, shortened=how.shortened)
+
+
+def moving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody goes somewhere."""
+    if draw.chance(0.25):
+        city, verb = draw.one(cast.CITIES), draw.one(_verbs("reisen gehen kommen"))
+        goal = Phrase(f"to {city.english}", f"nach {city.german}")
+    elif draw.chance(0.6):
+        verb = draw.one(_verbs("gehen gehen laufen kommen"))
+        goal = cast.TO.before(phrase(draw, cast.GOALS + cast.EVENTS, plurals=0, adjectives=0.08))
+        goal = draw.one((goal, goal, goal, goal, TO_SCHOOL))
+    else:
+        verb, preposition, nouns = draw.one(TARGETS)
+        goal = preposition.before(phrase(draw, nouns, plurals=0, adjectives=0.08))
+    return Clause(who, verb, how.of(verb), complement=goal, negated=how.negated, shortened=how.shortened)
+
+
+def living(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody lives, sits or works somewhere."""
+    verb = draw.one(_verbs("wohnen wohnen schlafen spielen warten sitzen stehen liegen"))
+    return Clause(who, verb, how.of(verb), complement=spot(draw), negated=how.negated, shortened=how.shortened)
+
+
+def helping(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody helps somebody: a dative in German."""
+    verb = draw.one(WITH_DATIVE)
+    receiver = whom(draw, cast.PEOPLE, who)
+    return Clause(who, verb, how.of(verb), dative=receiver, negated=how.negated, shortened=how.shortened)
+
+
+def giving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody gives somebody something."""
+    verb, receiver = draw.one(GIVING), whom(draw, cast.PEOPLE, who)
+    what = draw.one((IT["n"], THEM)) if draw.chance(0.12) else phrase(draw, WARES)
+    to = draw.chance(0.3) or isinstance(what, Pronoun)
+    clause = Clause(who, verb, how.of(verb), accusative=what, dative=receiver, dative_with_to=to)
+    return replace(clause, negated=how.negated, shortened=how.shortened)
+
+
+def quality_of(draw: Draw, kind: str) -> Phrase:
+    """An adjective that may be said of a noun of this kind, sometimes with its degree; now and then any other."""
+    people = kind in ("person", "child")
+    adjective = draw.one(PREDICATES[kind])
+    if draw.chance(0.12):
+        adjective = draw.one(tuple(word for word in ADJECTIVES.values() if not people or word not in TEMPERATURES))
+    if draw.chance(0.3):
+        degree = draw.one(DEGREES)
+        return Phrase(f"{degree.english} {adjective.english}", f"{degree.german} {adjective.german}")
+    return Phrase(adjective.english, adjective.german)
+
+
+def kind_of(nominal: Nominal) -> str:
+    """The kind of noun that a phrase is about; names and pronouns mean people, 'it' an animal."""
+    if isinstance(nominal, NounPhrase):
+        return nominal.noun.kind
+    return "animal" if nominal in IT.values() else "person"
+
+
+def being(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Somebody or something is so, or is somewhere."""
+    be = VERBS["sein"]
+    tense = how.of(be) if how.of(be) in OF_FEELINGS else PRESENT
+    where = draw.chance(0.12)
+    what = spot(draw) if where else quality_of(draw, kind_of(who))
+    return Clause(who, be, tense, complement=what, negated=how.negated, shortened=how.shortened)
+
+
+def anything(draw: Draw) -> Nominal:
+    """What qualities are said of: any noun at all, or somebody."""
+    return subject(draw) if draw.chance(0.45) else phrase(draw, EVERYTHING, plurals=0.25, adjectives=0.03)
+
+
+def does(draw: Draw, who: Nominal, how: Verbal) -> Clause:
+    """Any short clause about somebody."""
+    return draw.one(DOES)(draw, who, how)
+
+
+DOES = (*(intransitive,) * 4, *(transitive,) * 7, helping, helping, giving, attached, attached, moving, moving, living)
+"""The kinds of clause, each as often as it stands here."""
+
+
+def pronoun_for(nominal: Nominal) -> Pronoun:
+    """The pronoun that takes up a phrase."""
+    if isinstance(nominal, Pronoun):
+        return nominal
+    if isinstance(nominal, Name):
+        return nominal.pronoun
+    if not isinstance(nominal, NounPhrase) or nominal.plural:
+        return THEM
+    if nominal.noun.is_human and nominal.noun is not NOUNS["child"]:
+        return HIM if nominal.noun.gender == "m" else HER
+    return IT[nominal.noun.gender]
