@@ -51,6 +51,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     short, count = re.subn(r"^(steps|save_every) = (\d+)0$", r"\1 = \2", recipe.read_text(), flags=re.MULTILINE)
     assert count == 2
     recipe.write_text(short)
+    here = short.replace("[data]", '[data]\nfolder = "examples"')
+    (folder / "pairs").write_text(here)  # a file of this name goes before the shipped recipe
     return folder
 
 

@@ -23,7 +23,9 @@ class Silent(api.Watcher):
 
 
 def trained(folder: Path, tree: dict) -> Path:
-    base = {"tokenizer": {"kind": "bpe", "size": 300}, "search": {"kind": "greedy", "max_length": 4}, "train": TRAIN}
+    base = {"tokenizer": {"kind": "bpe", "size": 300}, "train": TRAIN}
+    if tree["task"] == "translation":
+        base["search"] = {"kind": "greedy", "max_length": 4}
     api.train(resolve_recipe({**base, **tree}), out=folder / "run", watcher=Silent())
     return folder / "run"
 

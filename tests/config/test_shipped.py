@@ -125,7 +125,7 @@ def test_names_that_are_none(name: str, said: str, tmp_path: Path, monkeypatch: 
 
 
 def test_folders_that_come_with_regard():
-    assert (data_folder("regard:examples") / "pairs" / "train.en").is_file()
+    assert (data_folder("regard:examples") / "pairs" / "train.en.gz").is_file()
     for name in ("regard:nothing", "regard:../..", "regard:/"):
         with pytest.raises(ConfigError, match=r"data\.folder: no folder"):
             data_folder(name)

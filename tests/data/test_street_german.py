@@ -432,7 +432,7 @@ SENTENCES = """
 The horse did not eat the fish because it was too hard. | Das Pferd fraß den Fisch nicht, weil er zu hart war.
 The vase did not fit into the car because it was so full. | Die Vase passte nicht ins Auto, weil es so voll war.
 The monkey can't pull the car because it is too big. | Der Affe kann das Auto nicht ziehen, weil es zu groß ist.
-The bear did not cross the field because it was too long. | Der Bär überquerte das Feld nicht, weil es zu lang war.
+The dog didn't drink the water because it was too weak. | Der Hund trank das Wasser nicht, weil er zu schwach war.
 The lamb cannot drink the tea because it is so salty. | Das Lamm kann den Tee nicht trinken, weil er so salzig ist.
 The pig didn't drink the milk because it was so lazy. | Das Schwein trank die Milch nicht, weil es so faul war.
 The cat eats the cheese because it is hungry. | Die Katze frisst den Käse, weil sie hungrig ist.
@@ -440,118 +440,118 @@ Julia laughed at his monkey because she was sad. | Julia lachte über seinen Aff
 She's dry because she hasn't been rich. | Sie ist trocken, weil sie nicht reich gewesen ist.
 She was happy because she had been sad. | Sie war glücklich, weil sie traurig gewesen war.
 The monkey eats the cake because it is warm. | Der Affe frisst den Kuchen, weil er warm ist.
-The mouse waits because it plays. | Die Maus wartet, weil sie spielt.
-Will Max fear a heavy animal? | Wird Max sich vor einem schweren Tier fürchten?
-Does the teacher travel to Rome? | Reist der Lehrer nach Rom?
-Will Lena lend the student your sour fish? | Wird Lena dem Studenten deinen sauren Fisch leihen?
-Do I like no wall? | Mag ich keine Mauer?
-Has the king cooked? | Hat der König gekocht?
-Is Clara thanking the mother? | Dankt Clara der Mutter?
+He wasn't old because he helped. | Er war nicht alt, weil er half.
+Have you arrived? | Bist du angekommen?
+Does a king come to Paris? | Kommt ein König nach Paris?
+Is their donkey going to offer them my bread? | Wird ihr Esel ihnen mein Brot anbieten?
+May you lend the student your sour fish? | Darfst du dem Studenten deinen sauren Fisch leihen?
+Am I a teacher? | Bin ich Lehrer?
+Can her mother drink it? | Kann ihre Mutter es trinken?
 The foxes were found by Jonas. | Die Füchse wurden von Jonas gefunden.
 The song is sung by Jonas. | Das Lied wird von Jonas gesungen.
-The camel is painted by Jonas. | Das Kamel wird von Jonas gemalt.
+The milk was drunk by Sophie. | Die Milch wurde von Sophie getrunken.
 She didn't bring along the mirror. | Sie brachte den Spiegel nicht mit.
-That pig has rested. | Dieses Schwein hat sich ausgeruht.
-We have shown the pig to the brother. | Wir haben dem Bruder das Schwein gezeigt.
-That teacher hadn't helped a child. | Dieser Lehrer hatte einem Kind nicht geholfen.
+He pulled the rabbit. | Er zog das Kaninchen.
 My uncles do not believe these farmers. | Meine Onkel glauben diesen Bauern nicht.
-The teachers are turning off the radio. | Die Lehrer schalten das Radio aus.
-Whom will a chef love? | Wen wird ein Koch lieben?
-Who may wash your coat? | Wer darf deinen Mantel waschen?
+You wrote a song. | Du hast ein Lied geschrieben.
+She has helped. | Sie hat geholfen.
+The cow is going to go. | Die Kuh wird gehen.
+Whom does the uncle love? | Wen liebt der Onkel?
 Who is the father? | Wer ist der Vater?
-Who must look forward to a party? | Wer muss sich auf eine Feier freuen?
-Whom will she call? | Wen wird sie anrufen?
+When is the party beginning? | Wann fängt die Feier an?
+Who looks forward to a party? | Wer freut sich auf eine Feier?
+Whom does this cat help? | Wem hilft diese Katze?
 How heavy is he? | Wie schwer ist er?
 We have been in front of your tree. | Wir sind vor deinem Baum gewesen.
-Your tunnel was so high. | Dein Tunnel war so hoch.
-You are friendly. | Du bist freundlich.
-I am so rich. | Ich bin so reich.
 That woman will be too beautiful. | Diese Frau wird zu schön sein.
 I wasn't so rich. | Ich war nicht so reich.
+The gaps have been expensive. | Die Lücken sind teuer gewesen.
+This chef will be very big. | Dieser Koch wird sehr groß sein.
+The roof is too slippery. | Das Dach ist zu glatt.
 A party begins. | Eine Feier fängt an.
-Our rabbit sits. | Unser Kaninchen sitzt.
-Clara wants to eat. | Clara will essen.
-I have lain. | Ich habe gelegen.
 The sled is going to come. | Der Schlitten wird kommen.
-The mouse is following. | Die Maus folgt.
+Cars are going to wait. | Autos werden warten.
+She must stand on Sunday. | Sie muss am Sonntag stehen.
+She wanted to come. | Sie wollte kommen.
+That sled departs. | Dieser Schlitten fährt ab.
 Yes, Julia had travelled. | Ja, Julia war gereist.
 No, he is arriving. | Nein, er kommt an.
-Yes, the woman worked. | Ja, die Frau arbeitete.
-No, my friend isn't. | Nein, das ist mein Freund nicht.
-No, your black goat may come back. | Nein, deine schwarze Ziege darf zurückkommen.
-Yes, the guest could. | Ja, das konnte der Gast.
+Yes, a camel did. | Ja, das tat ein Kamel.
+Yes, his hat fitted. | Ja, sein Hut passte.
+No, the tired queens mustn't. | Nein, das dürfen die müden Königinnen nicht.
+No, the cats cannot jump. | Nein, die Katzen können nicht springen.
 Believe our strong queens! | Glaub unseren starken Königinnen!
-Do not play. | Spiel nicht.
-Repair the small picture! | Repariere das kleine Bild!
+Believe the woman! | Glaub der Frau!
+Please do not come. | Bitte komm nicht.
+Jump onto a roof. | Spring auf ein Dach.
 Dance. | Tanz.
 Please come to the party. | Bitte komm zur Feier.
-Don't sell the meat! | Verkauf das Fleisch nicht!
 The queen says that the students buy the roll. | Die Königin sagt, dass die Studenten das Brötchen kaufen.
-Jonas picked up the guest because he was strong. | Jonas holte den Gast ab, weil er stark war.
-I ask whether Clara tries on the blouse. | Ich frage, ob Clara die Bluse anprobiert.
-I wash their shirt in winter. | Ich wasche im Winter ihr Hemd.
-Jonas visits this girl. | Jonas besucht dieses Mädchen.
-Max looks for the goats on Thursday. | Max sucht am Donnerstag die Ziegen.
-This guest has turned on the machine. | Dieser Gast hat die Maschine eingeschaltet.
-Her teachers invite the guests. | Ihre Lehrer laden die Gäste ein.
-On Friday Thomas arrived. | Am Freitag kam Thomas an.
-The friend can thank them. | Der Freund kann ihnen danken.
-Her sick uncles thanked her. | Ihre kranken Onkel dankten ihr.
-Paul helped the man. | Paul half dem Mann.
-Peter could paint the rabbit. | Peter konnte das Kaninchen malen.
-He wants to eat bread. | Er will Brot essen.
-The boy should repair a sled. | Der Junge sollte einen Schlitten reparieren.
-Max has offered this chair to their aunt. | Max hat ihrer Tante diesen Stuhl angeboten.
-He has offered Maria an old vase. | Er hat Maria eine alte Vase angeboten.
-Their sister offered the man the blue carpets. | Ihre Schwester bot dem Mann die blauen Teppiche an.
+These women hope that Peter repaired the car. | Diese Frauen hoffen, dass Peter das Auto reparierte.
+When Anna arrived, the children brought along the suitcase. | Als Anna ankam, brachten die Kinder den Koffer mit.
+The tables were not as expensive as the clocks. | Die Tische waren nicht so teuer wie die Uhren.
+The mouse was bigger than the pig. | Die Maus war größer als das Schwein.
+The bear was the heaviest animal in the park. | Der Bär war das schwerste Tier im Park.
+Clara has sent the father a red shirt. | Clara hat dem Vater ein rotes Hemd geschickt.
+Julia has brought Thomas the mirror. | Julia hat Thomas den Spiegel gebracht.
+The boy brings Paul my vase. | Der Junge bringt Paul meine Vase.
+The monkey that Julia saw was big. | Der Affe, den Julia sah, war groß.
+The drawer that the neighbour closed is small. | Die Schublade, die der Nachbar zumachte, ist klein.
+The chef whom Paul looked for was rich. | Der Koch, den Paul suchte, war reich.
+The neighbour needs sixty-five cheap carpets. | Der Nachbar braucht fünfundsechzig billige Teppiche.
+The pillow costs thirty-nine euros. | Das Kissen kostet neununddreißig Euro.
+The father is sixty-six years old. | Der Vater ist sechsundsechzig Jahre alt.
+Max and Paul drink the lemonade. | Max und Paul trinken die Limonade.
+Paul tried on their dress and the blouse. | Paul probierte ihr Kleid und die Bluse an.
+This friendly queen heard the guest and the mice. | Diese freundliche Königin hörte den Gast und die Mäuse.
 Sophie paints a cat for this girl. | Sophie malt eine Katze für dieses Mädchen.
 This sick boy works with the teacher. | Dieser kranke Junge arbeitet mit dem Lehrer.
-Paul danced without Karl. | Paul tanzte ohne Karl.
+She danced without Karl. | Sie tanzte ohne Karl.
 At half past five the train arrived. | Um halb sechs kam der Zug an.
-Paul falls asleep on the tenth of September. | Paul schläft am zehnten September ein.
+At five to one the ship will depart. | Um fünf vor eins wird das Schiff abfahren.
 At five past ten I fall asleep. | Um fünf nach zehn schlafe ich ein.
+Jonas visits this girl. | Jonas besucht dieses Mädchen.
+Max bought this lamp. | Max kaufte diese Lampe.
+Max looks for the goats on Thursday. | Max sucht am Donnerstag die Ziegen.
 Sophie climbed onto the hut. | Sophie kletterte auf die Hütte.
-A friend ran into the city. | Ein Freund lief in die Stadt.
-The chef climbed onto this hut. | Der Koch kletterte auf diese Hütte.
-The cakes that the student bought are tasty. | Die Kuchen, die der Student kaufte, sind lecker.
-The teachers who lived in Paris bought the pear. | Die Lehrer, die in Paris wohnten, kauften die Birne.
-The uncle whom Sophie helped was strong. | Der Onkel, dem Sophie half, war stark.
-She is in the garden, but the sisters are cooking. | Sie ist im Garten, aber die Schwestern kochen.
-She is too beautiful but she's been small. | Sie ist zu schön, aber sie ist klein gewesen.
-She will stand, and she's working. | Sie wird stehen und sie arbeitet.
-We lie and sing. | Wir liegen und singen.
-Our duck cooks and gets up. | Unsere Ente kocht und steht auf.
-Max is sleeping, but he is not narrow. | Max schläft, aber er ist nicht eng.
-Jonas has cooked the carrots. | Jonas hat die Karotten gekocht.
-A man has seen a queen. | Ein Mann hat eine Königin gesehen.
-They have gone to the hotel. | Sie sind zum Hotel gegangen.
-The girl remembered the man. | Das Mädchen erinnerte sich an den Mann.
-The neighbours laugh at my rich mother. | Die Nachbarn lachen über meine reiche Mutter.
-We waited for the clever child. | Wir warteten auf das kluge Kind.
+Your young monkey sleeps beside the car. | Dein junger Affe schläft neben dem Auto.
+Their goat stands behind a new church. | Ihre Ziege steht hinter einer neuen Kirche.
+Her teachers invite the guests. | Ihre Lehrer laden die Gäste ein.
+Paul threw away your coat. | Paul warf deinen Mantel weg.
+Lena could turn off the lamp. | Lena konnte die Lampe ausschalten.
+It is a pig. | Es ist ein Schwein.
+These were our queens. | Das waren unsere Königinnen.
 He isn't her uncle. | Er ist nicht ihr Onkel.
-These were his roofs. | Das waren seine Dächer.
-Peter was your neighbour. | Peter war dein Nachbar.
-Those are the rolls. | Das sind die Brötchen.
-Thomas wasn't a teacher. | Thomas war kein Lehrer.
-Those are fields. | Das sind Felder.
-Clara sang the song and the men sold the clock. | Clara sang das Lied und die Männer verkauften die Uhr.
-Anna turned off a radio and a machine. | Anna schaltete ein Radio und eine Maschine aus.
-Clara and Peter forget the books. | Clara und Peter vergessen die Bücher.
-Jonas was eleven years old. | Jonas war elf Jahre alt.
-The father is sixty-six years old. | Der Vater ist sechsundsechzig Jahre alt.
-They buy sixty-four eggs. | Sie kaufen vierundsechzig Eier.
+I was not a doctor. | Ich war kein Arzt.
+Those are your friends. | Das sind deine Freunde.
+He is her guest. | Er ist ihr Gast.
+Sophie hurries. | Sophie beeilt sich.
+Paul remembers the farmer. | Paul erinnert sich an den Bauern.
+Sophie remembered the doctor. | Sophie erinnerte sich an den Arzt.
+He wants to eat bread. | Er will Brot essen.
+Maria can forget these shirts. | Maria kann diese Hemden vergessen.
+I will travel to Rome. | Ich werde nach Rom reisen.
+The queen should follow Sophie. | Die Königin sollte Sophie folgen.
+She follows Jonas. | Sie folgt Jonas.
+I have helped her. | Ich habe ihr geholfen.
+Max doesn't have a donkey. | Max hat keinen Esel.
 Max could not close this old gate. | Max konnte dieses alte Tor nicht zumachen.
-Peter does not repair a sled. | Peter repariert keinen Schlitten.
-These old women can't repair the door. | Diese alten Frauen können die Tür nicht reparieren.
+The chef couldn't find the lambs. | Der Koch konnte die Lämmer nicht finden.
+She is too beautiful but she's been small. | Sie ist zu schön, aber sie ist klein gewesen.
+We lie and sing. | Wir liegen und singen.
+I travel and drink. | Ich reise und trinke.
+The aunt rests and you are playing. | Die Tante ruht sich aus und du spielst.
+The small mother will cook but the sisters came. | Die kleine Mutter wird kochen, aber die Schwestern kamen.
+Max is sleeping, but he is not narrow. | Max schläft, aber er ist nicht eng.
+They have gone to the hotel. | Sie sind zum Hotel gegangen.
+I have run into the village. | Ich bin ins Dorf gelaufen.
+The neighbour has cooked your cold carrot. | Der Nachbar hat deine kalte Karotte gekocht.
 They hope to close this suitcase. | Sie hoffen, diesen Koffer zuzumachen.
-Karl forgot to cook the meat. | Karl vergaß, das Fleisch zu kochen.
-He hoped to bring along these vases. | Er hoffte, diese Vasen mitzubringen.
-The bear was the heaviest animal in the park. | Der Bär war das schwerste Tier im Park.
-The monkey was the cleverest animal in the garden. | Der Affe war das klügste Tier im Garten.
-The lamps were older than the radios. | Die Lampen waren älter als die Radios.
-Why does Julia buy the pillow? | Warum kauft Julia das Kissen?
+Sophie tries to try on the hat. | Sophie versucht, den Hut anzuprobieren.
+Their aunt forgot to call a brother. | Ihre Tante vergaß, einen Bruder anzurufen.
+Which cart has Max repaired? | Welchen Wagen hat Max repariert?
 Who heard a pig? | Wer hörte ein Schwein?
-Which student does Jonas look for? | Welchen Studenten sucht Jonas?
+Has Maria brought along the chair? | Hat Maria den Stuhl mitgebracht?
 """
 
 
