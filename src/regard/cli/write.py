@@ -69,7 +69,7 @@ def translate(
         bool, typer.Option("--no-split", help="Each line as one input, not sentence by sentence.")
     ] = False,
 ) -> None:
-    """Translate line for line, sentence by sentence; a blank line stays blank.
+    """Translate line for line. Sentence by sentence; a blank line stays blank.
 
     Spaces between and around sentences stay. A run that was trained on several sentences a line translates each line as
     a whole. A sentence that is too long is cut or left out, and named.
