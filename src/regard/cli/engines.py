@@ -178,4 +178,3 @@ def unseen_sentence(words: list[str]) -> str:
     if len(words) > WORDS_NAMED:
         names += f" and {counted(len(words) - WORDS_NAMED, 'more word')}"
     return f"{names} {'was' if len(words) == 1 else 'were'} not in the training data"
-

@@ -71,11 +71,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
     with memory_reported(), fresh_folder(out, team.rank, begun):
         _refuse_mixing(out, resume)
-        newest, problems = checkpoint.newest(out / CHECKPOINTS) if resume else (None, [])
-        saved = checkpoint.load(newest) if newest else None
-        if saved is not None and (problem := checkpoint.broken_best(out / CHECKPOINTS, saved.step)):
-            problems.append(f"{problem}; the best checkpoint is chosen anew, from step {saved.step:,} on")
-            saved.state.update(best=None, best_step=saved.step, since_best=0)
+        saved, problems = _newest(out / CHECKPOINTS) if resume else (None, [])
         resumption = Resumption.of(out, saved, data_changed)
         resumption.check_recipe(recipe)
         refuse_unused(recipe, resumption.before)
@@ -114,6 +110,16 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
                 write_baselines(out, _baselines(recipe, task, splits, preparation, trainer.metric))
             _write_summaries(recipe, task, trainer, out, watcher)
         return ended
+
+
+def _newest(folder: Path) -> tuple[checkpoint.Checkpoint | None, list[str]]:
+    """The newest whole checkpoint, and a sentence for each broken one, the best among them."""
+    newest, problems = checkpoint.newest(folder)
+    saved = checkpoint.load(newest) if newest else None
+    if saved is not None and (problem := checkpoint.broken_best(folder, saved.step)):
+        problems.append(f"{problem}; the best checkpoint is chosen anew, from step {saved.step:,} on")
+        saved.state.update(best=None, best_step=saved.step, since_best=0)
+    return saved, problems
 
 
 def _facts(recipe: Recipe, splits: Mapping[str, Store]) -> Facts:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from regard.data.street import cast, everyday
+from regard.data.street.adjectives import qualities
 from regard.data.street.clauses import Clause, sentence
 from regard.data.street.determiners import BARE, OCCUPATION, POSSESSIVES, THE, A
 from regard.data.street.draw import Draw
@@ -227,7 +228,7 @@ def _meal(draw: Draw) -> Phrase:
     tense = draw.one((PRESENT, PROGRESSIVE, PAST))
     who, what = cast.the(draw, cast.ANIMALS), cast.the(draw, cast.FOOD)
     meant = draw.one((who, what))
-    quality = draw.one(everyday.qualities(TASTES[meant.noun.kind]))
+    quality = draw.one(qualities(TASTES[meant.noun.kind]))
     simple = PAST if tense is PAST else PRESENT
     state = Phrase(quality.english, quality.german)
     cause = Clause(pronoun_for(meant), BE, simple, complement=state, shortened=draw.chance(0.3))
