@@ -102,6 +102,7 @@ def small_recipe(random: Random, task: str, corpus: Corpus) -> Tree:
     tree: Tree = {
         "task": {"kind": task} if random.random() < 0.8 else task,
         "seed": random.randint(0, 5),
+        **({"defaults": "fixed"} if random.random() < 0.7 else {}),
         "data": {name: dict(split.source) for name, split in corpus.splits.items()},
         "model": small_preset(random, task, known) if known else small_model(random, kind),
         "train": {

@@ -663,7 +663,7 @@ def _differences(one: dict[str, Any], other: dict[str, Any], when: str) -> list[
 
 
 def _expected(file: str, overrides: Sequence[str]) -> tuple[Any, int | None]:
-    """What a recipe resolves to, and how many steps it then takes where nothing else ends it."""
+    """What a recipe resolves to where no rule decides, and how many steps it takes where nothing else ends it."""
     from regard.errors import RegardError
     from regard.run import read_recipe
 
@@ -675,7 +675,8 @@ def _expected(file: str, overrides: Sequence[str]) -> tuple[Any, int | None]:
         return None, None
     train = recipe.train
     other = (train.epochs, train.minutes, train.flops, train.tokens, train.patience)
-    return recipe, train.steps if all(limit is None for limit in other) and not train.skip_bad else None
+    steps = train.steps if all(limit is None for limit in other) and not train.skip_bad else None
+    return (recipe, steps) if recipe.defaults == "fixed" else (None, None)
 
 
 def _json_if(as_json: bool) -> Callable[[Outcome], list[str]]:

@@ -1,6 +1,7 @@
 """Recipes that name only task and data: every kind of task trains to its end, resumes, and says what was decided."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,13 @@ def test_check_without_data_says_so(tmp_path: Path):
         plan_recipe(file)
     with pytest.raises(ConfigError, match=r"model\.widht"):
         plan_recipe(file, ["model.widht=3"])
+
+
+@pytest.mark.parametrize("setting", ["model.width=-0.5", "model.depth=0", "tokenizer.size=-1", "train.minutes=-2"])
+def test_a_value_that_no_rule_can_use_is_refused_by_its_setting(setting: str, tmp_path: Path):
+    file = recipe(tmp_path, "language_model")
+    with pytest.raises(ConfigError, match=re.escape(setting.partition("=")[0])):
+        plan_recipe(file, [setting])
 
 
 def test_variants_differ_only_in_what_they_state(tmp_path: Path):

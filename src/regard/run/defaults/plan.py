@@ -101,7 +101,7 @@ def plan_tree(
         job.settled.kind("model", kind, f"the usual kind for {known.task.kind}")
     try:
         RULES[known.task.kind](job)
-    except (TypeError, ValueError):  # a given value is none that its setting takes
+    except Exception:  # a given value is none that its setting takes: rules may compute anything with it
         if problem is not None:
             raise problem from None
         raise
