@@ -47,6 +47,7 @@ ODD = (
     "𝔄𝔅",
 )
 TINY = {
+    "defaults": "fixed",
     "task": "translation",
     "data": {"train": {"street": "train", "limit": 20000}, "valid": {"street": "valid", "limit": 100}},
     "tokenizer": {"kind": "bpe", "size": 1000, "prefix_space": True},

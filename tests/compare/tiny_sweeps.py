@@ -8,6 +8,7 @@ from regard.config import dump_toml
 from regard.train.loop import Watcher
 
 TINY: dict[str, Any] = {
+    "defaults": "fixed",
     "task": "translation",
     "data": {
         "train": {"street": "train", "limit": 200},
@@ -45,7 +46,7 @@ class Quiet(Watcher):
 def write_sweep(folder: Path, variants: dict[str, Any], recipe: dict[str, Any] | None = None, **sweep: Any) -> Path:
     """A sweep file beside its base recipe."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "base.toml").write_text(dump_toml(recipe or TINY))
+    (folder / "base.toml").write_text(dump_toml({"defaults": "fixed", **(recipe or TINY)}))
     file = folder / "sweep.toml"
     file.write_text(dump_toml({"base": "base.toml", **sweep, "variants": variants}))
     return file

@@ -52,6 +52,13 @@ def test_a_rare_label_stays_in_training_wherever_chance_puts_it(tmp_path):
         assert valid
 
 
+def test_the_recipe_says_how_much_is_held_out(tmp_path):
+    source = labelled(tmp_path, [(f"text {index}", "ab"[index % 2]) for index in range(2000)])
+    held = [len(list(read_examples(DataConfig(train=source, held_out=share).split("valid")))) for share in (0.01, 0.5)]
+    assert held[0] == pytest.approx(20, abs=15)
+    assert held[1] == pytest.approx(1000, abs=100)
+
+
 def test_a_limit_counts_before_the_division(tmp_path):
     rows = [(f"text {index}", "ab"[index % 2]) for index in range(100)] + [("last", "z")]
     train, valid = both(labelled(tmp_path, rows, limit=100))

@@ -271,7 +271,7 @@ def test_rows_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def rows() -> Iterator[Row]:
         for i, row in enumerate(PAIRS):
-            assert i < 8 or len(written) > i // 4  # what came before is written before more is read
+            assert i < 16 or len(written) > i // 4  # a few chunks are read ahead; what came before is written by then
             yield row
 
     monkeypatch.setattr(store_writing.ArrayFile, "write", watch)

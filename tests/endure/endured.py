@@ -21,6 +21,7 @@ TINY = {"kind": "encoder-decoder", "width": 16, "depth": 1, "heads": 2, "dropout
 def tiny_tree(steps: int = 8, **train: Any) -> dict[str, Any]:
     """A translator on the embedded corpus that trains in a second."""
     return {
+        "defaults": "fixed",
         "task": "translation",
         "data": {"train": {"street": "train", "limit": 120}, "valid": {"street": "valid", "limit": 12}},
         "tokenizer": {"kind": "bpe", "size": 300},

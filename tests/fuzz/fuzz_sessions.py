@@ -151,6 +151,8 @@ class Session:
     def _recipe(self, task: str, corpus: Corpus, changes: int, name: str = "recipe") -> tuple[str, dict[str, Any]]:
         """A recipe file beside the data."""
         tree = make_recipe(self.random, task, corpus, changes)
+        if self.random.random() < 0.7:
+            tree = {"defaults": "fixed", **tree}
         file = f"data/{name}.toml"
         text = as_toml(tree)
         if self.random.random() < 0.02:
@@ -663,12 +665,13 @@ def _differences(one: dict[str, Any], other: dict[str, Any], when: str) -> list[
 
 
 def _expected(file: str, overrides: Sequence[str]) -> tuple[Any, int | None]:
-    """What a recipe resolves to where no rule decides, and how many steps it takes where nothing else ends it."""
+    """What a recipe resolves to, None where rules decide some of it, and its steps where nothing else ends it."""
     from regard.errors import RegardError
-    from regard.run import read_recipe
+    from regard.run import plan_recipe
 
     try:
-        recipe = read_recipe(Path(file), overrides)
+        plan = plan_recipe(Path(file), overrides)
+        recipe = plan.recipe.but(defaults="fixed")  # as a run keeps it
     except RegardError:
         return None, None
     except Exception:  # the command itself will say it
@@ -676,7 +679,7 @@ def _expected(file: str, overrides: Sequence[str]) -> tuple[Any, int | None]:
     train = recipe.train
     other = (train.epochs, train.minutes, train.flops, train.tokens, train.patience)
     steps = train.steps if all(limit is None for limit in other) and not train.skip_bad else None
-    return (recipe, steps) if recipe.defaults == "fixed" else (None, None)
+    return None if plan.decisions else recipe, steps
 
 
 def _json_if(as_json: bool) -> Callable[[Outcome], list[str]]:

@@ -146,6 +146,8 @@ HINTS = [
     Hint(r"train\.track", values=[["tensorboard"]]),
     Hint(r"train\.expert_parallel", values=["auto", 2]),
     Hint(r"train\.(?:save_every|valid_every)", values=[1]),
+    Hint(r"train\.valid_limit", base={"train": {"tokens_per_batch": 40}}, values=[1, 2]),
+    Hint(r"data\.held_out", values=[0.5]),
     Hint(r"train\.between_blocks", base={"train": {"precision": "bfloat16"}}),
     Hint(r"train\.log_every", values=[2], base={"train": {"steps": 4}}),
     Hint(r"model:.*attention:.*\.head_width", values=[2, 8]),
@@ -214,6 +216,7 @@ class Exempt:
 
 
 EXCEPTIONS = [
+    Exempt(r"defaults", "the walk's recipes are complete; tests/run/test_defaults_runs.py has others", tried=False),
     Exempt(r"train\.compile", "the same numbers sooner; tests/train/test_compiling.py compares them", tried=False),
     Exempt(r"train\.parallel", "needs several processes; tests/train/test_parallel.py starts them", tried=False),
     Exempt(r"train\.expert_parallel", "needs several processes; tests/train/test_expert_parallel.py starts them"),

@@ -43,10 +43,20 @@ def unused(recipe: Recipe) -> Iterator[Unused]:
     if not train.optimiser.weight_decay:
         for name in ("decay_on", "decoupled"):
             yield Unused(f"train.optimiser.{name}", "with train.optimiser.weight_decay = 0")
+    yield from _in_data(recipe)
     if train.average == 1:
         yield Unused("train.average", "as the mean of one checkpoint, which is that checkpoint")
     if not any(model.dropout.tree().values()) and not getattr(getattr(model, "feedforward", None), "noise", False):
         yield Unused("task.consistency", "without model.dropout, as both readings of a batch are then the same")
+
+
+def _in_data(recipe: Recipe) -> Iterator[Unused]:
+    if recipe.data.valid is not None:
+        yield Unused("data.held_out", "beside data.valid")
+    if not recipe.task.generates or recipe.task.content == "text":
+        yield Unused("train.score_limit", f"on {recipe.task.kind}, whose validations generate no text")
+    if recipe.tokenizer.kind == "byte":
+        yield Unused("tokenizer.sample", "on bytes, which are not learnt from any text")
 
 
 def _in_model(model: Any) -> Iterator[Unused]:  # noqa: ANN401

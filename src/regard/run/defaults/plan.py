@@ -23,6 +23,7 @@ from regard.run.defaults.facts import Facts, survey
 from regard.run.defaults.job import Job
 from regard.run.defaults.settled import Decision, Settled
 from regard.run.recipe import Recipe, resolve_recipe, taken_out
+from regard.run.unused import unused
 from regard.train.distributed import device_called
 from regard.train.precision import machine_peak
 
@@ -107,6 +108,10 @@ def plan_tree(
         raise
     below = job.settled.tree()
     recipe = complete(tree, overrides, below, folder)
+    while idle := {each.path for each in unused(recipe)} & {decision.path for decision in job.settled.decisions}:
+        job.settled.withdraw(idle)
+        below = job.settled.tree()
+        recipe = complete(tree, overrides, below, folder)
     decisions = tuple(decision for decision in job.settled.decisions if _holds(recipe, decision))
     return Plan(recipe, decisions, None if "minutes" in job.limits else job.minutes, facts, below)
 
@@ -212,7 +217,7 @@ def _holds(recipe: Recipe, decision: Decision) -> bool:
 @cache
 def _machine(setting: str) -> Machine:
     """The machine that a recipe trains on, measured for a moment."""
-    device = device_called(setting)
+    device = device_called(setting, "train.device")
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if processes > 1:
         return Machine(device.type, NOMINAL.get(device.type, 1e11), processes)

@@ -1,6 +1,6 @@
 """Settings one by one: what the recipe sets is kept, what it leaves out gets a value and a reason."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,10 @@ class Settled:
             named = named.get("kind", value)
         self.kinds[path] = str(self(f"{path}.kind", value, why) if named is None else named)
         return self.kinds[path]
+
+    def withdraw(self, paths: Collection[str]) -> None:
+        """Takes decisions back that change nothing beside what the recipe sets."""
+        self.decisions = [decision for decision in self.decisions if decision.path not in paths]
 
     def limits(self) -> dict[str, float]:
         """The limits of the budget that the recipe sets."""
