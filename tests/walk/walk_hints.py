@@ -90,6 +90,7 @@ HINTS = [
     Hint(SPLIT + r"\.(?:file|source|target|text|images|labels)", values=_other_file),
     Hint(SPLIT + r"\.label", values=lambda current, _: [5 if isinstance(current, int) else "mark"]),
     Hint(SPLIT + r"\.image", values=["other"]),
+    Hint(SPLIT + r"\.delimiter", values=[";"]),
     Hint(SPLIT + r"\.header", values=_other_header),
     Hint(SPLIT + r"\.(?:hub|config|split)", values=["other"]),
     Hint(SPLIT + r"\.tags", values=["xpos"]),

@@ -41,7 +41,7 @@ def page(steps: list[Step]) -> str:
               f"{tried['refused']:,} are refused, {tried['exception']:,} are exceptions."]  # fmt: skip
     lines += [
         "",
-        "A setting counts as refused where no small recipe has a use for it: such as Linformer in a decoder.",
+        "A setting counts as refused where every recipe that has it is refused, such as Linformer in a decoder.",
         "",
     ]
     lines += ["## Exceptions", ""]

@@ -38,7 +38,7 @@ SOURCES: dict[str, dict[str, Tree]] = {
     "language_model": {
         "lines": _splits(file="{}.txt"),
         "documents": _splits(file="{}.jsonl", text="text"),
-        "table": _splits(file="{}.both", format="tsv", text=0),
+        "table": _splits(file="{}.both", format="csv", text=0),
     },
     "masked_language_model": {
         "lines": _splits(file="{}.txt"),
