@@ -183,6 +183,7 @@ PROVED = {
     "bench --quick": "test_the_verb_trains_in_miniature",
     "bench --out": "test_what_is_measured_is_kept_after_each_work",
     "bench --json": "test_the_verb_trains_in_miniature",
+    "demo --words": "test_the_demo_lists_its_words",
     "demo --out": "test_the_demo_replaces_runs_and_nothing_else",
     "import --out": "test_in_used_tuned_and_out_again",
     **dict.fromkeys(

@@ -18,6 +18,7 @@ from regard.errors import RunError
 from regard.run import Run
 from regard.run.recipe import resolve_recipe
 
+CORPUS = Path(__file__).parents[1] / "run" / "golden_corpus" / "train.tsv"
 LINES = [
     "The dog sleeps. The cat sees it.",
     "",
@@ -37,7 +38,7 @@ def trained(out: Path, train: dict[str, object]) -> Run:
         "data": {"train": train, "max_length": 30},
         "tokenizer": {"kind": "word"},
         "model": {"kind": "encoder-decoder", "width": 16, "depth": 1, "heads": 2},
-        "search": {"kind": "greedy", "max_length": 7},
+        "search": {"kind": "greedy", "max_length": 7, "min_length": 3},
         "train": {"steps": 30, "tokens_per_batch": 256, "precision": "float32", "compile": "off", "device": "cpu",
                   "schedule": {"kind": "constant", "lr": 1e-2}},
     }  # fmt: skip
@@ -46,7 +47,7 @@ def trained(out: Path, train: dict[str, object]) -> Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return trained(tmp_path_factory.mktemp("sentences") / "run", {"street": "train", "limit": 200})
+    return trained(tmp_path_factory.mktemp("sentences") / "run", {"file": str(CORPUS), "source": 0, "target": 1})
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,9 @@ def test_json_has_one_object_a_line_and_the_sentences_inside(run: Run, file: Pat
 
 def test_n_best_are_those_of_the_whole_line_best_first(run: Run, file: Path):
     found = translate(run, file, "--engine", "torch", "--nbest", "3", "--json").stdout.splitlines()
-    for line, row in zip(alone(run, BeamConfig(size=5, max_length=7)), map(json.loads, found), strict=True):
+    for line, row in zip(
+        alone(run, BeamConfig(size=5, max_length=7, min_length=3)), map(json.loads, found), strict=True
+    ):
         scores = [output["score"] for output in row["outputs"] if output["finished"]]
         assert scores == sorted(scores, reverse=True)
         assert row["outputs"][0]["text"] == line

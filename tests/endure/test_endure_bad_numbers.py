@@ -124,6 +124,7 @@ def test_where_nothing_but_bad_batches_comes_it_stops_all_the_same(tmp_path: Pat
 def test_the_command_has_a_flag_for_it(tmp_path: Path, monkeypatch):
     asked = []
     monkeypatch.setattr("regard.api.train", lambda *settings, **_: asked.extend(settings[1:]))
+    monkeypatch.setattr("regard.run.conclusion.next_commands", lambda run: [])
     monkeypatch.setattr("sys.argv", ["regard", "train", "x.toml", "seed=2", "--skip-bad"])
     with pytest.raises(SystemExit) as caught:
         main()

@@ -41,7 +41,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def test_out_and_in_again(run: Run, tmp_path: Path) -> None:
     found = api.export(run, "huggingface", tmp_path / "out", examples=8)
-    assert found.examples > 2  # those whose summaries fit
+    assert found.examples > 1  # those whose summaries fit
     assert found.identical == 1.0
     back = api.import_run(tmp_path / "out", tmp_path / "back")
     assert back.recipe.task == run.recipe.task

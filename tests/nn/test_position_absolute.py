@@ -142,7 +142,7 @@ def test_every_layer_matters():
         (lambda: LearnedConfig(length=0), "length: expected greater than 0, got 0"),
         (lambda: SinusoidalConfig(combine="multiply"), "combine: expected 'add' or 'concat', got 'multiply'"),
         (lambda: SinusoidalConfig(base=-1.0), "base: expected greater than 0, got -1.0"),
-        (lambda: EncoderConfig(position="sinusoid"), "position: unknown kind 'sinusoid'; did you mean 'sinusoidal'?"),
+        (lambda: EncoderConfig(position="sinusoid"), "position: unknown kind 'sinusoid'; that is 'sinusoidal' here"),
     ],
 )
 def test_what_cannot_be_is_refused(ask, sentence: str):

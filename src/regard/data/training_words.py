@@ -10,6 +10,7 @@ found; another is taken for one of them in less than one case of a thousand up t
 without spaces each character is a word.
 """
 
+import json
 import re
 from hashlib import blake2b
 from pathlib import Path
@@ -113,8 +114,10 @@ class TrainingWords:
         while len(bits) * 4 >= max(SMALLEST, self.count * BITS_PER_WORD):
             bits = bits[: len(bits) // 2] | bits[len(bits) // 2 :]
         rate = (float(np.unpackbits(bits).mean())) ** HASHES
-        about = {"words": str(self.count), "hashes": str(HASHES), "false_positives": f"{rate:.2g}"}
-        save_file({"bits": bits}, folder / FILE, metadata=about)
+        about = {"words": self.count, "hashes": HASHES, "false_positives": float(f"{rate:.2g}")}
+        save_file(
+            {"bits": bits}, folder / FILE, metadata={"filter": json.dumps(about)}
+        )  # one key: several have no order
 
     @classmethod
     def load(cls, folder: Path) -> "TrainingWords | None":
@@ -125,8 +128,8 @@ class TrainingWords:
         try:
             with safe_open(file, "numpy") as opened:
                 bits, about = opened.get_tensor("bits"), opened.metadata() or {}
-                count = int(about["words"])
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+                count = int(json.loads(about["filter"])["words"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             problem = f"the words of the training data cannot be read ({error}); restore the file from a copy"
             raise DataError(file, problem) from None
         size = bits.size * 8

@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from regard.data.splitting import FILE as SENTENCES_FILE
+from regard.data.training_words import FILE as WORDS_FILE
+from regard.run.conclusion import BASELINE_FILE
 from regard.tasks.base import LABELS_FILE
 from regard.train.lock import LOCK, RunLock
 
 WRITTEN = (
     "recipe.toml", "tokenizer*.json", LABELS_FILE, "metrics.jsonl", "cache", "checkpoints", "tensorboard", "curves.png",
-    "README.md", ".*.new",
+    "README.md", WORDS_FILE, SENTENCES_FILE, BASELINE_FILE, ".*.new",
 )  # fmt: skip
 """What training writes into a run folder; whatever else stands there is somebody else's."""
 
