@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+MOST_NAMES = 40
+"""Names that a sentence lists at most."""
+
 
 class RegardError(Exception):
     """A mistake that the user can mend; the command line prints its sentence and exits with `exit_code`."""
@@ -88,7 +91,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, known, n=1)
     if close:
         return f"did you mean '{close[0]}'?"
-    return f"known: {', '.join(known)}"
+    more = f" and {len(known) - MOST_NAMES:,} more" if len(known) > MOST_NAMES else ""
+    return f"known: {', '.join(shortened(one, 60) for one in known[:MOST_NAMES])}{more}"
+
+
+def shortened(text: str, most: int = 800) -> str:
+    """A text without its middle where it is longer: what is wrong stands at the start, what to do at the end."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[len(text) - most // 3 :]}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -12,7 +12,7 @@ from regard import api
 from regard.cli import app, main
 from regard.cli.parse import parse_data, parse_search
 from regard.decode import BeamConfig
-from regard.errors import RegardError, nearest
+from regard.errors import RegardError, nearest, shortened
 from regard.train.distributed import device_called
 
 
@@ -182,3 +182,36 @@ def test_a_search_is_refused_where_nothing_is_written(tmp_path: Path):
                     out=tmp_path / "run")  # fmt: skip
     told = refused("evaluate", str(run.folder), "--search", "greedy")
     assert told == "--search: a run of task classification is tested without writing; leave it out"
+
+
+def test_the_root_of_the_file_system_is_no_run():
+    assert "recipe.toml" in refused("export", "/", "--to", "onnx")
+
+
+def test_a_sweep_is_no_recipe():
+    for verb in (["train"], ["config", "--check"]):
+        assert "is a sweep of several recipes; train it with: regard compare" in refused(*verb, "lectures")
+
+
+def test_a_recipe_that_training_would_refuse_is_refused_by_its_check(tmp_path: Path):
+    (tmp_path / "text.txt").write_text("a dog\na cat\n")
+    file = tmp_path / "recipe.toml"
+    file.write_text(
+        'defaults = "fixed"\ntask = "language_model"\n[data]\ntrain = { file = "text.txt" }\n'
+        '[tokenizer]\nkind = "byte"\nsample = 0.5\n'
+    )
+    assert refused("config", "--check", str(file)).startswith("tokenizer.sample: has no effect on bytes")
+
+
+def test_a_sentence_about_long_or_many_names_stays_short():
+    sentence = nearest("x", ["very " * 300, *(f"name-{number}" for number in range(5_000))])
+    assert len(sentence) < 800
+    assert sentence.endswith("and 4,961 more")
+
+
+def test_a_long_sentence_keeps_its_start_and_its_end():
+    text = "file.txt:3: " + "bad " * 1000 + "; mend it"
+    assert len(shortened(text)) < 800
+    assert shortened(text).startswith("file.txt:3: bad")
+    assert shortened(text).endswith("; mend it")
+    assert shortened("short") == "short"

@@ -7,6 +7,7 @@ import pytest
 import torch
 from endured import course, differences, tiny_recipe, train
 
+from regard.errors import RunError
 from regard.run import training
 from regard.run.opened import Run
 from regard.tasks.writing import Writer
@@ -156,3 +157,34 @@ def test_a_broken_best_checkpoint_is_named_before_the_first_step_and_chosen_anew
     )
     assert pointed(folder, BEST) in (6, 8)
     Run.open(tmp_path / "run", "cpu")
+
+
+@pytest.mark.parametrize("target", ["best", "..", "step-99x"])
+def test_a_best_that_points_to_no_checkpoint_is_named_and_chosen_anew(target: str, tmp_path: Path):
+    train(tiny_recipe(4, save_every=2), tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    (folder / BEST).unlink()
+    (folder / BEST).symlink_to(target)
+    watching = train(tiny_recipe(6, save_every=2), tmp_path / "run", resume=True)
+    assert any("best: points to no checkpoint" in said for said in watching.said)
+    assert pointed(folder, BEST) in (4, 6)
+    Run.open(tmp_path / "run", "cpu")
+
+
+def test_a_broken_checkpoint_is_left_out_of_the_average(tmp_path: Path):
+    train(tiny_recipe(6, save_every=2, keep=3), tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    point(folder, BEST, 6)
+    (folder / "step-4" / "model.safetensors").unlink()
+    watching = train(tiny_recipe(6, save_every=2, keep=3, average=3), tmp_path / "run", resume=True)
+    assert any(said.startswith("mean of 2 checkpoints") for said in watching.said)
+
+
+def test_changed_data_is_refused_before_the_words_of_the_run_change(tmp_path: Path):
+    recipe = tiny_recipe(4)
+    train(recipe, tmp_path / "run")
+    before = (tmp_path / "run" / "training_words.safetensors").read_bytes()
+    changed = recipe.but(data=recipe.data.but(train=recipe.data.train.but(limit=7)))
+    with pytest.raises(RunError, match="data-changed"):
+        train(changed, tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "training_words.safetensors").read_bytes() == before

@@ -324,7 +324,7 @@ def _odd_picture(random: Random, oddity: str | None) -> bytes:
 
 
 def _class_folders(random: Random, folder: Path, name: str, rows: list[Row], content: str, oddity: str | None) -> Split:
-    members = {f"{row[1]}/{number}.png": _odd_picture(random, oddity) for number, row in enumerate(rows)}
+    members = {f"{row[1][:200]}/{number}.png": _odd_picture(random, oddity) for number, row in enumerate(rows)}
     if oddity == "ragged":
         members[random.choice(["readme.txt", "good/readme.txt", "9.png", "bad/deep/1.png"])] = b"hello"
     if random.random() < 0.4:

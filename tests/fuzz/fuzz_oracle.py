@@ -15,7 +15,8 @@ from fuzz_command import Outcome
 
 LEAKS = re.compile(
     r"Traceback|\b[A-Z]\w*(Error|Exception|Warning)\b|pydantic|validation error|Input should|0x[0-9a-f]{6,}|<class |"
-    r"object at |<function|\btorch\.Size\b|numpy\.|np\.\w+\(|NoneType|\w+Config\(|=None\b|expected [A-Z][a-z]+ [a-z]+ "
+    r"object at 0x|<function|\btorch\.Size\b|numpy\.|np\.\w+\(|NoneType|\w+Config\(|=None\b|"
+    r"expected [A-Z][a-z]+ [a-z]+ "
 )
 """What belongs to Python or a library and not into a sentence for people."""
 LONGEST_SENTENCE = 900

@@ -35,6 +35,7 @@ PATHS = [
     "a.b.c", ".",
 ]  # fmt: skip
 HELPED = [
+    "init", "recipes",
     "train", "evaluate", "translate", "generate", "classify", "look", "compare", "export", "import", "serve", "bench",
 ]  # fmt: skip
 
@@ -210,6 +211,20 @@ class Session:
                 chosen = self.random.sample(paths, self.random.randint(1, len(paths)))
                 self.command("data", "check", *chosen, *as_json, check=_json_if(bool(as_json)))
                 yield
+                yield from self._init(task, chosen, number)
+
+    def _init(self, task: str, files: list[str], number: int) -> Iterator[None]:
+        """A recipe for these files, which `config --check` takes."""
+        file = f"made{number}.toml"
+        words = ["init", *files, "--out", file, *self._maybe(0.4, "--task", self.random.choice([task, task, "x"]))]
+        for option in ("--text", "--label", "--source", "--target"):
+            words += self._maybe(0.1, option, self.random.choice(["text", "label", "source", "target", "0", "1", "9"]))
+        if self.command(*words, *self._maybe(0.1, "--force"), targets=[file]).code == 0 and Path(file).is_file():
+            yield
+            outcome = self.command("config", "--check", file, exact=True)
+            if outcome.code != 0:
+                self.made[-1].problems.append(f"init wrote a recipe that is refused: {outcome.stderr[-300:]}")
+        yield
 
     # Mistakes: what is asked for cannot be
 
@@ -233,6 +248,8 @@ class Session:
             ["bench", nothing, "--quick"], ["demo", "model.widht=3"], ["demo", "--out", "a.txt"],
             ["config", "--check", nothing], ["config", "--explain", nothing], ["config", nothing], ["serve", nothing],
             ["serve", "a=b=c", "--port", "0"], ["translate", nothing, "--engine", "x"],
+            ["init"], ["init", nothing], ["init", "a.txt", "--out", nothing], ["recipes"], ["recipes", nothing],
+            ["recipes", "--copy", nothing], ["recipes", "demo"],
             ["translate", nothing, "--beam", "0"], ["generate", nothing, "--top-p", "7"],
         ]  # fmt: skip
         lines += [[verb, "--help"] for verb in HELPED]
@@ -297,13 +314,16 @@ class Session:
             targets = [f"parts{self.number}"]
             words += ["--out", targets[0]]
         made = run.corpus.splits.get(split)
-        count = made.count if made and run.pristine and run.corpus.content not in ("text", "tagged") else None
+        whole = split != "train" or "valid" in run.corpus.splits  # else a part of it is held out
+        known = run.pristine and whole and run.corpus.content not in ("text", "tagged")
+        count = made.count if made and known else None
         self.command(*words, targets=targets, check=_scored(bool(as_json), count))
         yield
 
     def _agree(self, run: Trained) -> Iterator[None]:
         """What was measured while training is measured again, twice, with the same result."""
         words = ["evaluate", run.folder, "--data", "valid", "--which", "last", "--json"]
+        words += ["--search", "greedy"] if VERBS.get(run.task) == "translate" else []  # as validations generate
         first = self.command(*words, check=_scored(True, None), exact=True)
         if first.code == 0 and run.pristine:
             lines = [json.loads(line) for line in (self.folder / run.folder / "metrics.jsonl").read_text().splitlines()]

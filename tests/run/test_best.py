@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
-from small_runs import language_model, write_recipe
+from small_runs import classification, language_model, write_recipe
 
 from regard import api
 from regard.claims.setup import Quiet
 from regard.run import training
+from regard.run.conclusion import conclusion
+from regard.run.opened import Run
 from regard.train.links import BEST, LAST, pointed
 
 
@@ -25,3 +27,17 @@ def test_a_best_model_between_two_checkpoints_is_kept(
     folder = tmp_path / "run" / "checkpoints"
     assert pointed(folder, BEST) == best
     assert pointed(folder, LAST) == 6
+
+
+@pytest.mark.parametrize(("losses", "best"), [([3, 2, 1], 3), ([1, 2, 3], 1), ([2, 1, 3], 2)])
+def test_of_equal_scores_the_lower_loss_is_the_best(
+    losses: list[float], best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    coming = iter(losses)
+    monkeypatch.setattr(training, "measure", lambda *_: {"loss": float(next(coming)), "accuracy": 1.0})
+    tree = classification(tmp_path, steps=3)
+    tree["train"] |= {"save_every": 1, "best": "accuracy"}
+    api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
+    assert pointed(tmp_path / "run" / "checkpoints", BEST) == best
+    shown = conclusion(Run.open(tmp_path / "run", "cpu"))
+    assert shown[0].startswith(f"best: step {best},")

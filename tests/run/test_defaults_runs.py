@@ -217,3 +217,14 @@ def test_what_would_change_nothing_beside_the_recipe_s_settings_is_not_decided(t
     plan.recipe.check()
     refuse_unused(plan.recipe)
     assert "task.consistency" not in [decision.path for decision in plan.decisions]
+
+
+def test_a_table_on_the_command_line_is_filled_like_one_of_the_file(tmp_path: Path):
+    file = recipe(tmp_path, "translation")
+    whole, table = (
+        plan_recipe(file, [given]).recipe for given in ("model.dropout.word=0.1", "model.dropout={word=0.1}")
+    )
+    assert table.model.dropout == whole.model.dropout
+    assert table.model.dropout.residual > 0
+    later = plan_recipe(file, ["model.width=32", "model={width=64}", "model.depth=1"]).recipe.model
+    assert (later.width, later.depth) == (64, 1)

@@ -11,9 +11,10 @@ from test_training import Quiet
 from regard import api
 from regard.compare.budget import Planner
 from regard.config import dump_toml, read_toml
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
 from regard.models import DecoderConfig, EncoderConfig
 from regard.run.recipe import resolve_recipe
+from regard.run.sharded import translate_file
 from regard.run.start import StartConfig, take_over
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -193,3 +194,10 @@ def test_a_report_names_whole_layers_once_and_sizes_that_differ():
     other = EncoderConfig(width=8, depth=1, heads=1, feedforward={"kind": "plain", "hidden": 4}).build(9, 2)
     taken = take_over(shallow, dict(other.named_parameters()))
     assert "of another size there: stack.blocks.0.feedforward.up.weight" in taken.sentence("runs/x")
+
+
+def test_what_a_run_cannot_do_is_refused_before_a_folder_is_made(runs: dict[str, Path], tmp_path: Path):
+    (tmp_path / "in.txt").write_text("a dog\n")
+    with pytest.raises(RegardError, match="cannot translate"):
+        translate_file(api.load(runs["masked"]), tmp_path / "in.txt", tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()

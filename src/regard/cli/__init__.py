@@ -26,7 +26,7 @@ from regard.cli.recipes import recipes
 from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.write import classify, generate, translate
-from regard.errors import Interrupted, RegardError
+from regard.errors import Interrupted, RegardError, shortened
 from regard.progress.text import wrapped
 
 
@@ -112,6 +112,6 @@ def _leave(sentence: str, code: int) -> NoReturn:
     """Exits with one line on standard error; line ends and control characters of names and values are escaped."""
     shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in sentence)
     if shown:
-        line = f"regard: {shown}"
+        line = f"regard: {shortened(shown)}"
         print(wrapped(line, get_terminal_size().columns) if sys.stderr.isatty() else line, file=sys.stderr)
     sys.exit(code)

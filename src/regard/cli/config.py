@@ -76,11 +76,15 @@ def _check(file: Path | None, overrides: list[str], as_json: bool) -> None:
     from regard.config import dump_toml
     from regard.errors import RegardError
     from regard.run import Plan, plan_recipe, read_recipe
+    from regard.run.unused import refuse_unused
 
     try:
         plan, undecided = plan_recipe(file, overrides), None
     except RegardError as error:
         plan, undecided = Plan(read_recipe(file, overrides)), error  # whose own mistakes are raised here
+    if file is not None:  # what training would refuse at its start
+        plan.recipe.check()
+        refuse_unused(plan.recipe)
     if as_json:
         print(json.dumps(plan.recipe.tree(), indent=2, ensure_ascii=False), end="")
         return

@@ -24,8 +24,8 @@ def export(
 
     target = target_of(to)
     named = run if run.name not in ("", "..") else run.resolve()  # `.` has no name of its own
-    folder = out or named.with_name(f"{named.name}-{target}{'-int8' if int8 else ''}")
     opened = api.load(run, "cpu", which)
+    folder = out or named.with_name(f"{named.name}-{target}{'-int8' if int8 else ''}")
     parity = api.export(opened, target, folder, int8=int8, data=parse_data(data), examples=examples)
     if as_json:
         print(json.dumps(json.loads((folder / "parity.json").read_text(encoding="utf-8"))))

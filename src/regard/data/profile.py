@@ -129,7 +129,9 @@ class ColumnProfile:
         if len(self.values) == 1:
             return "always the same value"
         if not self.is_text:
-            return "numbers" if self.numbers == self.filled else "numbers, dates, ids or addresses"
+            if self.numbers == self.filled:
+                return "numbers"
+            return "numbers, dates, ids or addresses" if 2 * self.codes >= self.filled else "texts that begin alike"
         return f"text, {self.mean_words:.0f} words on average" if self.mean_words >= 1.5 else "single words"
 
 

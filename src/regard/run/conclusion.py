@@ -66,12 +66,12 @@ def conclusion(run: Run) -> list[str]:
 
 
 def best_validation(lines: Iterable[Line], metric: str) -> Line | None:
-    """The line of the best validation; None where there is none."""
+    """The line of the best validation, of equal scores the one with the lower loss; None where there is none."""
     valid = [line for line in lines if line.get("split") == "valid" and isfinite(line.get(metric, nan))]
     if not valid:
         return None
     sign = -1 if METRICS[metric].higher_is_better else 1
-    return min(valid, key=lambda line: sign * line[metric])
+    return min(valid, key=lambda line: (sign * line[metric], line.get("loss", 0.0)))
 
 
 def write_baselines(folder: Path, baselines: Sequence[Baseline]) -> None:

@@ -161,7 +161,7 @@ class Run:
         `split` is false, and keep their layout. Sentences that are too long are `cut`, as in training unless said
         otherwise; OverlongError names the texts with one that is not to be.
         """
-        self._needs("translate")
+        self.require("translate")
         cut = self.cuts if cut is None else cut
         given, search, writer = self._given(texts), self._search(search), self.writer(*others)
         if not split or self.splitting is None:
@@ -177,17 +177,17 @@ class Run:
 
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
         """What the model writes after each prompt."""
-        self._needs("generate")
+        self.require("generate")
         return self.writer().generate(plain_texts(prompts), self._search(search), self.documents)
 
     def stream(self, prompt: str, search: AnySearch | None = None) -> Iterator[str]:
         """What the model writes after a prompt, as it comes."""
-        self._needs("generate")
+        self.require("generate")
         return self.writer().stream(plain_texts([prompt])[0], self._search(search), self.documents)
 
     def classify(self, texts: Sequence[str], cut: bool | None = None) -> list[dict[str, float] | None]:
         """The probability of each label for each text; those that are too long are `cut` as in training, or refused."""
-        self._needs("classify")
+        self.require("classify")
         cut = self.cuts if cut is None else cut
         return self.task.classify(self.model, self._given(texts), self.device, self.longest, cut)
 
@@ -220,7 +220,8 @@ class Run:
             )
         return search
 
-    def _needs(self, verb: Verb) -> None:
+    def require(self, verb: Verb) -> None:
+        """Refuses what the run's task cannot do."""
         if self.task.verb != verb:
             other = f"it can {self.task.verb}" if self.task.verb else "start another run from it"
             raise ConfigError("task", f"{self.folder} is a run of {self.recipe.task.kind} and cannot {verb}; {other}")

@@ -85,13 +85,21 @@ class Recipe(Config):
             )
 
 
+def recipe_tree(file: Path) -> dict[str, Any]:
+    """What a recipe's file says; ConfigError where the file is a sweep."""
+    tree = read_toml(file)
+    if isinstance(tree.get("variants"), dict) and "task" not in tree:
+        raise ConfigError("", f"{file}: is a sweep of several recipes; train it with: regard compare {file}")
+    return tree
+
+
 def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
     """A recipe (or the defaults) with `key=value` settings on top; its folder is where its data's names start.
 
     In place of a file, the name of a recipe that comes with the program will do.
     """
     file = file if file is None else recipe_file(file)
-    recipe = resolve_recipe(read_toml(file) if file is not None else {}, overrides)
+    recipe = resolve_recipe(recipe_tree(file) if file is not None else {}, overrides)
     folder = data_folder(recipe.data.folder) if recipe.data.folder else file.parent if file else Path()
     return recipe.but(data=recipe.data.but(folder=str(folder.resolve())))
 

@@ -44,6 +44,7 @@ def translate_file(
     note: Note = lambda text, origin: {},
 ) -> tuple[int, int]:
     """Translates a file into the parts of a folder; how many were made here, and how many there are."""
+    run.require("translate")  # before the folder is made
     overlong = overlong or run.recipe.data.overlong
     asked = {**_asked(run, search, others), "overlong": overlong}
     splitting = run.splitting if split else None

@@ -83,8 +83,8 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
         before = saved.state.get("precision") if saved else None
         precision = _precision(recipe.train.precision, before, team)
         splits = _splits(recipe, task, preparation, team)
-        _save_words(preparation, out, resumed=saved is not None)
         preparation.notes += [*resumption.check_data(splits), *resumption.settings_changed(recipe)]
+        _save_words(preparation, out, resumed=saved is not None)
         trainer = _trainer(
             recipe, task, preparation, splits, out, team, watcher, start, precision, lambda: stop.requested
         )

@@ -16,7 +16,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
-from regard.errors import ConfigError, DataError, nearest
+from regard.errors import ConfigError, DataError, nearest, shortened
 from regard.nn.device import sent
 from regard.nn.loss import Losses, cross_entropy, smoothed_losses
 from regard.tasks.adversarial import adversarial_loss
@@ -85,7 +85,7 @@ class Classification(Task):
             hint = nearest(example.label, self.number)
             raise DataError(
                 example.place.file,
-                f"label '{example.label}' is unknown in the training data; {hint}",
+                f"label '{shortened(example.label, 60)}' is unknown in the training data; {hint}",
                 example.place.line,
             )
         return {"text": example.text, "label": self.number[example.label]}

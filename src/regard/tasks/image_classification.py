@@ -15,7 +15,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writing import Row
 from regard.data.tokenizer import AnyTokenizerConfig
-from regard.errors import DataError, nearest
+from regard.errors import DataError, nearest, shortened
 from regard.nn.device import sent
 from regard.tasks.base import Inputs, Lexicon, Task, need_shape
 from regard.tasks.classification import Classification
@@ -63,7 +63,9 @@ class ImageClassification(ImageTask, Classification):
         assert isinstance(example, LabelledPicture)
         if example.label not in self.number:
             hint = nearest(example.label, self.number)
-            raise DataError(example.picture.name, f"label '{example.label}' is unknown in the training data; {hint}")
+            raise DataError(
+                example.picture.name, f"label '{shortened(example.label, 60)}' is unknown in the training data; {hint}"
+            )
         return {"label": self.number[example.label]}
 
     def build(self, model: Any) -> nn.Module:  # noqa: ANN401

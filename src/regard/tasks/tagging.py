@@ -24,7 +24,7 @@ from regard.data.subwords import Cut, cut_words
 from regard.data.tokenizer import AnyTokenizerConfig
 from regard.decode import in_batches
 from regard.engine.texts import TOKENS_AT_ONCE, refuse_overlong
-from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError, nearest
+from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError, nearest, shortened
 from regard.nn.device import sent
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
@@ -112,7 +112,7 @@ class Tagging(Task):
         """The number of each word's tag; DataError for one that the training data does not have."""
         for tag in example.tags:
             if tag not in self.number:
-                problem = f"tag '{tag}' is unknown in the training data; {nearest(tag, self.number)}"
+                problem = f"tag '{shortened(tag, 60)}' is unknown in the training data; {nearest(tag, self.number)}"
                 raise DataError(example.place.file, problem, example.place.line)
         return [self.number[tag] for tag in example.tags]
 

@@ -180,7 +180,10 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
 def broken_best(folder: Path, step: int) -> str | None:
     """What is wrong with the best checkpoint of a run that resumes at a step; later ones will be made again."""
     best = pointed(folder, BEST)
-    return broken(folder / f"step-{best}") if best is not None and best <= step else None
+    if best is None:
+        is_there = (folder / BEST).is_symlink() or (folder / BEST).exists()
+        return f"{folder / BEST}: points to no checkpoint" if is_there else None
+    return broken(folder / f"step-{best}") if best <= step else None
 
 
 def prune(folder: Path, keep: int = 2) -> None:

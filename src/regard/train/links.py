@@ -61,7 +61,7 @@ def follow(path: Path) -> Path:
     """The checkpoint that a path means, which may be one of the two names."""
     if path.is_symlink():
         target = os.readlink(path)
-        return path.with_name(target) if STEP.fullmatch(target) else path.resolve()
+        return path.with_name(target) if STEP.fullmatch(target) else Path(os.path.realpath(path))  # which takes loops
     if path.name in (BEST, LAST) and path.is_file() and path.stat().st_size < 100:
         target = path.read_text(encoding="utf-8", errors="replace").strip()
         return path.with_name(target) if STEP.fullmatch(target) else path

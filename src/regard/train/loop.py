@@ -106,6 +106,7 @@ class Trainer:
         self.feed = Feed(batches, self._inputs, team)
         self.since_best = 0
         self.best: float | None = None
+        self.best_loss: float | None = None
         self.best_step: int | None = None
         self.splits = 1
         """In how many parts memory makes us compute what `accumulate` leaves whole."""
@@ -305,7 +306,7 @@ class Trainer:
 
     def _validate(self) -> None:
         """Measures the model, and marks its checkpoint if it is the best so far; later, where it must stop now."""
-        metrics, value = self._logged_validation() if self.team.leads else None, math.nan
+        metrics, value, loss = self._logged_validation() if self.team.leads else None, math.nan, math.nan
         measured = not self.team.agree(float(metrics is not None))  # or a kill came after its line and before the next
         if measured:
             metrics = self._judged()
@@ -320,14 +321,22 @@ class Trainer:
             if self.metric not in metrics:
                 known = ", ".join(sorted(metrics))
                 raise RunError(f"train.best: the validation has no metric '{self.metric}'; known: {known}")
-            value = metrics[self.metric]
-        value = self.team.agree(value)
+            value, loss = metrics[self.metric], metrics.get("loss", math.nan)
+        value, loss = self.team.agree(value), self.team.agree(loss)
         self.since_best += 1
-        if not math.isnan(value) and (self.best is None or self.is_better(value, self.best)):
-            self.best, self.best_step, self.since_best = value, self.spent.steps, 0
+        if self._is_best(value, loss):
+            self.best, self.best_loss, self.best_step, self.since_best = value, loss, self.spent.steps, 0
             if self.team.leads:
                 point(self.folder / "checkpoints", BEST, self.spent.steps)
         self._prune()
+
+    def _is_best(self, value: float, loss: float) -> bool:
+        """Whether a validation is the best so far; of equal scores, as small data often gives, the lower loss is."""
+        if math.isnan(value) or self.best is None:
+            return not math.isnan(value)
+        if value == self.best:
+            return self.best_loss is not None and loss < self.best_loss
+        return self.is_better(value, self.best)
 
     def _logged_validation(self) -> Mapping[str, float] | None:
         """The line of this step's validation that the run had written before it resumed here."""
@@ -388,6 +397,7 @@ class Trainer:
             "index": self.feed.index,
             "batches": self.batches.num_batches(self.feed.epoch),
             "best": self.best,
+            "best_loss": self.best_loss,
             "best_step": self.best_step,
             "since_best": self.since_best,
             "metric": self.metric,
@@ -444,6 +454,7 @@ class Trainer:
         comparable = same_validation and state.get("metric", self.metric) == self.metric
         self._measured_before = comparable
         self.best, self.since_best = (state["best"], state["since_best"]) if comparable else (None, 0)
+        self.best_loss = state.get("best_loss") if comparable else None
         if not comparable:
             self.watcher.say("the best checkpoint is chosen anew: scores before and after cannot be compared")
         self.due = state.get("due", False)
@@ -456,23 +467,24 @@ class Trainer:
 
     def _average(self) -> None:
         """The mean of the last checkpoints' weights, used if the validation data likes it better."""
-        mean, value = self._judged_average() if self.team.leads else ({}, math.nan)
-        value = self.team.agree(value)
-        if not math.isnan(value) and (self.best is None or self.is_better(value, self.best)):
-            self.best, self.best_step = value, self.spent.steps
+        mean, value, loss = self._judged_average() if self.team.leads else ({}, math.nan, math.nan)
+        value, loss = self.team.agree(value), self.team.agree(loss)
+        if self._is_best(value, loss):
+            self.best, self.best_loss, self.best_step = value, loss, self.spent.steps
             self.save({"average": mean}, serve="average")
             if self.team.leads:
                 point(self.folder / "checkpoints", BEST, self.spent.steps)
             self._prune()
 
-    def _judged_average(self) -> tuple[dict[str, Tensor], float]:
-        chosen = [path for _, path in checkpoints(self.folder / "checkpoints")][: self.config.average]
+    def _judged_average(self) -> tuple[dict[str, Tensor], float, float]:
+        whole = [path for _, path in checkpoints(self.folder / "checkpoints") if not checkpoint.broken(path)]
+        chosen = whole[: self.config.average]
         mean = average(checkpoint.load(path, ["model"]).model for path in chosen)
         with self._holding(mean) as model:
             metrics = self._measured(model)
         if not metrics:
-            return {}, math.nan
+            return {}, math.nan, math.nan
         self.log.write(**self._line("valid", {"averaged": len(chosen), **metrics}))
         best = "" if self.best is None else f" (best checkpoint: {self.best:.4f})"
         self.watcher.say(f"mean of {len(chosen)} checkpoints: {self.metric} {metrics[self.metric]:.4f}{best}")
-        return mean, metrics[self.metric]
+        return mean, metrics[self.metric], metrics.get("loss", math.nan)

@@ -28,7 +28,7 @@ def translation(job: Job) -> None:
         settled("task.consistency", 3.0, f"{facts.amount}: R-Drop, as data is scarce and the time suffices")
     settled("task.smoothing", 0.1, "as all translators have it since Vaswani 2017")
     epochs = effort.epochs(job.budget(wanted))
-    _drop(job, epochs)
+    _drop(job, epochs, sooner=4.0)
     job.room_for(facts.long, subwords(effort.candidate.vocab))
     job.train(effort, wanted, lr=_rate(effort.candidate.width), generates=True)
     job.choose_by("bleu")
@@ -145,9 +145,9 @@ def _decoder(job: Job, words: bool) -> None:
     settled.kind("model.initialise", "normal", why)
 
 
-def _drop(job: Job, epochs: float, most: float = 0.3, attention: bool | None = None) -> None:
-    """Dropout by the number of passes over the data."""
-    settled, rate = job.settled, min(most, dropout(epochs))
+def _drop(job: Job, epochs: float, most: float = 0.3, attention: bool | None = None, sooner: float = 1.0) -> None:
+    """Dropout by the number of passes over the data; `sooner` is how much less of them a task needs for the same."""
+    settled, rate = job.settled, min(most, dropout(sooner * epochs if epochs >= 4 else epochs))
     if settled.has("model.dropout") or not job.is_usual_model:
         return
     why = f"about {epochs:.0f} passes over the data"

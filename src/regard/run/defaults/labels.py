@@ -93,6 +93,8 @@ def tagging(job: Job) -> None:
 
     sizes = ((0, 64, 2), (1e5, 128, 3), (1e7, 256, 4))
     effort = job.size(sizes, make, wanted, job.batch_for(2000, 8192 if job.machine.is_gpu else 2048))
+    if job.is_usual_model:
+        settled.kind("model.position", "rotary", "distances tell more than places: 91.9 % of UPOS, not 85.6")
     _rates(job, embedding=0.3, residual=0.3, attention=0.1, word=0.1)
     settled("task.smoothing", 0.1, "as in recipes/syntax/upos.toml")
     job.room_for(facts.long, per_token)

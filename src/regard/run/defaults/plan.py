@@ -6,6 +6,7 @@ The complete recipe is saved with its run and says `defaults = "fixed"`, so noth
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from regard.run.defaults.cost import Machine
 from regard.run.defaults.facts import Facts, survey
 from regard.run.defaults.job import Job
 from regard.run.defaults.settled import Decision, Settled
-from regard.run.recipe import Recipe, resolve_recipe, taken_out
+from regard.run.recipe import Recipe, recipe_tree, resolve_recipe, taken_out
 from regard.run.unused import unused
 from regard.train.distributed import device_called
 from regard.train.precision import machine_peak
@@ -74,7 +75,7 @@ def plan_recipe(file: Path | None, overrides: Sequence[str] = (), run: Path | No
     Of a run that resumes, what the recipe leaves out is as the run has it.
     """
     file = file if file is None else recipe_file(file)
-    return plan_tree(read_toml(file) if file is not None else {}, overrides, file.parent if file else Path(), run)
+    return plan_tree(recipe_tree(file) if file is not None else {}, overrides, file.parent if file else Path(), run)
 
 
 def plan_tree(
@@ -84,6 +85,7 @@ def plan_tree(
     given = dict(_given(tree, overrides))
     if given.get("defaults") == "fixed":
         return Plan(_placed(resolve_recipe(tree, overrides), folder))
+    tree, overrides = _with_tables(tree, overrides)
     if run is not None and (run / RUN_FILE).is_file():
         return Plan(complete(tree, overrides, _of_run(run), folder))
     problem = _problem(tree, overrides)
@@ -154,6 +156,23 @@ def _given(tree: Mapping[str, Any], overrides: Sequence[str]) -> Iterator[tuple[
         path, value = parse_override(override)
         below = _leaves(value, f"{'.'.join(path)}.") if isinstance(value, dict) and value else ()
         yield from below or [(".".join(path), value)]
+
+
+def _with_tables(tree: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Tables given as `key={…}` as if the file had them: rules fill what they leave out there, too."""
+    tree, rest = deepcopy(tree), list[str]()
+    for override in overrides:
+        path, value = parse_override(override)
+        table: Any = tree
+        for name in path[:-1]:
+            table = table.setdefault(name, {}) if isinstance(table, dict) else None
+        above = [parse_override(one)[0] for one in rest]
+        if isinstance(value, dict) and isinstance(table, dict) and not any(path[: len(one)] == one for one in above):
+            table[path[-1]] = value
+            rest = [one for one, below in zip(rest, above, strict=True) if below[: len(path)] != path]
+        else:
+            rest.append(override)
+    return tree, rest
 
 
 def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
