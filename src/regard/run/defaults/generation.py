@@ -7,7 +7,7 @@ from regard.run.defaults.job import Job, dropout
 
 PAIR_SIZES = ((0, 128, 2), (1e5, 128, 3), (1e6, 256, 3), (1e7, 384, 4), (3e7, 512, 6))
 TEXT_SIZES = ((0, 64, 2), (1e4, 128, 4), (3e5, 256, 6), (1e6, 384, 6), (5e7, 512, 8), (5e8, 768, 12))
-PAIR_PASSES = (4, 8, 18)
+PAIR_PASSES = (4, 8, 12)
 """Passes over pairs from which on dropout is 0.1, 0.2, 0.3: with 0.2, 15 passes over 52 MB learn them by heart."""
 CHARACTERS = 4e6
 """Bytes of a text that is read character by character: too short for a vocabulary of subwords."""
