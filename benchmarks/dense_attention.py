@@ -1,4 +1,4 @@
-"""Attention in bfloat16 on a CPU: torch's fused kernel, and the plain products of `nn/dense.py`.
+"""Attention in bfloat16 on a CPU: torch's fused kernel, and the plain products of `nn/fast/sdpa.py`.
 
     python benchmarks/dense_attention.py
 
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from results import machine
 
-from regard.nn.dense import _ByProducts
+from regard.nn.fast.sdpa import _ByProducts
 
 SHAPES = (
     (64, 4, 25, 64, False),

@@ -25,12 +25,12 @@ from torch import nn
 from regard import api
 from regard.compare.sweep import Variant, read_sweep
 from regard.data.collate import Ragged, pad
-from regard.data.special import BOS, EOS
 from regard.models import DecoderConfig
-from regard.nn.attention import Attention
+from regard.nn.attention.module import Attention
 from regard.run.recipe import read_recipe
 from regard.tasks.summarisation import losses_at_answers
 from regard.tasks.summarisation_sequence import joined_inputs
+from regard.text.special_tokens import BOS, EOS
 from regard.train.log import read_metrics
 from regard.train.precision import choose_precision
 

@@ -7,10 +7,10 @@ import torch
 from matplotlib.figure import Figure
 
 from regard import api
-from regard.data.special import BOS, EOS
 from regard.data.street import LECTURE_SENTENCES
-from regard.nn.attention import record_attention
+from regard.nn.attention.module import record_attention
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS
 
 
 def main() -> None:

@@ -202,9 +202,9 @@ def work(recipe_file: str, out: str) -> None:
     from regard.run import training
     from regard.run.recipe import resolve_recipe
     from regard.train.loop import Trainer
-    from regard.train.parallel_state import held_bytes
+    from regard.train.monitor import Watcher
+    from regard.train.parallel.state import held_bytes
     from regard.train.precision import machine_peak
-    from regard.train.watching import Watcher
 
     told: dict = {"seconds": [], "losses": []}
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from regard.models.stack import Stack, StackConfig
-from regard.nn.attention import attend
-from regard.nn.attention_kinds import BigBirdConfig, FullConfig, LinformerConfig, MemoryCompressedConfig, WindowConfig
+from regard.nn.attention.kinds import BigBirdConfig, FullConfig, LinformerConfig, MemoryCompressedConfig, WindowConfig
+from regard.nn.attention.module import attend
 from regard.nn.layout import Layout
 from regard.nn.position import NoPositionConfig
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from regard.look.pattern_picture import draw_lecture
+from regard.look.pattern_figure import draw_lecture
 
 DOCUMENT, IMAGES = Path("docs/long.md"), Path("docs/images")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"

@@ -28,8 +28,8 @@ from regard.data.batches import Batch, Batches
 from regard.run import Recipe, read_recipe
 from regard.tasks.base import Task
 from regard.tasks.prepare import Preparation
-from regard.train.distributed import Team
 from regard.train.loop import Trainer
+from regard.train.parallel.processes import Team
 from regard.train.precision import choose_precision
 
 RECIPES = {"imdb": ("imdb-long", "imdb"), "listops": ("listops", "listops")}

@@ -1,4 +1,4 @@
-"""How a matrix should lie in memory for the products of writing on a CPU: the measurement behind `nn/laid.py`.
+"""How a matrix should lie in memory for the products of decoding on a CPU; behind `nn/fast/prepacked.py`.
 
     python benchmarks/matrix_layout.py
 
@@ -17,8 +17,8 @@ from statistics import median
 import torch
 import torch.nn.functional as F
 
-from regard.engine.machine import cores
-from regard.nn.laid import _packed
+from regard.files.machine import cores
+from regard.nn.fast.prepacked import _packed
 
 SIZES = ((256, 256), (256, 1024), (1024, 256), (256, 8000), (512, 512), (512, 2048), (2048, 512), (512, 32000))
 """Inputs and outputs of the maps of the small and the base model."""

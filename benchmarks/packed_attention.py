@@ -1,10 +1,10 @@
-"""Attention over packed sequences on a GPU: short ones that share tiles (`nn/spans.py`), and torch's kernel for any.
+"""Attention over packed sequences on a GPU: short ones share tiles (`nn/fast/packed.py`), torch's kernel for any.
 
     python benchmarks/packed_attention.py
 
 One layer of 16 heads of 64 numbers over some 26,000 tokens in bfloat16, in sequences as long as the sentences of
 Multi30k or all of one length. Microseconds forward and backward, and how far the two outputs lie apart at most.
-From these follows `SHORT` of `nn/plan.py`. Needs a CUDA device.
+From these follows `SHORT` of `nn/fast/plan.py`. Needs a CUDA device.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from torch.nn.attention.varlen import varlen_attn
 from triton.testing import do_bench
 
 from regard.bench.works import MULTI30K
+from regard.nn.fast.packed import Spans, attend_spans
 from regard.nn.layout import Layout
-from regard.nn.spans import Spans, attend_spans
 
 TOKENS, HEADS, WIDTH = 26_000, 16, 64
 LENGTHS = (0, 32, 64, 128, 256, 512)

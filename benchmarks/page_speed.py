@@ -19,10 +19,10 @@ import torch
 from playwright.sync_api import sync_playwright
 
 from regard.data.street import LECTURE_SENTENCES, pairs
-from regard.data.tokenizer import BpeConfig, Tokenizer
 from regard.look import render, trace
 from regard.models import EncoderDecoderConfig
 from regard.tasks import Lexicon, TranslationConfig
+from regard.text.tokenizer import BpeConfig, Tokenizer
 
 TOKENS = (128, 512)
 DOCUMENT = Path("docs/look.md")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.models import DecoderConfig, EncoderDecoderConfig, preset
-from regard.train.parallel import Parallel
+from regard.train.parallel.model import Parallel
 from regard.train.parallel_paper import Cluster, Estimate, Share, estimate
 
 ROOT = Path(__file__).parents[1]

@@ -24,7 +24,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from regard.bench.programs import SCRIPTS
 from regard.bench.works import WORKS, Work, lengths
-from regard.engine.machine import cores
+from regard.files.machine import cores
 
 sys.path.insert(0, str(SCRIPTS))
 KINDS = {

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.nn.axial import AxialBlock
+from regard.nn.attention.axial import AxialBlock
 
 ROWS, COLUMNS = 4, 6
 SYMBOLS = COLUMNS

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.nn.graph import Graph, GraphBlock
+from regard.nn.attention.graph import Graph, GraphBlock
 
 NODES, EDGES, FARTHEST = 16, 20, 4
 WIDTH, HEADS = 32, 4

@@ -16,33 +16,33 @@ from typing import Any, overload
 from regard import look as looking
 from regard.claims import Result, Setup, chosen, run_claim, stored_results, write_page
 from regard.compare import Comparison, compare_sweep, read_sweep
-from regard.data.readers import read_examples
+from regard.data.readers.lines import plain_texts
+from regard.data.readers.source_reader import read_examples
 from regard.data.settings import SPLITS
 from regard.data.sources import SourceConfig, source_of_files
-from regard.data.text import plain_texts
-from regard.engine.texts import Overlong
 from regard.errors import ConfigError, Interrupted, RunError
+from regard.export.export import Target, export_model, target_of
+from regard.export.exported_model import HeldOut, Subject
+from regard.export.huggingface.import_model import read_folder
 from regard.export.images import ImageForm
 from regard.export.parity import Parity
-from regard.export.reading import read_folder
-from regard.export.subject import HeldOut, Subject
-from regard.export.writing import Target, export_model, target_of
+from regard.files.checkpoint_links import checkpoints
 from regard.progress import VERBOSITY
 from regard.run import Plan, Recipe, Run, plan_recipe
 from regard.run.conclusion import conclusion, resume_sentence
-from regard.run.imported import refuse_occupied, write_imported
+from regard.run.imported_model import refuse_occupied, write_imported
 from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
 from regard.tasks import Summarisation
+from regard.tasks.generation import AnySearch
 from regard.tasks.images import ImageTask
-from regard.tasks.writing import AnySearch
-from regard.train.distributed import device_called, leads
-from regard.train.links import checkpoints
+from regard.text.segments import Overlong
 from regard.train.log import read_metrics
 from regard.train.loop import STOPPED
+from regard.train.monitor import Watcher
+from regard.train.parallel.processes import device_called, leads
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
-from regard.train.watching import Watcher
 
 Several = list[str] | tuple[str, ...]
 

@@ -12,7 +12,7 @@ from regard.claims.f16_power_law import fit
 from regard.claims.held import bend, sight_of, stack_of, weights_of, with_weights_held
 from regard.claims.learn import DIVERGED, learn, smoothed
 from regard.claims.timing import exponent, fastest, slope
-from regard.nn.attention import Attention
+from regard.nn.attention.module import Attention
 
 
 def test_paths_are_counted_in_products():

@@ -13,7 +13,7 @@ from regard.cli import app, main
 from regard.cli.parse import parse_data, parse_search
 from regard.decode import BeamConfig
 from regard.errors import RegardError, nearest, shortened
-from regard.train.distributed import device_called
+from regard.train.parallel.processes import device_called
 
 
 def refused(*arguments: str) -> str:

@@ -15,8 +15,8 @@ from regard.cli import app
 from regard.errors import RegardError
 from regard.run import Recipe
 from regard.run.recipe import resolve_recipe
+from regard.web.ctranslate2_run import engine_for
 from regard.web.engine import RunEngine
-from regard.web.fast import engine_for
 
 TINY = {"width": 16, "depth": 1, "heads": 2, "dropout": 0.0}
 TRAIN = {"steps": 30, "tokens_per_batch": 256, "save_every": 15, "keep": 5, "precision": "float32", "compile": "off",

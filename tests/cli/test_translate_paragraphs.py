@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from regard import api
 from regard.cli import app
 from regard.data.sources import SourceConfig
-from regard.data.splitting import FILE, Measured, Splitting
 from regard.decode import BeamConfig
 from regard.errors import RunError
 from regard.run import Run
 from regard.run.recipe import resolve_recipe
+from regard.text.splitting import FILE, Measured, Splitting
 
 CORPUS = Path(__file__).parents[1] / "run" / "golden_corpus" / "train.tsv"
 LINES = [

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from regard import api
 from regard.cli import app
-from regard.data.training_words import FILE, TrainingWords
 from regard.run.recipe import resolve_recipe
+from regard.text.training_words import FILE, TrainingWords
 
 TRAIN = {"steps": 2, "tokens_per_batch": 256, "precision": "float32", "compile": "off", "device": "cpu"}
 TINY = {"width": 16, "depth": 1, "heads": 2}

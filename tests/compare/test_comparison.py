@@ -13,9 +13,9 @@ from regard.compare import Comparison, compare_sweep, read_sweep
 from regard.compare.budget import Planner
 from regard.compare.queue import Job, Queue, turn
 from regard.errors import Failure, RunError
-from regard.run.opened import read_run_recipe
+from regard.files.lock import RunLock
 from regard.run.recipe import resolve_recipe
-from regard.train.lock import RunLock
+from regard.run.trained import read_run_recipe
 from regard.train.log import read_metrics
 
 VARIANTS = {"transformer": [], "lstm": LSTM, "broken": BROKEN}

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from raw_files import table_bytes, write_bytes, write_lines
 
-from regard.data.bare import grouped, read_bare, split_of
 from regard.data.findings import Findings
+from regard.data.guess.untyped_files import grouped, read_bare, split_of
 
 
 @pytest.mark.parametrize(

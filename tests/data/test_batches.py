@@ -9,9 +9,9 @@ from regard.data.batches import Batch, BatchingConfig, BucketedConfig, PackedCon
 from regard.data.collate import Packed, Padded
 from regard.data.fields import TextField
 from regard.data.store import Store, open_store
-from regard.data.subword_sampling import BpeDropout
 from regard.errors import ConfigError
-from regard.evaluate import measuring_batches
+from regard.tasks.evaluation import measuring_batches
+from regard.text.subword_sampling import BpeDropout
 
 BPE = tiny_tokenizer("bpe")
 ROWS = [{"source": SENTENCES[i % 8][: i + 5], "target": SENTENCES[(i + 1) % 8], "label": i} for i in range(50)]

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_files import COMPRESSIONS, table_bytes, write_bytes, write_lines, write_text
 
-from regard.data import statistics
-from regard.data.check import Checked, check_files, check_sources
+from regard.data.check import statistics
+from regard.data.check.report import Checked, check_files, check_sources
 from regard.data.sources import SourceConfig
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.data.collate import Ragged, pack, pad, take
-from regard.data.special import PAD
+from regard.text.special_tokens import PAD
 
 ROWS = st.lists(st.lists(st.integers(1, 60_000), max_size=9), max_size=9)
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from raw_files import COMPRESSIONS, write_lines, write_text
 from trees import SENTENCE, conllu_lines, dependency_trees
 
-from regard.data.check import check_files
-from regard.data.conllu import sentences, tagged_sentences
+from regard.data.check.report import check_files
 from regard.data.examples import Pair, Place, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.linearise import Tree, read_brackets, write_brackets
-from regard.data.readers import read_examples, read_pairs, read_tagged, read_texts
+from regard.data.readers.conllu import sentences, tagged_sentences
+from regard.data.readers.source_reader import read_examples, read_pairs, read_tagged, read_texts
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.content import code_sha256, examples_sha256, file_sha256, source_sha256
+from regard.data.content_hash import code_sha256, examples_sha256, file_sha256, source_sha256
 from regard.data.examples import Labelled, LabelledPicture, Picture, Place
 from regard.data.sources import SourceConfig
 

@@ -2,9 +2,9 @@ import pytest
 from tiny_corpus import SENTENCES, tiny_tokenizer
 
 from regard.data.fields import DRAWS, TextField
-from regard.data.special import BOS, EOS
-from regard.data.subword_sampling import BpeDropout
 from regard.errors import ConfigError
+from regard.text.special_tokens import BOS, EOS
+from regard.text.subword_sampling import BpeDropout
 
 BPE, BYTE = tiny_tokenizer("bpe"), tiny_tokenizer("byte")
 

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from image_files import noise, png, write_folders, write_idx
 
-from regard.data.guess import Guess, guess_data
-from regard.data.guess_columns import Asked
-from regard.data.readers import read_examples
+from regard.data.guess.columns import Asked
+from regard.data.guess.task import Guess, guess_data
+from regard.data.readers.source_reader import read_examples
 from regard.errors import RegardError
 
 ENGLISH = [f"{['One', 'Two', 'Three'][number % 3]} dogs, {number} cats sleep in the old house." for number in range(30)]

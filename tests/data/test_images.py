@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from image_files import noise, png, write_folders, write_idx, write_zip
 from PIL import Image
 
-from regard.data.check import check_sources
+from regard.data.check.report import check_sources
 from regard.data.examples import DescribedPicture, LabelledPicture
 from regard.data.images.decoding import MOST_PIXELS, Canvas
-from regard.data.readers import read_examples
+from regard.data.readers.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 

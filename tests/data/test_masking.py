@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from regard.config import resolve
 from regard.data.collate import Packed, Padded, Ragged, pack, pad
 from regard.data.masking import FIRST, Masking, MaskingConfig, WordEdges
-from regard.data.special import BOS, EOS, MASK, UNK
-from regard.data.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 from regard.errors import ConfigError
+from regard.text.special_tokens import BOS, EOS, MASK, UNK
+from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 
 VOCAB = 50
 TEXTS = ["the strongest animals crossed the street", "strong animal, wide streets!", "übermäßig breite Straßen"] * 4

@@ -2,9 +2,9 @@ import sys
 
 import pytest
 
+from regard.data.check.anomalies import SEPARATORS, character_name, inspect_example, suspects
 from regard.data.examples import Labelled, Place, Text
 from regard.data.findings import Findings
-from regard.data.oddities import SEPARATORS, character_name, inspect_example, suspects
 
 HERE = Place("any.txt", 7)
 

@@ -1,7 +1,7 @@
 from tiny_corpus import CONFIGS, tiny_tokenizer
 from tokenizers.pre_tokenizers import ByteLevel
 
-from regard.data.pipeline import BYTE_CHARACTERS, describe, known_pipelines
+from regard.text.pretokenizer import BYTE_CHARACTERS, describe, known_pipelines
 
 
 def test_byte_characters_are_the_librarys():

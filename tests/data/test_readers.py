@@ -12,7 +12,7 @@ from raw_files import COMPRESSIONS, table_bytes, table_lines, write_bytes, write
 import regard.data
 from regard.data.examples import Labelled, Pair, Place, fingerprint
 from regard.data.findings import Findings
-from regard.data.readers import read_examples, read_labelled, read_pairs, read_texts
+from regard.data.readers.source_reader import read_examples, read_labelled, read_pairs, read_texts
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 
@@ -287,7 +287,7 @@ MEASURE = """
 import sys, tracemalloc
 from pathlib import Path
 import pyarrow as pa
-from regard.data.readers import read_texts
+from regard.data.readers.source_reader import read_texts
 from regard.data.sources import SourceConfig
 for file in map(Path, sys.argv[1:]):
     column = {} if ".txt" in file.name else {"text": "text"}
@@ -323,5 +323,5 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 
 def test_reading_needs_no_torch():
-    code = "import sys, regard.data.check; sys.exit('torch' in sys.modules)"
+    code = "import sys, regard.data.check.report; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

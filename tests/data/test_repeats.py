@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data.check.duplicates import Seen
 from regard.data.examples import Labelled, Pair, Place, Text
-from regard.data.repeats import Seen
 
 few_texts = st.sampled_from(["a", "b", "c", "d", "e"])
 few_pairs = st.lists(st.tuples(few_texts, few_texts))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.sentencepiece import BPE, UNIGRAM, read_sentencepiece, write_unigram
 from regard.errors import DataError
+from regard.text.sentencepiece import BPE, UNIGRAM, read_sentencepiece, write_unigram
 
 PIECES = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), ("▁a", -1.5, 1), ("b", -2.0, 1), ("ab", -2.5, 1),
           ("a", -3.0, 1), ("▁", -3.5, 1), ("<sep>", 0.0, 4)]  # fmt: skip

@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sentence_cases import CASES, marked
 
-from regard.data.abbreviations import words_of
-from regard.data.sentences import pieces, spans
+from regard.text.abbreviations import words_of
+from regard.text.sentences import pieces, spans
 
 SIGNS = " \n\r\t.!?…。！？\"'“”„«»()「」-—:;,|1aBßé\u00a0\u2028\x85\x1c"
 TRICKY = st.lists(st.sampled_from([*SIGNS, "Dr", "z. B.", "The", "U.S.", "😀"]), max_size=40).map("".join)

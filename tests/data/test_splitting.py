@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.splitting import FILE, MOST_MEASURED, TASK, Measured, Splitting, measure, splitting_of
 from regard.errors import DataError
 from regard.tasks.base import TaskBase
+from regard.text.splitting import FILE, MOST_MEASURED, TASK, Measured, Splitting, measure, splitting_of
 
 SENTENCES = ["The dog sleeps.", "Dr. Smith has 3.14 dogs.", "A man rides a bike.", "Two. Three."] * 5
 PARAGRAPHS = ["The dog sleeps. The cat eats. It is late."] * 9 + ["One sentence."]

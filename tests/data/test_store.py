@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import SENTENCES, tiny_tokenizer
 
-from regard.data import store_writing
+from regard.data import store_writer as store_writing
 from regard.data.fields import NumbersField, TextField
-from regard.data.special import BOS, EOS
 from regard.data.store import Store, file_sha256, open_store
-from regard.data.store_writing import Row, chunks
-from regard.data.subword_sampling import BpeDropout, UnigramSampling
-from regard.data.tokenizer import Tokenizer
+from regard.data.store_writer import Row, chunks
 from regard.errors import ConfigError, DataError, Failure
+from regard.text.special_tokens import BOS, EOS
+from regard.text.subword_sampling import BpeDropout, UnigramSampling
+from regard.text.tokenizer import Tokenizer
 
 PAIRS = [{"source": SENTENCES[i % 8], "target": SENTENCES[(i + 3) % 8], "label": i % 3} for i in range(40)]
 BPE = tiny_tokenizer("bpe")
@@ -97,7 +97,7 @@ def test_a_store_is_used_again_while_nothing_changed(tmp_path: Path, monkeypatch
 
 def test_a_store_is_made_anew_when_the_code_that_encodes_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     before = build(tmp_path)
-    monkeypatch.setattr("regard.data.store.code_sha256", lambda folder: "another version")
+    monkeypatch.setattr("regard.data.store.code_sha256", lambda *packages: "another version")
     assert build(tmp_path).folder != before.folder
 
 

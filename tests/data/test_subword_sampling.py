@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import SENTENCES, tiny_tokenizer
 
-from regard.data import subword_sampling
-from regard.data.subword_sampling import BpeDropout, Sampler, UnigramSampling, uniform
 from regard.errors import ConfigError
+from regard.text import subword_sampling
+from regard.text.subword_sampling import BpeDropout, Sampler, UnigramSampling, uniform
 
 DRAWS = 3000
 

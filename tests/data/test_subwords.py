@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tiny_corpus import CORPUS, LOSSLESS, tiny_tokenizer
 from trees import head_lists
 
-from regard.data.special import EOS
-from regard.data.subwords import cut_words
-from regard.data.tokenizer import BpeConfig, Tokenizer
+from regard.text.special_tokens import EOS
+from regard.text.tokenizer import BpeConfig, Tokenizer
+from regard.text.word_pieces import cut_words
 
 PREFIXED = Tokenizer.train(CORPUS, BpeConfig(size=420, prefix_space=True))
 KINDS = [*LOSSLESS, "word", "prefixed"]

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import CONFIGS, CORPUS, LOSSLESS, SENTENCES, tiny_tokenizer
 
-from regard.data.special import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
-from regard.data.tokenizer import BpeConfig, ByteConfig, Tokenizer, UnigramConfig
 from regard.errors import DataError
+from regard.text.special_tokens import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from regard.text.tokenizer import BpeConfig, ByteConfig, Tokenizer, UnigramConfig
 
 ODD = st.sampled_from(
     [" ", "  ", "\n", "\r\n", "\t", "\0", "\x1c", "\u2028", "\u00a0", "▁", "Ġ", "é", "e\u0301", "ß", "İ", "€", "😀"]

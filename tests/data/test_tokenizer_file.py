@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import CONFIGS, LOSSLESS, tiny_tokenizer
 
-from regard.data import tokenizer_file
-from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
+from regard.text import tokenizer_file
+from regard.text.tokenizer import Tokenizer
 
 
 def tree_of(kind: str) -> dict[str, Any]:

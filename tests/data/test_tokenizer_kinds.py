@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tiny_corpus import CONFIGS, CORPUS, tiny_tokenizer
 
 from regard.config import Config
-from regard.data.special import SPECIAL_TOKENS, UNK
-from regard.data.tokenizer import BpeConfig, CharConfig, Tokenizer, TokenizerConfig, UnigramConfig, WordConfig
 from regard.errors import ConfigError
+from regard.text.special_tokens import SPECIAL_TOKENS, UNK
+from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer, TokenizerConfig, UnigramConfig, WordConfig
 
 WIKITEXT = Path(__file__).parents[2] / "../shared/data/wikitext-2/train.txt.gz"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.training_words import FILE, TrainingWords, words_of
 from regard.errors import DataError
+from regard.text.training_words import FILE, TrainingWords, words_of
 
 KNOWN = "The dog doesn't sleep in l'école: it is twenty-one years old. 猫が好き"
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.tokenizer import WordConfig
-from regard.data.vocabularies import load_tokenizers, save_tokenizers, train_tokenizers
 from regard.errors import DataError
+from regard.text.tokenizer import WordConfig
+from regard.text.vocabularies import load_tokenizers, save_tokenizers, train_tokenizers
 
 FIELDS = {"source": lambda: ["a house", "a street"], "target": lambda: ["ein Haus", "eine Straße"]}
 

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from regard.data.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
+from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 
 SENTENCES = [
     "The animal did not cross the street because it was too tired.",

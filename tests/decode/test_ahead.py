@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from toy_steppers import BOS, EOS, HashStepper
 
 from regard.decode import Ensemble, GreedyConfig, SampleConfig, make_job
-from regard.decode.quick import exchanged, quickest
-from regard.models.prompted import Prompted
+from regard.decode.backend import exchanged, quickest
+from regard.models.prefix_decoder import Prompted
 from regard.models.transformer import DecoderConfig
 
 rows = st.lists(st.lists(st.integers(2, 4), max_size=4), min_size=1, max_size=6)

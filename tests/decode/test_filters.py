@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.decode.filters import draw, keep_min_p, keep_top_k, keep_top_p, penalise_repeats, temper
-from regard.decode.top import top
+from regard.decode.top_k import top
 
 rounded = st.floats(-8, 8).map(lambda value: round(value, 1))  # coarse, so that ties are common
 logits = st.integers(1, 12).flatmap(lambda vocab: arrays(np.float32, (3, vocab), elements=rounded))

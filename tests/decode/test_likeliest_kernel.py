@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 import torch
 
+from regard.decode.constraints import Rules
 from regard.decode.greedy import likeliest_of
-from regard.decode.rules import Rules
 
 CASES = list(product((1, 5), (7, 20000), ([], [2], [0, 3, 5])))
 """Rows, tokens of the vocabulary, what is forbidden."""
@@ -30,7 +30,7 @@ def agrees(likeliest, rows, vocab, forbidden, device="cpu", dtype=torch.float32)
 
 
 def by_one_kernel(logits, forbidden):
-    from regard.decode.likeliest_kernel import likeliest
+    from regard.nn.fast.argmax_triton import likeliest
 
     return likeliest(logits, forbidden)
 

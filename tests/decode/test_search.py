@@ -8,7 +8,7 @@ from toy_steppers import BOS, EOS, FlatStepper, HashStepper
 
 from regard.config import Config, resolve
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig, Trace, make_job, search, stream
-from regard.decode.rules import Rules, completes_ngram
+from regard.decode.constraints import Rules, completes_ngram
 from regard.errors import ConfigError, Failure
 from regard.nn.layout import Sequences
 

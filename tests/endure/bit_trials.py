@@ -16,7 +16,7 @@ import torch
 from endured import differences, tiny_recipe, train
 
 from regard.errors import RunError
-from regard.run.opened import Run
+from regard.run.trained import Run
 from regard.train.checkpoint import newest
 
 RECIPE = tiny_recipe(6, save_every=2, moving_average={"decay": 0.9})

@@ -9,11 +9,11 @@ from unittest.mock import patch
 import torch
 from safetensors.torch import load_file
 
+from regard.files.checkpoint_links import follow
 from regard.run.recipe import Recipe, resolve_recipe
 from regard.run.training import train_run
-from regard.train.links import follow
 from regard.train.log import read_metrics
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
 
 TINY = {"kind": "encoder-decoder", "width": 16, "depth": 1, "heads": 2, "dropout": 0.1}
 

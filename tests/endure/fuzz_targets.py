@@ -24,14 +24,14 @@ from endured import tiny_recipe, tiny_tree, train
 
 from regard.config import dump_toml
 from regard.data.findings import Findings
-from regard.data.readers import read_examples
+from regard.data.readers.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.errors import RegardError
-from regard.export.reading import read_folder
-from regard.run.opened import Run
+from regard.export.huggingface.import_model import read_folder
+from regard.files.manifest import MANIFEST, write_manifest
 from regard.run.recipe import read_recipe
-from regard.train.manifest import MANIFEST, write_manifest
+from regard.run.trained import Run
 from regard.web import ServeConfig, make_app
 
 SECONDS = 60.0  # what a target may take, on a machine that does other things as well

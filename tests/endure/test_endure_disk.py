@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from endured import differences, tiny_recipe, train
 
-from regard.data import store_writing
+from regard.data import store_writer as store_writing
 from regard.errors import Failure, RegardError, RunError
-from regard.train import durable, log
+from regard.files import atomic as durable
+from regard.train import log
 from regard.train.checkpoint import newest
 
 TRIALS = Path(__file__).with_name("disk_trials.py")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from endured import differences, tiny_recipe, train
 
-from regard.train import links
+from regard.files import checkpoint_links as links
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 

@@ -9,7 +9,7 @@ import pytest
 from endured import tiny_recipe, train
 
 from regard.errors import RunError
-from regard.train.lock import LOCK
+from regard.files.lock import LOCK
 
 
 @pytest.mark.parametrize("resume", [False, True])

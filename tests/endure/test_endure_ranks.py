@@ -13,7 +13,7 @@ import torch.distributed as dist
 from endured import command, losses, tiny_tree
 
 from regard.config import dump_toml
-from regard.train.heartbeat import BEAT, SILENT_BEATS, Heartbeat
+from regard.train.parallel.watchdog import BEAT, SILENT_BEATS, Heartbeat
 
 
 class TestHeartbeat:

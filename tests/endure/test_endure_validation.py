@@ -8,11 +8,11 @@ import torch
 from endured import course, differences, tiny_recipe, train
 
 from regard.errors import RunError
+from regard.files.checkpoint_links import BEST, point, pointed
 from regard.run import training
-from regard.run.opened import Run
-from regard.tasks.writing import Writer
+from regard.run.trained import Run
+from regard.tasks.generation import Writer
 from regard.train.checkpoint import load
-from regard.train.links import BEST, point, pointed
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from regard.export import parity
-from regard.export.onnx_engine import OnnxModel, padded
-from regard.export.subject import HeldOut, Subject
-from regard.export.writing import export_model
+from regard.export.export import export_model
+from regard.export.exported_model import HeldOut, Subject
+from regard.export.onnx.engine import OnnxModel, padded
 
 SOURCES, TARGETS = [[30, 31, 32, 33, 3], [33, 3], [40, 41, 3]], [[2, 40, 41, 42], [2, 50, 51, 52], [2, 60, 61, 62]]
 

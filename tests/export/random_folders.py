@@ -10,10 +10,10 @@ import transformers
 from tiny import ENGLISH, pair, tokenizer
 from torch import nn
 
-from regard.data.special import BOS, EOS
-from regard.export.reading import Imported
-from regard.export.tokenizer_files import write_tokenizer
+from regard.export.huggingface.import_model import Imported
+from regard.export.huggingface.tokenizer_files import write_tokenizer
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS
 
 TOKENS = tokenizer(ENGLISH)
 ACTIVATIONS = ("relu", "gelu", "gelu_new", "silu", "swish", "tanh", "gelu_pytorch_tanh", "linear")

@@ -12,8 +12,8 @@ from tiny import LLAMA, PAIRS, T5, TEXTS, decoder, encoder, pair
 
 from regard.errors import ConfigError, Failure
 from regard.export import parity
+from regard.export.export import export_model
 from regard.export.parity import Parity
-from regard.export.writing import export_model
 
 pytest.importorskip("ctranslate2")
 

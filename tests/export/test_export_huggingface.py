@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tiny import BERT, LLAMA, ODD, PAIRS, T5, TEXTS, decoder, encoder, pair
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from regard.data.special import BOS, EOS
 from regard.errors import ConfigError, Failure, RunError
 from regard.export import parity
-from regard.export.huggingface import HuggingFace
-from regard.export.reading import read_folder
-from regard.export.subject import Subject
-from regard.export.writing import export_model
-from regard.tasks.writing import Writer
+from regard.export.export import export_model
+from regard.export.exported_model import Subject
+from regard.export.huggingface.export import HuggingFace
+from regard.export.huggingface.import_model import read_folder
+from regard.tasks.generation import Writer
+from regard.text.special_tokens import BOS, EOS
 
 SUBJECTS: dict[str, tuple[str, Any]] = {
     "Pegasus": ("Pegasus", lambda: pair()),

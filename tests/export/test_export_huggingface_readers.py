@@ -16,12 +16,12 @@ from transformers import (
     AutoTokenizer,
 )
 
-from regard.data.special import EOS
 from regard.errors import ConfigError
 from regard.export import parity
-from regard.export.subject import HeldOut, Subject
-from regard.export.writing import export_model
+from regard.export.export import export_model
+from regard.export.exported_model import HeldOut, Subject
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import EOS
 
 WITHOUT_HEAD = {name: value for name, value in BERT.items() if name != "head"}
 HIDDEN_WORDS = {"kind": "vocabulary", "transform": "gelu", "transform_epsilon": 1e-12, "bias": True}

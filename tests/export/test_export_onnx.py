@@ -10,8 +10,8 @@ from onnx_checks import checked
 from tiny import PAIRS, TEXTS, decoder, encoder, masked, pair, tagger
 
 from regard.errors import ConfigError
-from regard.export.onnx import refuse_unfit
-from regard.export.subject import Subject
+from regard.export.exported_model import Subject
+from regard.export.onnx.export import refuse_unfit
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -83,7 +83,7 @@ def test_the_graphs_of_other_variants_compute_the_same(name: str, tmp_path: Path
 
 def runs_without_torch(folder: Path) -> None:
     script = (
-        "import sys; from regard.export.onnx_engine import OnnxModel; print(OnnxModel('.').write(['The cat.'], 9)); "
+        "import sys; from regard.export.onnx.engine import OnnxModel; print(OnnxModel('.').write(['The cat.'], 9)); "
         "assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True)

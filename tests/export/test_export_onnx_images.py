@@ -11,8 +11,8 @@ from onnx_checks import checked
 from tiny import DESCRIBED, PICTURES, describer, picture, vision
 
 from regard.errors import RegardError
+from regard.export.exported_model import HeldOut
 from regard.export.images import ImageForm
-from regard.export.subject import HeldOut
 from regard.models import VisionConfig
 from regard.tasks.base import Lexicon
 from regard.tasks.image_classification import ImageClassification, ImageClassificationConfig

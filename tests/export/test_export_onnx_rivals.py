@@ -9,10 +9,10 @@ import torch
 from onnx_checks import checked
 from tiny import PAIRS, TEXTS, rival_decoder, rival_encoder, rival_pair
 
-from regard.data.special import BOS, EOS, PAD
 from regard.decode import GreedyConfig
-from regard.export.onnx_engine import OnnxModel, padded
-from regard.tasks.writing import Writer
+from regard.export.onnx.engine import OnnxModel, padded
+from regard.tasks.generation import Writer
+from regard.text.special_tokens import BOS, EOS, PAD
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

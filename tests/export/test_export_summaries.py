@@ -10,15 +10,15 @@ import torch
 from onnx_checks import checked
 from tiny import ENGLISH, GERMAN, LLAMA, PAIRS, SMALL, T5, pair, randomised, rival, tokenizer
 
-from regard.data.special import BOS, EOS, SEP
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, DataError
 from regard.export import parity
-from regard.export.reading import read_folder
-from regard.export.subject import HeldOut, Subject
-from regard.export.writing import Target, export_model
+from regard.export.export import Target, export_model
+from regard.export.exported_model import HeldOut, Subject
+from regard.export.huggingface.import_model import read_folder
 from regard.models import DecoderConfig
 from regard.tasks import Lexicon, SummarisationConfig
+from regard.text.special_tokens import BOS, EOS, SEP
 
 READ, WRITTEN = 9, 20
 LONG = HeldOut([" ".join([*ENGLISH[place:], *ENGLISH]) for place in range(4)], GERMAN[:4])

@@ -9,11 +9,11 @@ from odd_texts import TEXTS
 from tiny import ENGLISH, GERMAN
 from transformers import AutoTokenizer
 
-from regard.data.special import BOS, EOS, SPECIAL_TOKENS, UNK
-from regard.data.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
-from regard.export.subject import Subject
-from regard.export.tokenizer_files import write_tokenizer
-from regard.export.vocabulary import read_vocabularies
+from regard.export.exported_model import Subject
+from regard.export.huggingface.tokenizer_files import write_tokenizer
+from regard.export.huggingface.vocabulary import read_vocabularies
+from regard.text.special_tokens import BOS, EOS, SPECIAL_TOKENS, UNK
+from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 
 TRAINED = (ENGLISH + GERMAN) * 4
 KINDS: dict[str, Any] = {

@@ -13,12 +13,12 @@ from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 
 from regard import api
-from regard.data.special import BOS, EOS
 from regard.errors import DataError, RunError
-from regard.export.reading import Imported, read_folder
-from regard.export.tokenizer_files import write_tokenizer
+from regard.export.huggingface.import_model import Imported, read_folder
+from regard.export.huggingface.tokenizer_files import write_tokenizer
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS
 
 BART = {
     "d_model": 32, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4,

@@ -14,9 +14,9 @@ from tiny import pair
 
 from regard import api
 from regard.errors import DataError, Failure
-from regard.export import comparison
-from regard.export.reading import read_folder
-from regard.export.tokenizer_files import write_tokenizer
+from regard.export.huggingface import logit_check as comparison
+from regard.export.huggingface.import_model import read_folder
+from regard.export.huggingface.tokenizer_files import write_tokenizer
 
 STACK = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
 TEXT = {"vocab_size": TOKENS.vocab_size}

@@ -15,10 +15,10 @@ from tiny import PICTURES, vision
 from regard import api
 from regard.data.examples import Picture
 from regard.errors import DataError
+from regard.export.export import export_model
+from regard.export.exported_model import Subject
+from regard.export.huggingface.import_model import read_folder
 from regard.export.images import ImageForm
-from regard.export.reading import read_folder
-from regard.export.subject import Subject
-from regard.export.writing import export_model
 
 SMALL = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24, "image_size": 8,

@@ -11,12 +11,12 @@ from tiny import ENGLISH, GERMAN
 from torch import Tensor
 
 from regard import api
-from regard.data.special import BOS, EOS, MASK
-from regard.export.huggingface import quiet
-from regard.export.restoring import our_logits
+from regard.export.huggingface.export import quiet
+from regard.export.huggingface.restore_ids import our_logits
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe
+from regard.text.special_tokens import BOS, EOS, MASK
 
 LAYOUTS = ["BERT", "masked BERT", "T5", "Llama", "GPT-2", "Marian"]
 SHORT = api.Recipe.from_tree({"search": {"kind": "greedy", "max_length": 8}}).search

@@ -7,12 +7,12 @@ import pytest
 import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from regard.export import library
-from regard.export.generation_keys import GENERATION
-from regard.export.huggingface import LAYOUTS
-from regard.export.image_processor import PROCESSOR
-from regard.export.keys import Keys
-from regard.export.layouts import Layout
+from regard.export.huggingface import config_keys as library
+from regard.export.huggingface.export import LAYOUTS
+from regard.export.huggingface.generation_keys import GENERATION
+from regard.export.huggingface.image_processor import PROCESSOR
+from regard.export.huggingface.keys import Keys
+from regard.export.huggingface.layouts import Layout
 
 
 def config_class(layout: Layout) -> Any:

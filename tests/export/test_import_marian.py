@@ -1,7 +1,7 @@
 """A Marian's tokenizer beside transformers' own class, with SentencePiece's encoder written out in Python.
 
 The sentencepiece library is no requirement, so the class runs over the reference below: SentencePiece's normalisation
-and its search for the likeliest pieces as its documents define them, with nothing in common with `data/marian.py`.
+and its search for the likeliest pieces as its documents define them, with nothing in common with `text/marian.py`.
 """
 
 import importlib
@@ -18,14 +18,14 @@ import pytest
 from foreign_folders import charsmap, marian, sentencepiece, typed
 from odd_texts import SURROGATES, TEXTS
 
-from regard.data.marian import CharacterTable
-from regard.data.numbering import Numbering
-from regard.data.special import EOS
-from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
-from regard.export.subject import Subject
-from regard.export.tokenizer_files import write_tokenizers
-from regard.export.vocabulary import read_vocabularies
+from regard.export.exported_model import Subject
+from regard.export.huggingface.tokenizer_files import write_tokenizers
+from regard.export.huggingface.vocabulary import read_vocabularies
+from regard.text.id_mapping import Numbering
+from regard.text.marian import CharacterTable
+from regard.text.special_tokens import EOS
+from regard.text.tokenizer import Tokenizer
 
 REPLACED = {"\t": " ", "\n": " ", "\u00a0": " ", "\u3000": " ", "ﬁ": "fi", "…": "...", "e\u0301": "é", "e": "e",
             "½": "1 2", "\u200b": "", "Ａ": "A", "＜": "<", "＞": ">", "\x01": ""}  # fmt: skip

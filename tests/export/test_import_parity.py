@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from random_folders import ARCHITECTURES, difference, write_random
 
-from regard.export.reading import read_folder
+from regard.export.huggingface.import_model import read_folder
 
 SEEDS = range(5)
 

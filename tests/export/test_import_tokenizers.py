@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tiny import ENGLISH
 from transformers import AutoTokenizer
 
-from regard.data.numbering import Numbering
-from regard.data.special import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
-from regard.data.tokenizer import BpeConfig, Tokenizer
 from regard.errors import ConfigError, DataError
-from regard.export.reading import read_folder
+from regard.export.huggingface.import_model import read_folder
+from regard.text.id_mapping import Numbering
+from regard.text.special_tokens import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from regard.text.tokenizer import BpeConfig, Tokenizer
 
 ANY_TEXT = st.one_of(st.sampled_from(ENGLISH + ODD), st.text(), st.text("aecThis .,'▁\t\n<>/s[]MASK", max_size=30))
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from regard import api
-from regard.engine.converted import Converted
+from regard.ctranslate2.model_folder import Converted
 from regard.run import Run
-from regard.run.converted import make
+from regard.run.ctranslate2_conversion import make
 from regard.run.recipe import resolve_recipe
 
 TEXT = "Anna saw the old cat. The cat slept! Where is the street? It was too wide. The dog sleeps because it is tired."

@@ -12,13 +12,13 @@ from odd_texts import SURROGATES, TEXTS
 from tokenizer_folders import KINDS, OLDER_KINDS, SETTINGS, SHAPES, make_folder
 from transformers import AutoTokenizer
 
-from regard.data.special import BOS, EOS
-from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.errors import DataError
-from regard.export.subject import Subject
-from regard.export.tokenizer_classes import load_tokenizer, pipeline_json
-from regard.export.tokenizer_files import write_tokenizer
-from regard.export.vocabulary import read_vocabularies
+from regard.export.exported_model import Subject
+from regard.export.huggingface.tokenizer_classes import load_tokenizer, pipeline_json
+from regard.export.huggingface.tokenizer_files import write_tokenizer
+from regard.export.huggingface.vocabulary import read_vocabularies
+from regard.text.special_tokens import BOS, EOS
+from regard.text.tokenizer import Tokenizer, WordConfig
 
 ALWAYS = {
     "plain": KINDS.keys(),

@@ -12,9 +12,8 @@ from torch import nn
 
 from regard.config import Config
 from regard.data.examples import Picture
-from regard.data.tokenizer import BpeConfig, Tokenizer
+from regard.export.exported_model import HeldOut, Subject
 from regard.export.images import ImageForm
-from regard.export.subject import HeldOut, Subject
 from regard.models import (
     DecoderConfig,
     EncoderConfig,
@@ -23,6 +22,7 @@ from regard.models import (
     VisionConfig,
     VisionEncoderDecoderConfig,
 )
+from regard.text.tokenizer import BpeConfig, Tokenizer
 
 ENGLISH = ["The cat sleeps.", "A dog saw the cat!", "Where is the street?", "It was too tired, so it slept.", "No."]
 GERMAN = ["Die Katze schläft.", "Ein Hund sah die Katze!", "Wo ist die Straße?", "Es war zu müde.", "Nein."]

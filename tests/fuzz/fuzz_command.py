@@ -85,9 +85,9 @@ def _streams(into: IO[bytes], out: IO[bytes], error: IO[bytes]) -> Iterator[None
 def hastened() -> Iterator[None]:
     """Without the two parts that take longer than all the rest: a picture after each training, and a second process
     that measures threads. Both run as they are in one of twenty sessions."""
-    from regard.engine.model import Workers
+    from regard.ctranslate2.model import Workers
 
-    with patch("regard.run.training.curves"), patch("regard.engine.threads.workers_for", lambda *_: Workers(1, 1)):
+    with patch("regard.run.training.curves"), patch("regard.ctranslate2.threads.workers_for", lambda *_: Workers(1, 1)):
         yield
 
 

@@ -121,7 +121,7 @@ def run_problems(folder: Path, recipe: Any, steps: int | None) -> list[str]:
     `recipe` is what the command line resolves to, None where that is not known; `steps` likewise.
     """
     from regard.config import read_toml
-    from regard.run.opened import Run, read_run_recipe
+    from regard.run.trained import Run, read_run_recipe
     from regard.train import checkpoint
     from regard.train.log import read_metrics
 

@@ -768,7 +768,7 @@ def _written(verb: str, texts: list[str] | None, as_json: bool, parts: str | Non
 
 
 def _opens(folder: Path) -> list[str]:
-    from regard.run.opened import Run
+    from regard.run.trained import Run
 
     return [] if Run.open(folder, "cpu").step >= 0 else ["a negative step"]
 

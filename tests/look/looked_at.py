@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from regard.data.street import pairs
-from regard.data.tokenizer import BpeConfig, Tokenizer, WordConfig
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
 from regard.tasks import (
     Classification,
@@ -17,6 +16,7 @@ from regard.tasks import (
     Translation,
     TranslationConfig,
 )
+from regard.text.tokenizer import BpeConfig, Tokenizer, WordConfig
 
 TEXT = "The animal did not cross the street because it was too tired."
 SIZE = {"width": 32, "depth": 2, "heads": 4, "dropout": 0.0}

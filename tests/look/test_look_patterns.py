@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from regard.cli import app
 from regard.errors import ConfigError
-from regard.look import pattern_picture
-from regard.look.pattern_picture import LECTURE, LECTURE_LENGTH, draw_lecture, draw_patterns
+from regard.look import pattern_figure as pattern_picture
+from regard.look.pattern_figure import LECTURE, LECTURE_LENGTH, draw_lecture, draw_patterns
 from regard.models.convolutional.bytenet import ByteNetConfig
-from regard.nn.attention_kinds import four_panels
+from regard.nn.attention.kinds import four_panels
 
 BIGBIRD = {"kind": "bigbird", "block": 2, "reach": 1, "global_tokens": 2, "random": 1}
 

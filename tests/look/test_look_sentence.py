@@ -3,8 +3,8 @@
 import pytest
 from looked_at import tokenizer
 
-from regard.data.special import BOS, EOS
-from regard.look.sentence import Sentence, gather_words
+from regard.look.tokens import Sentence, gather_words
+from regard.text.special_tokens import BOS, EOS
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,20 @@ import torch
 from looked_at import TEXT, classifier, translator, writer
 
 from regard.config.help import help_texts
-from regard.data.special import BOS, EOS
 from regard.data.street import LECTURE_SENTENCES
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RegardError
 from regard.look import Snapshot, TraceConfig, trace
 from regard.look.coreference import _Side
 from regard.look.measures import alignment, distance, entropy, previous, rollout
-from regard.look.reading import Reader
+from regard.look.model_input import Reader
 from regard.look.replay import replay, without_heads
-from regard.look.tracing import patterns
+from regard.look.trace import patterns
 from regard.models.convolutional import ByteNetConfig, ConvS2SConfig
 from regard.models.recurrent import Seq2SeqConfig
-from regard.nn.attention import record_attention
+from regard.nn.attention.module import record_attention
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS
 
 QUICK: dict[str, Any] = {"shuffles": 0, "coreference": False, "paths": False, "length": 6, "beam": 2}
 TARGET = "Das Tier überquerte die Straße nicht."

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 from regard.metrics import Restoration, bits_per_byte
 from regard.metrics.spelling import bits_to_spell
 from regard.run.scoring.loss import restore
+from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 
 TEXTS = ["The cat sat on the mat.\n", "the dog sat on a mat\n", "Hello, World! 12 ﬁsh\n"]
 

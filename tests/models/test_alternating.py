@@ -9,10 +9,10 @@ from test_flops import counted, tokens
 
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
-from regard.nn.attention import record_attention
-from regard.nn.attention_kinds import AlternatingConfig, LocalConfig, MemoryCompressedConfig
+from regard.nn.attention.kinds import AlternatingConfig, LocalConfig, MemoryCompressedConfig
+from regard.nn.attention.module import record_attention
+from regard.nn.fast.plan import SPARSE_FROM
 from regard.nn.layout import Sequences
-from regard.nn.plan import SPARSE_FROM
 
 LOCAL, COMPRESSED = {"kind": "local", "block": 4}, {"kind": "memory-compressed", "stride": 3, "block": 3}
 TURNS = {"kind": "alternating", "kinds": [LOCAL, COMPRESSED]}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig, search
 from regard.errors import ShapeError
 from regard.models import DecoderConfig, EncoderDecoderConfig, Stepper
-from regard.models.fused_token import fusable, fused_head
-from regard.models.graphed import KEPT, Graphed, rounded
-from regard.models.one_token import OneToken, obstacle
-from regard.models.prompted import Prompted
+from regard.models.decoding.cuda_graph import KEPT, Graphed, rounded
+from regard.models.decoding.fused_step import fusable, fused_head
+from regard.models.decoding.step import OneToken, obstacle
+from regard.models.prefix_decoder import Prompted
 from regard.models.transformer import Written
 from regard.nn.layout import Sequences
 

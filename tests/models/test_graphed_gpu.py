@@ -23,10 +23,10 @@ from test_graphed import (
 )
 
 from regard.decode import GreedyConfig, search
-from regard.decode.quick import quickest
-from regard.models.graphed import Graphed, Way
+from regard.decode.backend import quickest
+from regard.models.decoding.cuda_graph import Graphed, Way
+from regard.nn.fast.decode import append_and_attend, attend_in_rooms
 from regard.nn.layout import Sequences
-from regard.nn.newest import append_and_attend, attend_in_rooms
 
 pytestmark = [
     pytest.mark.gpu,

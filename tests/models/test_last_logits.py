@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.models import DecoderConfig
-from regard.models.graphed import Graphed
-from regard.models.lean import Lean
-from regard.models.prompted import Prompted
+from regard.models.decoding.cpu import Lean
+from regard.models.decoding.cuda_graph import Graphed
+from regard.models.prefix_decoder import Prompted
 from regard.models.stepper import last_logits
 from regard.nn.layout import Sequences
 

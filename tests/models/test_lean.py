@@ -18,9 +18,9 @@ from test_graphed import (
 )
 
 from regard.decode import search
-from regard.decode.quick import quickest
+from regard.decode.backend import quickest
 from regard.models import Stepper
-from regard.models.lean import Lean, too_special
+from regard.models.decoding.cpu import Lean, too_special
 from regard.nn.layout import Sequences
 
 CPU = torch.device("cpu")

@@ -7,9 +7,9 @@ from test_flops import counted, tokens
 
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
-from regard.nn.attention_kinds import BigBirdConfig, WindowConfig
+from regard.nn.attention.kinds import BigBirdConfig, WindowConfig
+from regard.nn.fast.plan import SPARSE_FROM
 from regard.nn.layout import Sequences
-from regard.nn.plan import SPARSE_FROM
 
 POSITIONS = ["none", "sinusoidal", "sinusoidal-concat-every", "learned", "rotary"]
 LINFORMER = {"kind": "linformer", "length": 24, "projected": 5}

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.models.recurrent import DeepAttConfig, GnmtConfig, RecurrentDecoderConfig, Seq2SeqConfig
 from regard.nn.layout import Sequences
-from regard.nn.recurrent import Recurrence
+from regard.nn.recurrent.layers import Recurrence
 
 State = tuple[Tensor, Tensor]
 SOURCE, TARGET = [4, 7, 2, 9, 5], [1, 8, 3, 6]

@@ -15,9 +15,9 @@ from regard.models.recurrent import (
     Seq2SeqConfig,
 )
 from regard.models.stepper import Stepper
+from regard.nn.attention.recurrent import Listen
 from regard.nn.layout import Layout, Sequences
-from regard.nn.listen import Listen
-from regard.nn.recurrent import Recurrence
+from regard.nn.recurrent.layers import Recurrence
 
 LENGTHS = [5, 9, 7]
 

@@ -9,11 +9,11 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.nn.attention import attend_step_by_step
+from regard.nn.attention.module import attend_step_by_step
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Global, Pattern, Placed, Random, Window
 from regard.nn.position import Alibi, Bias, Position, Relative, T5Bias, TreePosition
-from regard.nn.sight import Sight
 
 Way = Callable[[Tensor, Tensor, Tensor, Pattern | None, Bias | None, float, float], Tensor]
 """A way to compute attention, called as the kernels are."""

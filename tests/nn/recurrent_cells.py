@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.nn.recurrent import Recurrence
+from regard.nn.recurrent.layers import Recurrence
 
 State = tuple[Tensor, Tensor]
 

@@ -13,12 +13,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError, RegardError, ShapeError
 from regard.models import EncoderConfig
-from regard.nn.attention import Attention, attend_step_by_step, record_attention, self_attention
-from regard.nn.attention_kinds import AttentionConfig, BigBirdConfig, FullConfig, WindowConfig
+from regard.nn.attention.kinds import AttentionConfig, BigBirdConfig, FullConfig, WindowConfig
+from regard.nn.attention.module import Attention, attend_step_by_step, record_attention, self_attention
 from regard.nn.cache import Clock, KeyValues
+from regard.nn.context import Sight
 from regard.nn.pattern import Causal, Global, Placed, Random, Window
 from regard.nn.position import Alibi, Position, Relative, Rotary, T5Bias
-from regard.nn.sight import Sight
 
 SEEDS = st.integers(0, 2**16)
 
@@ -204,7 +204,7 @@ def test_recording_ends_with_its_context_also_after_an_exception(monkeypatch: py
         record_and_break()
     assert model.first.recorder is None
     assert model.second.recorder is None
-    monkeypatch.setattr("regard.nn.attention.attend_step_by_step", lambda *a: pytest.fail("still the slow path"))
+    monkeypatch.setattr("regard.nn.attention.module.attend_step_by_step", lambda *a: pytest.fail("still the slow path"))
     model(x, full_sight(4))
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError
-from regard.nn.attention_kinds import (
+from regard.nn.attention.kinds import (
     BigBirdConfig,
     FullConfig,
     LinformerConfig,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.nn.axial import (
+from regard.nn.attention.axial import (
     AxialBlock,
     ColumnAttention,
     GatedAttention,

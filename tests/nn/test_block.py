@@ -4,15 +4,15 @@ import torch
 from attention_cases import assert_close, self_sight
 from torch import Tensor, nn
 
-from regard.nn.attention import Attention
+from regard.nn.attention.module import Attention
 from regard.nn.block import Block
+from regard.nn.context import Sight
 from regard.nn.experts import Experts
 from regard.nn.feedforward import FeedForward
 from regard.nn.layout import Layout
 from regard.nn.norm import LayerNorm
 from regard.nn.pattern import Causal
 from regard.nn.residual import Residual
-from regard.nn.sight import Sight
 
 X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 SIGHT = self_sight(Layout.full(2, 5), Causal())

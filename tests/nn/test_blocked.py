@@ -6,14 +6,14 @@ from attention_cases import Case, assert_close, assert_equals_reference, make_ca
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.nn import tiling
-from regard.nn.attention import attend
-from regard.nn.attention_kinds import BigBirdConfig, WindowConfig
-from regard.nn.blocked import blocked, tiling_of
+from regard.nn.attention.kinds import BigBirdConfig, WindowConfig
+from regard.nn.attention.module import attend
+from regard.nn.fast import block_layout as tiling
+from regard.nn.fast.block_layout import BlockTable, Within
+from regard.nn.fast.block_sparse import blocked, tiling_of
+from regard.nn.fast.plan import SPARSE_FROM
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Global, Padding, Pattern, Placed, Random, Window
-from regard.nn.plan import SPARSE_FROM
-from regard.nn.tiling import BlockTable, Within
 
 KINDS = ("window", "blocks", "bigbird", "window+causal", "bigbird+causal")
 DTYPES = st.sampled_from([torch.float32, torch.float64, torch.bfloat16])

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.nn import dense as dense_module
-from regard.nn.dense import MOST, QUERIES, _ByProducts, dense, products_pay
+from regard.nn.fast import sdpa as dense_module
+from regard.nn.fast.sdpa import MOST, QUERIES, _ByProducts, dense, products_pay
 
 WIDTH = 8
 

@@ -11,15 +11,15 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import noop_mask
 
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, VisionConfig
-from regard.nn import kernels
-from regard.nn.attention import attend
-from regard.nn.attention_kinds import BigBirdConfig
-from regard.nn.blocks import block_mask
+from regard.nn.attention.kinds import BigBirdConfig
+from regard.nn.attention.module import attend
 from regard.nn.experts import Experts, ExpertsConfig
+from regard.nn.fast import attention as kernels
+from regard.nn.fast.block_mask import block_mask
+from regard.nn.fast.plan import Plan, plan
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED, cross_entropy, linear_cross_entropy
 from regard.nn.pattern import Causal, Global, Random, Window
-from regard.nn.plan import Plan, plan
 from regard.nn.position import RotaryConfig, T5Config
 
 pytestmark = [

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.nn.attention import Attention, attend_step_by_step
-from regard.nn.graph import Graph, GraphAttention, GraphBlock, attend_edges, pool_graphs
-from regard.nn.sight import Sight
+from regard.nn.attention.graph import Graph, GraphAttention, GraphBlock, attend_edges, pool_graphs
+from regard.nn.attention.module import Attention, attend_step_by_step
+from regard.nn.context import Sight
 
 WIDTH, HEADS = 12, 3
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ShapeError
-from regard.nn.heads import HeadMap, NarrowHeadMap, NoHeadMap, join_heads, split_heads
+from regard.nn.attention.heads import HeadMap, NarrowHeadMap, NoHeadMap, join_heads, split_heads
 
 SIZES = st.integers(1, 4)
 

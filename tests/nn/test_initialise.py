@@ -9,12 +9,12 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig
-from regard.nn.attention import Attention
-from regard.nn.attention_kinds import FullConfig
+from regard.nn.attention.heads import HeadMap, NarrowHeadMap
+from regard.nn.attention.kinds import FullConfig
+from regard.nn.attention.module import Attention
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.experts import Experts, ExpertsConfig
 from regard.nn.feedforward import FeedForwardConfig, GatedConfig
-from regard.nn.heads import HeadMap, NarrowHeadMap
 from regard.nn.initialise import InitialiseConfig, KeepConfig, NormalConfig, XavierConfig
 from regard.nn.position import LearnedConfig
 

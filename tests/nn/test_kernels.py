@@ -24,11 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention import flex_attention
 
-from regard.nn import kernels
-from regard.nn.attention import attend
+from regard.nn.attention.module import attend
+from regard.nn.context import Sight
+from regard.nn.fast import attention as kernels
 from regard.nn.pattern import Causal, Window
 from regard.nn.position import Position, Relative
-from regard.nn.sight import Sight
 
 DTYPES = st.sampled_from([torch.float32, torch.float64, torch.bfloat16])
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.nn import laid
-from regard.nn.laid import FEW, LARGE, MANY, Laid
+from regard.nn.fast import prepacked as laid
+from regard.nn.fast.prepacked import FEW, LARGE, MANY, Laid
 
 WAYS = [
     pytest.param(True, marks=pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="needs MKL")),

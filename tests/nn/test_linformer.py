@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError
-from regard.nn.attention import Attention
-from regard.nn.attention_kinds import LinformerConfig
+from regard.nn.attention.kinds import LinformerConfig
+from regard.nn.attention.linformer import LengthProjection, Linformer
+from regard.nn.attention.module import Attention
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
-from regard.nn.linformer import LengthProjection, Linformer
 from regard.nn.position import Rotary
-from regard.nn.sight import Sight
 
 SHARES = ("none", "headwise", "keyvalue", "layerwise")
 

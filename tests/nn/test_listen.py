@@ -8,8 +8,16 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
-from regard.nn.attention import Steps
-from regard.nn.listen import AdditiveConfig, AdditiveListen, DotConfig, DotListen, GeneralConfig, GeneralListen, Listen
+from regard.nn.attention.module import Steps
+from regard.nn.attention.recurrent import (
+    AdditiveConfig,
+    AdditiveListen,
+    DotConfig,
+    DotListen,
+    GeneralConfig,
+    GeneralListen,
+    Listen,
+)
 
 CONFIGS = [DotConfig(), DotConfig(scaled=True), GeneralConfig(), GeneralConfig(scaled=True), AdditiveConfig(hidden=5)]
 KINDS = [(config, 4, 4) for config in CONFIGS] + [(config, 4, 6) for config in CONFIGS[2:]]

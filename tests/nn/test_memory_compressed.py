@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ConfigError
-from regard.nn import memory_compressed
+from regard.nn.attention import memory_compressed
+from regard.nn.attention.memory_compressed import Compressed, Compression, MemoryCompressed
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
-from regard.nn.memory_compressed import Compressed, Compression, MemoryCompressed
 from regard.nn.pattern import Causal
 from regard.nn.position import Alibi, Position, Relative, Rotary, T5Bias
-from regard.nn.sight import Sight
 
 
 def sight(layout: Layout, causal: bool) -> Sight:

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import regard.nn.head as heads
-from regard.data.special import BOS, EOS
 from regard.models import DecoderConfig
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Sequences
 from regard.tasks.base import Inputs, WritingTask
 from regard.tasks.consistency import consistent_cross_entropy
+from regard.text.special_tokens import BOS, EOS
 
 NEVER, VOCAB = (1, 4, 4), 11
 KEPT = [token for token in range(VOCAB) if token not in NEVER]

@@ -4,7 +4,7 @@ from itertools import product
 
 import torch
 
-from regard.nn.newest import _attend, append
+from regard.nn.fast.decode import _attend, append
 
 ROWS, CAPACITY = 3, 40
 CASES = list(product(((4, 4), (4, 2), (2, 1)), (16, 24), (False, True)))
@@ -19,7 +19,7 @@ def tensors(heads, width, biased):
 
 
 def appending_agrees(heads, width, biased):
-    from regard.nn.newest_kernel import attend
+    from regard.nn.fast.decode_triton import attend
 
     query, key, value, keys, values, bias = tensors(heads, width, biased)
     lengths = torch.tensor([0, 17, CAPACITY - 1])
@@ -32,7 +32,7 @@ def appending_agrees(heads, width, biased):
 
 
 def sharing_rooms_agrees(heads, width):
-    from regard.nn.newest_kernel import attend
+    from regard.nn.fast.decode_triton import attend
 
     query, _, _, keys, values, _ = tensors(heads, width, False)
     lengths, rooms = torch.tensor([5, CAPACITY, 1]), torch.tensor([1, 1, 0])

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-import regard.nn.plan as planning
+import regard.nn.fast.plan as planning
 from regard.models import EncoderDecoder, EncoderDecoderConfig
 from regard.nn.dropout import DropoutSettings
 from regard.nn.layout import Sequences
-from regard.train.compiling import compile_blocks
+from regard.train.compilation import compile_blocks
 
 
 def test_in_a_process_of_its_own():

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
 from regard.errors import ConfigError
-from regard.nn.attention import attend_step_by_step
-from regard.nn.blocks import block_mask
+from regard.nn.attention.module import attend_step_by_step
+from regard.nn.fast.block_mask import block_mask
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Documents, Global, Padding, Pattern, Placed, Random, Window
 

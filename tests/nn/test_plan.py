@@ -11,10 +11,10 @@ from attention_cases import make_layout, self_sight
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-import regard.nn.plan as planning
-from regard.nn.attention import Attention
+import regard.nn.fast.plan as planning
+from regard.nn.attention.module import Attention
+from regard.nn.fast.plan import SPARSE_FROM, Plan, plan
 from regard.nn.pattern import Causal, Global, Pattern, Placed, Random, Window
-from regard.nn.plan import SPARSE_FROM, Plan, plan
 from regard.nn.position import Alibi, Bias, Relative
 
 LONG = SPARSE_FROM

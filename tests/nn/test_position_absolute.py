@@ -11,10 +11,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError, RegardError
 from regard.models import EncoderConfig
+from regard.nn.context import Sight
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import Learned, LearnedConfig, NoPositionConfig, Position, Sinusoidal, SinusoidalConfig
 from regard.nn.position.absolute import waves
-from regard.nn.sight import Sight
 
 STACK = {"width": 8, "heads": 2, "head_width": 4}
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
-from regard.nn.attention import attend
+from regard.nn.attention.module import attend
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
 from regard.nn.position import Alibi, AlibiConfig, Relative, RelativeConfig, T5Bias, T5Config
 from regard.nn.position.relative import alibi_slopes
-from regard.nn.sight import Sight
 
 SEEDS = st.integers(0, 2**16)
 LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=3)

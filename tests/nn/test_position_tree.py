@@ -9,11 +9,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
 from regard.nn.position import TreeConfig, TreePosition
 from regard.nn.position.absolute import waves
 from regard.nn.position.tree import ancestor_matrix, depths, pair_distances, tree_of
-from regard.nn.sight import Sight
 
 STACK = {"width": 8, "heads": 2, "head_width": 4}
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.nn.fast.linear import Folded, fused, fused_onto, known
 from regard.nn.norm import LayerNorm, RMSNorm
-from regard.nn.product import Folded, fused, fused_onto, known
 
 BENDS = {
     "none": lambda x: x,
@@ -91,7 +91,7 @@ def test_only_matrices_behind_a_gain_are_copied():
 
 def interpreted():
     """In a process of its own: the kernels by Triton's interpreter, which is asked for before they are read."""
-    from regard.nn.product_kernel import product
+    from regard.nn.fast.linear_triton import product
 
     for rows, (width, outputs), kinds in every((1, 2, 5, 64), ((100, 33), (768, 17)), KINDS):
         (x, by, bend, gated, added), expected = case(rows, width, outputs, kinds)
@@ -102,7 +102,7 @@ def interpreted():
 
 def interpreted_with_moments():
     """A product tells the moments of what it wrote, and the one behind it takes them for its norm's."""
-    from regard.nn.product_kernel import product
+    from regard.nn.fast.linear_triton import product
 
     for rows, width, kinds in every((2, 5, 64), (16, 100, 768), KINDS):
         (x, by, *_), _ = case(rows, 40, width, ("none", "none", False, True, True))
@@ -115,7 +115,7 @@ def interpreted_with_moments():
 
 
 def tiles_fit_into_fast_memory():
-    from regard.nn.product_kernel import fitting, tile
+    from regard.nn.fast.linear_triton import fitting, tile
 
     sizes = ((768, 2304), (3072, 768), (768, 50257))
     for room, size, rows, gated in every((228_000, 96_000, 48_000), (2, 4), (2, 16, 64), (False, True)):

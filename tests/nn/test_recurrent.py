@@ -9,8 +9,8 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.nn.layout import Layout
-from regard.nn.recurrent import Layer, Memory, Recurrence, mirrored, row_ends
-from regard.nn.recurrent_stack import RecurrentStack
+from regard.nn.recurrent.layers import Layer, Memory, Recurrence, mirrored, row_ends
+from regard.nn.recurrent.stack import RecurrentStack
 
 CELLS = ["rnn", "gru", "lstm"]
 DIRECTIONS = ["forward", "backward", "both"]

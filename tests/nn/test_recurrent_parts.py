@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from regard.nn.experts import Experts
-from regard.nn.recurrent import Recurrence
-from regard.nn.recurrent_dropout import Drop, RecurrentDropoutSettings
-from regard.nn.recurrent_initialise import OrthogonalConfig, UniformConfig
-from regard.nn.recurrent_stack import RecurrentStack
+from regard.nn.recurrent.dropout import Drop, RecurrentDropoutSettings
+from regard.nn.recurrent.initialise import OrthogonalConfig, UniformConfig
+from regard.nn.recurrent.layers import Recurrence
+from regard.nn.recurrent.stack import RecurrentStack
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-6) -> None:

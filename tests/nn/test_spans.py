@@ -5,9 +5,9 @@ from itertools import product
 import pytest
 import torch
 
+from regard.nn.fast.packed import Spans, _shares, attend_spans, backward, forward
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal
-from regard.nn.spans import Spans, _shares, attend_spans, backward, forward
 
 LENGTHS = [5, 1, 0, 12, 3, 70, 2, 9, 33, 4]
 OTHERS = [3, 8, 2, 0, 9, 1, 65, 4, 20, 6]
@@ -66,7 +66,7 @@ def drawing(dropout, device="cpu"):
 
 
 def by_kernels(query, key, value, slope, spans, scale, drawn):
-    from regard.nn.spans_kernel import attend, slopes
+    from regard.nn.fast.packed_triton import attend, slopes
 
     output, log_total = attend(query, key, value, spans.first, spans.last, scale, *drawn)
     all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)

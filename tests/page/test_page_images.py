@@ -8,10 +8,10 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.look import render, trace
 from regard.models import VisionEncoderDecoderConfig
 from regard.tasks import ImageDescriptionConfig, Lexicon
+from regard.text.tokenizer import Tokenizer, WordConfig
 
 
 @pytest.fixture

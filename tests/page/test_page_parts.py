@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from regard import api
-from regard.data.special import BOS, EOS
 from regard.look import render
-from regard.nn.attention import Steps, record_attention
+from regard.nn.attention.module import Steps, record_attention
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS
 
 TEXT = "The animal did not cross the street because it was too tired."
 EXACT = 1e-4

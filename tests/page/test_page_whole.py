@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from regard import api
-from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.look import content_security_policy, render, trace, trace_image
 from regard.models import EncoderConfig, VisionConfig
 from regard.tasks import ClassificationConfig, Lexicon
+from regard.text.tokenizer import Tokenizer, WordConfig
 
 AXE = Path(__file__).parents[2] / "page" / "vendor" / "axe.min.js"
 EVIL = "<script>document.title='broken'</script> <img src=x onerror=\"document.title='broken'\">"

@@ -1,6 +1,6 @@
 """Where each parameter of regard lies in the models of `torch.nn`; those of Hugging Face stand in `regard.export`."""
 
-from regard.export.mappings import Mapping, fused, layers, linear, norm, part
+from regard.export.huggingface.parameter_names import Mapping, fused, layers, linear, norm, part
 
 
 def torch_attention() -> Mapping:

@@ -4,7 +4,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 from twins import Twins, sentences
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import EncoderConfig, preset
 
 VOCAB, DEPTH = 31, 2

@@ -9,11 +9,11 @@ from torch import Tensor
 from transformers import BigBirdConfig, BigBirdForMaskedLM
 from twins import Twins, sentences
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import EncoderConfig, preset
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
 from regard.nn.pattern import Pattern
-from regard.nn.sight import Sight
 
 VOCAB, DEPTH, HEADS, BLOCK, RANDOM = 31, 2, 4, 4, 2
 LONGEST = 48

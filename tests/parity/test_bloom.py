@@ -4,7 +4,7 @@ import pytest
 from transformers import BloomConfig, BloomForCausalLM
 from twins import Twins, sentences
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import DecoderConfig
 
 VOCAB, WIDTH, DEPTH = 31, 48, 2

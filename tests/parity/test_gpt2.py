@@ -4,7 +4,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 from twins import Twins, sentences
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import DecoderConfig, preset
 
 VOCAB, DEPTH = 31, 2

@@ -4,7 +4,7 @@ import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 from twins import Twins, sentences
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import DecoderConfig, preset
 
 VOCAB, DEPTH, HIDDEN = 31, 2, 80

@@ -4,7 +4,7 @@ import pytest
 from transformers import MarianConfig, MarianMTModel
 from twins import PAD, Twins, sentences
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import EncoderDecoderConfig, preset
 
 VOCAB, TARGET_VOCAB, DEPTH = 31, 23, 2

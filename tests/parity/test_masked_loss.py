@@ -8,11 +8,11 @@ from twins import Twins
 
 from regard.data.batches import Batch
 from regard.data.collate import Ragged, pack, pad
-from regard.data.tokenizer import ByteConfig, Tokenizer
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import EncoderConfig, preset
 from regard.nn.loss import IGNORED
 from regard.tasks import Lexicon, MaskedLanguageModelConfig
+from regard.text.tokenizer import ByteConfig, Tokenizer
 
 DEPTH, LENGTH = 2, 40
 SMALL = {"width": 32, "depth": DEPTH, "heads": 4, "position": {"kind": "learned", "length": LENGTH}}

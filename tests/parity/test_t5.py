@@ -6,7 +6,7 @@ from torch import nn
 from transformers import T5Config, T5ForConditionalGeneration
 from twins import PAD, Twins, sentences
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import EncoderDecoderConfig, preset
 
 VOCAB, WIDTH, DEPTH, HEADS = 31, 32, 2, 4

@@ -10,15 +10,15 @@ from twins import Twins
 
 from regard.models import EncoderConfig
 from regard.models.stack import Stack
-from regard.nn.attention import Attention
+from regard.nn.attention.module import Attention
 from regard.nn.block import Block
+from regard.nn.context import Sight
 from regard.nn.feedforward import FeedForward
 from regard.nn.layout import Layout
 from regard.nn.norm import LayerNorm
 from regard.nn.pattern import Causal, Padding
 from regard.nn.position import NoPositionConfig
 from regard.nn.residual import NormPlace, Residual
-from regard.nn.sight import Sight
 
 WIDTH, HEADS, HIDDEN, DEPTH = 32, 4, 48, 2
 BATCH, TIME, SOURCE = 3, 7, 5

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from twins import Twins
 
-from regard.export.mappings import Mapping, Place, linear, part
+from regard.export.huggingface.parameter_names import Mapping, Place, linear, part
 from regard.models import Patches, VisionEncoderDecoderConfig
 from regard.nn.layout import Sequences
 

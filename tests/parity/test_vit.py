@@ -4,7 +4,7 @@ import torch
 from transformers import ViTConfig, ViTForImageClassification
 from twins import Twins
 
-from regard.export import mappings
+from regard.export.huggingface import parameter_names as mappings
 from regard.models import VisionConfig, preset
 
 IMAGE, PATCH, DEPTH, CLASSES = 12, 4, 2, 5

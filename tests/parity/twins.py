@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.export.mappings import Mapping, Place
+from regard.export.huggingface.parameter_names import Mapping, Place
 from regard.models import Stepper
 from regard.nn.layout import Sequences
 

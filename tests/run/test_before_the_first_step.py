@@ -10,8 +10,8 @@ from small_runs import TINY_MODEL, classification, language_model, translation, 
 from regard import api
 from regard.claims.setup import Quiet
 from regard.errors import ConfigError, DataError, RegardError, RunError
+from regard.files.lock import RunLock
 from regard.run import preflight, training
-from regard.train.lock import RunLock
 
 
 def train(folder: Path, tree: dict[str, Any], *settings: str, out: str = "runs/new", resume: bool = False):
@@ -137,7 +137,7 @@ def test_a_refused_second_run_leaves_the_first_alone(tmp_path: Path):
 
 
 def test_a_lock_whose_folder_was_removed_is_taken_anew(tmp_path: Path, monkeypatch):
-    from regard.train import lock as locking
+    from regard.files import lock as locking
 
     original, removed = locking._opened, []
 

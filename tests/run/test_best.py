@@ -7,10 +7,10 @@ from small_runs import classification, language_model, write_recipe
 
 from regard import api
 from regard.claims.setup import Quiet
+from regard.files.checkpoint_links import BEST, LAST, pointed
 from regard.run import training
 from regard.run.conclusion import conclusion
-from regard.run.opened import Run
-from regard.train.links import BEST, LAST, pointed
+from regard.run.trained import Run
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from regard.run import training
 from regard.run.conclusion import best_validation, conclusion, next_commands, read_baselines, sample_input
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
-from regard.train.watching import Quiet
+from regard.train.monitor import Quiet
 
 
 class Heard(Quiet):

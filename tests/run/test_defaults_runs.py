@@ -18,7 +18,7 @@ from regard.config import dump_toml, read_toml
 from regard.errors import ConfigError, DataError, Interrupted
 from regard.run import plan_recipe
 from regard.run.defaults.job import PATIENCE, Job
-from regard.run.unused import refuse_unused
+from regard.run.unused_settings import refuse_unused
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 

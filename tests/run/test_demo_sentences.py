@@ -7,8 +7,8 @@ import pytest
 
 from regard import api
 from regard.data import street
-from regard.data.training_words import TrainingWords
 from regard.run.demo import demo_recipe
+from regard.text.training_words import TrainingWords
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("simple_sentences", ROOT / "benchmarks" / "simple_sentences.py")

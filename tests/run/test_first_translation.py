@@ -8,7 +8,7 @@ from small_runs import translation
 
 from regard.run.recipe import resolve_recipe
 from regard.run.training import train_run
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
 
 NEEDLESS = ["pyarrow", "sacrebleu", "rouge_score", "matplotlib", "regard.train.loop", "regard.run.training"]
 PROGRAM = """

@@ -139,10 +139,10 @@ def test_a_classifier_that_was_trained_on_cut_texts_cuts(cutting: Run):
 
 
 def test_a_server_cuts_as_training_did_or_refuses(skipping: Run, cutting: Run):
-    from regard.web.answers import Refusal
     from regard.web.engine import RunEngine
-    from regard.web.meters import Meters
-    from regard.web.served import Served
+    from regard.web.errors import Refusal
+    from regard.web.prometheus import Meters
+    from regard.web.registry import Served
     from regard.web.settings import ServeConfig
 
     own, other = (Served("one", run, ServeConfig(), Meters(), None, RunEngine(run)) for run in (cutting, skipping))

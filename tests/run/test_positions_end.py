@@ -9,7 +9,7 @@ from small_runs import TINY_MODEL, language_model, translation, write_recipe
 from regard import api
 from regard.claims.setup import Quiet
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig, search
-from regard.decode.job import positions_of
+from regard.decode.batch import positions_of
 from regard.errors import ConfigError, InputError
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn.layout import Sequences
@@ -118,8 +118,8 @@ def test_a_language_model_continues_prompts_of_any_length_that_fits(writer: tupl
 
 def test_ctranslate2_writes_as_far_as_torch(writer: tuple[Run, list[str]], translator: tuple[Run, list[str]]):
     pytest.importorskip("ctranslate2")
-    from regard.engine.converted import ready
-    from regard.engine.model import FastEngine, Workers
+    from regard.ctranslate2.model import FastEngine, Workers
+    from regard.ctranslate2.model_folder import ready
 
     run, _ = writer
     engine = FastEngine(ready(run.folder, "float32"), Workers(1, 1))

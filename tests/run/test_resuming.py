@@ -12,9 +12,9 @@ from regard import api
 from regard.config import dump_toml, read_toml
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError, RegardError, RunError
+from regard.files.manifest import MANIFEST, write_manifest
 from regard.run.recipe import read_recipe
 from regard.train.log import read_metrics
-from regard.train.manifest import MANIFEST, write_manifest
 
 
 def resume(base: Path, *settings: str, out: Path | None = None, **options) -> tuple[Path, list[str]]:

@@ -11,13 +11,13 @@ from small_runs import TINY_MODEL, classification, language_model, translation, 
 from regard import api
 from regard.claims.setup import Quiet
 from regard.data.sources import SourceConfig
-from regard.data.special import BOS, EOS
 from regard.decode import score
 from regard.errors import ConfigError
+from regard.files.checkpoint_links import BEST, pointed
 from regard.run import training
 from regard.run.recipe import Recipe
 from regard.tasks import LanguageModel
-from regard.train.links import BEST, pointed
+from regard.text.special_tokens import BOS, EOS
 
 
 def documents(folder: Path) -> dict:

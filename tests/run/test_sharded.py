@@ -24,7 +24,7 @@ from regard.run import parts as parts_module
 from regard.run.parts import Parts
 from regard.run.recipe import resolve_recipe
 from regard.run.sharded import score_in_parts, translate_file
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
 
 SENTENCES = [
     "The dog sleeps.",

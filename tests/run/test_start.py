@@ -10,8 +10,8 @@ from test_training import Quiet, train
 from regard import api
 from regard.errors import ConfigError
 from regard.models import EncoderConfig
+from regard.run.initial_weights import StartConfig, take_over
 from regard.run.recipe import resolve_recipe
-from regard.run.start import StartConfig, take_over
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from regard import api
 from regard.errors import ConfigError
 from regard.models import EncoderConfig
 from regard.nn.head import PooledHeadConfig, TokenHeadConfig
-from regard.run.start import StartConfig, class_parameters
+from regard.run.initial_weights import StartConfig, class_parameters
 from regard.tasks import Lexicon
 
 LABELS = ["a", "b", "c"]
@@ -74,7 +74,7 @@ def test_new_rows_of_a_frozen_output_layer_are_refused():
 
 
 def test_a_vocabulary_of_other_tokens_is_refused(tmp_path: Path):
-    from regard.data.tokenizer import Tokenizer, WordConfig
+    from regard.text.tokenizer import Tokenizer, WordConfig
 
     one, other = (Tokenizer.train([text], WordConfig()) for text in ("good bad", "fine poor"))
     with pytest.raises(ConfigError, match=r"tokenizer: runs/x has other tokens for text"):
@@ -103,7 +103,7 @@ def test_a_classifier_with_its_labels_turned_round_keeps_its_accuracy(tmp_path: 
 
 
 def strip_fingerprints(run: Path) -> None:
-    from regard.train.manifest import MANIFEST, write_manifest
+    from regard.files.manifest import MANIFEST, write_manifest
 
     for step in (run / "checkpoints").glob("step-*"):
         state = json.loads((step / "state.json").read_text())

@@ -13,9 +13,9 @@ from regard.compare.budget import Planner
 from regard.config import dump_toml, read_toml
 from regard.errors import ConfigError, RegardError
 from regard.models import DecoderConfig, EncoderConfig
+from regard.run.initial_weights import StartConfig, take_over
 from regard.run.recipe import resolve_recipe
 from regard.run.sharded import translate_file
-from regard.run.start import StartConfig, take_over
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "shapes" / "make.py"
 TRAIN = {"tokens_per_batch": 512, "save_every": 4, "log_every": 1, "precision": "float32", "device": "cpu"}

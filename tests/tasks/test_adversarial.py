@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.data.settings import DataConfig
-from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig
 from regard.nn.layout import Sequences
@@ -19,6 +18,7 @@ from regard.nn.loss import cross_entropy
 from regard.tasks.adversarial import adversarial_loss, worst_move
 from regard.tasks.base import Inputs, Lexicon
 from regard.tasks.classification import Classification, ClassificationConfig
+from regard.text.tokenizer import Tokenizer, WordConfig
 
 ROWS = [[5, 6, 7], [8, 9], [4, 4, 4, 4]]
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.errors import RegardError
 from regard.models import EncoderConfig
-from regard.tasks.writing import classify
+from regard.tasks.generation import classify
+from regard.text.tokenizer import Tokenizer, WordConfig
 
 LABELS = ["no", "yes"]
 CPU = torch.device("cpu")

@@ -33,7 +33,7 @@ def run(scenes: Path) -> api.Run:
 
 
 def test_the_loss_is_minus_the_log_probability_of_each_token(run: api.Run, scenes: Path):
-    from regard.evaluate import measure, measuring_batches
+    from regard.tasks.evaluation import measure, measuring_batches
     from regard.tasks.prepare import Preparation
 
     recipe = run.recipe

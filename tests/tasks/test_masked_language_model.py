@@ -13,18 +13,18 @@ from regard import api
 from regard.data.batches import Batch, BucketedConfig, PackedConfig
 from regard.data.collate import Ragged, pack, pad
 from regard.data.settings import DataConfig
-from regard.data.special import EOS, MASK
-from regard.data.tokenizer import BpeConfig, CharConfig, Tokenizer, WordConfig
 from regard.errors import ConfigError, RegardError
-from regard.evaluate import measuring_batches
 from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderConfig
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe
-from regard.run.scoring.masked import spread
+from regard.run.scoring.masked_language_model import spread
 from regard.tasks import Lexicon, MaskedLanguageModelConfig
-from regard.tasks.filling import fill, masked_ids, surprises
+from regard.tasks.evaluation import measuring_batches
+from regard.tasks.mask_filling import fill, masked_ids, surprises
 from regard.tasks.masked_language_model import MaskedLanguageModel, head_flops
 from regard.tasks.prepare import Preparation
+from regard.text.special_tokens import EOS, MASK
+from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer, WordConfig
 from regard.train.log import read_metrics
 from regard.train.loop import Watcher
 

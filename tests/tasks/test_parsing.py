@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.readers import read_pairs
+from regard.data.readers.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.run.scoring import Asked, Report
-from regard.run.scoring.writing import score_translation
+from regard.run.scoring.generation import score_translation
 
 TREEBANK = Path(__file__).parents[2] / "examples" / "syntax" / "test.conllu"
 

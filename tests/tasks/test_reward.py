@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from regard.data.special import BOS, EOS
 from regard.decode import Hypothesis
 from regard.models import EncoderDecoderConfig
 from regard.nn.layout import Sequences
@@ -16,6 +15,7 @@ from regard.tasks.reward import (
     score_samples,
     sequence_logprobs,
 )
+from regard.text.special_tokens import BOS, EOS
 
 VOCAB = 12
 SOURCES = [[5, 6, EOS], [7, EOS], [8, 9, 10, EOS]]

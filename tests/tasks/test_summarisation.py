@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from regard.data.batches import Batch, PackedConfig
 from regard.data.collate import Packed, Padded, Ragged, pack, pad
-from regard.data.readers import read_pairs
+from regard.data.readers.source_reader import read_pairs
 from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig
-from regard.data.special import BOS, EOS, SEP
-from regard.data.tokenizer import BpeConfig, Tokenizer
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, RecurrentDecoderConfig, Seq2SeqConfig
 from regard.nn.layout import Sequences
@@ -25,6 +23,8 @@ from regard.tasks import Lexicon, Summarisation, SummarisationConfig, Translatio
 from regard.tasks.prepare import Preparation
 from regard.tasks.summarisation import need_separator
 from regard.tasks.summarisation_sequence import join, joined_inputs
+from regard.text.special_tokens import BOS, EOS, SEP
+from regard.text.tokenizer import BpeConfig, Tokenizer
 
 CPU = torch.device("cpu")
 SIZES = {"width": 16, "depth": 2, "heads": 2, "dropout": 0.0}

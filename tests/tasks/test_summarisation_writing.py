@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_summarisation import CPU, DECODERS, SIZES, TEXTS, built, task_of
 
-from regard.data.special import BOS, EOS, PAD, SEP
-from regard.data.tokenizer import BpeConfig, Tokenizer
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, score, search
 from regard.errors import ShapeError
 from regard.models import EncoderDecoderConfig
-from regard.models.prompted import Prompted
+from regard.models.prefix_decoder import Prompted
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS, PAD, SEP
+from regard.text.tokenizer import BpeConfig, Tokenizer
 
 ONLY_TOKENS = {"max_length": 7, "forbid_unknown": True}
 SEARCHES = [GreedyConfig(**ONLY_TOKENS), BeamConfig(size=3, n_best=2, **ONLY_TOKENS)]

@@ -16,7 +16,6 @@ from regard.data.batches import BucketedConfig, PackedConfig
 from regard.data.examples import Place, Tagged
 from regard.data.settings import DataConfig
 from regard.data.store import Store, open_store
-from regard.data.tokenizer import BpeConfig, CharConfig, Tokenizer
 from regard.errors import ConfigError, DataError, InputError, RegardError
 from regard.look import trace
 from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderConfig
@@ -24,6 +23,7 @@ from regard.nn.loss import IGNORED
 from regard.run.recipe import read_recipe, resolve_recipe
 from regard.tasks import Lexicon, Tagging, TaggingConfig
 from regard.tasks.tensors import to_sequences, with_heads
+from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer
 from regard.web import ServeConfig, make_app
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "syntax"

@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.special import EOS, UNK
 from regard.decode.alignment import alignment
 from regard.errors import ConfigError, DataError
 from regard.models import DecoderConfig, EncoderDecoderConfig
-from regard.nn.attention import Steps
+from regard.nn.attention.module import Steps
 from regard.nn.layout import Sequences
-from regard.tasks.unknown import UnknownWords, need_words, read_dictionary
+from regard.tasks.unknown_words import UnknownWords, need_words, read_dictionary
+from regard.text.special_tokens import EOS, UNK
 
 
 class Cross(nn.Module):

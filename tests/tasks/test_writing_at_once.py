@@ -2,9 +2,9 @@
 
 import torch
 
-from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
-from regard.tasks.writing import Writer
+from regard.tasks.generation import Writer
+from regard.text.tokenizer import Tokenizer, WordConfig
 
 WORDS = Tokenizer.train(["a b c"], WordConfig())
 

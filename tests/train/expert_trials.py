@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from regard.nn.experts import Experts
-from regard.train import expert_travel
 from regard.train.checkpoint import Checkpoint
-from regard.train.distributed import Team, join_team
-from regard.train.expert_parallel import DividedExperts
+from regard.train.parallel.experts import DividedExperts
+from regard.train.parallel.model import expert_exchange as expert_travel
+from regard.train.parallel.processes import Team, join_team
 from regard.train.precision import gradient_norm
 
 KINDS: list[dict[str, Any]] = [

@@ -14,8 +14,8 @@ from pathlib import Path
 from regard.run import training
 from regard.run.recipe import resolve_recipe
 from regard.train.loop import Trainer
-from regard.train.parallel_state import held_bytes
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
+from regard.train.parallel.state import held_bytes
 
 HELD: dict[str, int] = {}
 

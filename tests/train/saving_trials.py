@@ -16,9 +16,10 @@ from pathlib import Path
 import torch
 
 from regard.errors import Failure
-from regard.train import checkpoint, durable
+from regard.files import atomic as durable
+from regard.files.checkpoint_links import checkpoints
+from regard.train import checkpoint
 from regard.train.checkpoint import broken, load, newest, prune, save
-from regard.train.links import checkpoints
 
 SIZE = 20_000
 WRITING = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "shutil.rmtree", "os.chmod"}

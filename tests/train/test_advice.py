@@ -8,7 +8,7 @@ import pytest
 from regard.train import advice
 from regard.train.advice import Facts
 from regard.train.adviser import Adviser
-from regard.train.watching import Quiet
+from regard.train.monitor import Quiet
 
 FACTS = Facts("pair", 29_000, 1_014)
 

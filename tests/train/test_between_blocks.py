@@ -10,8 +10,8 @@ from regard.errors import ConfigError
 from regard.models import DecoderConfig
 from regard.models.transformer import Decoder
 from regard.nn.layout import Sequences
-from regard.train.between_blocks import carry_between_blocks
 from regard.train.precision import Precision
+from regard.train.residual_dtype import carry_between_blocks
 
 HALF, SINGLE = torch.bfloat16, torch.float32
 TEXT = torch.arange(12).view(2, 6) % 9

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import Failure, RunError
+from regard.files import atomic as durable
+from regard.files import checkpoint_links as links
+from regard.files.checkpoint_links import checkpoints, point, pointed
 from regard.train import checkpoint as checkpoint_module
-from regard.train import durable, links
 from regard.train.checkpoint import load, newest, prune, room_for, save
-from regard.train.links import checkpoints, point, pointed
 
 DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool]
 

@@ -11,10 +11,10 @@ from checkpoint_cases import names, save_step
 from safetensors.torch import save_file
 
 from regard.errors import RunError
-from regard.train import durable
+from regard.files import atomic as durable
+from regard.files.checkpoint_links import point
+from regard.files.manifest import write_manifest
 from regard.train.checkpoint import broken, load, newest
-from regard.train.links import point
-from regard.train.manifest import write_manifest
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import torch
 from checkpoint_cases import names, save_step, tensors_of
 
 from regard.errors import Failure, RunError
+from regard.files import atomic as durable
 from regard.train import checkpoint as checkpoint_module
-from regard.train import durable
 from regard.train.checkpoint import load, newest, prune, room_for, save
 
 TRIALS = Path(__file__).with_name("saving_trials.py")

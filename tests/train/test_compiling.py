@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from regard.models import DecoderConfig
-from regard.train import compiling
-from regard.train.compiling import fits_any_length, why_compile
+from regard.train import compilation as compiling
+from regard.train.compilation import fits_any_length, why_compile
 from regard.train.settings import TrainConfig
 
 SHAPES = {"one shape": (True, False), "one row": (False, True), "many": (False, False)}

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import ConfigError
-from regard.train.distributed import device_called, take_in_hand
+from regard.train.parallel.processes import device_called, take_in_hand
 
 
 @pytest.mark.parametrize(("name", "taken"), [("cpu", []), ("cuda", []), ("cuda:1", [1])])

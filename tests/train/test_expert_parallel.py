@@ -22,10 +22,10 @@ from regard.models.recurrent.gnmt import GnmtConfig
 from regard.nn.experts import Alone, Experts
 from regard.run import training
 from regard.run.recipe import resolve_recipe
-from regard.train.compiling import compile_blocks
-from regard.train.distributed import Team
-from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, expert_matrices, held_params
-from regard.train.parallel import choose_parallel
+from regard.train.compilation import compile_blocks
+from regard.train.parallel.experts import DividedExperts, choose_expert_parallel, expert_matrices, held_params
+from regard.train.parallel.model import choose_parallel
+from regard.train.parallel.processes import Team
 from regard.train.parallel_paper import held, on_paper
 
 TRIALS = Path(__file__).with_name("expert_trials.py")

@@ -6,8 +6,8 @@ import torch
 
 from regard.data.batches import Batch, Batches
 from regard.tasks.base import Inputs
-from regard.train.distributed import Team
-from regard.train.feed import Feed
+from regard.train.parallel.processes import Team
+from regard.train.prefetcher import Feed
 
 
 class Counted(Batches):

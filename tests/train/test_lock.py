@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from regard.errors import Failure, RunError
-from regard.train import lock as lock_module
-from regard.train.lock import LOCK, RunLock
+from regard.files import lock as lock_module
+from regard.files.lock import LOCK, RunLock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from regard.train.lock import RunLock
+from regard.files.lock import RunLock
 with RunLock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -95,7 +95,7 @@ def test_of_several_ranks_only_the_first_locks(tmp_path):
 FORK = """
 import os, sys, time
 from pathlib import Path
-from regard.train.lock import RunLock
+from regard.files.lock import RunLock
 with RunLock(Path(sys.argv[1])):
     child = os.fork()
     if child == 0 and sys.argv[2] == "outlive":
@@ -173,7 +173,7 @@ RACE = """
 import sys, time
 from pathlib import Path
 from regard.errors import RunError
-from regard.train.lock import RunLock
+from regard.files.lock import RunLock
 folder, until, got = Path(sys.argv[1]), time.monotonic() + 0.7, 0
 while time.monotonic() < until:
     try:

@@ -13,13 +13,14 @@ import torch
 from torch import nn
 
 from regard.models import DecoderConfig, EncoderDecoderConfig
-from regard.nn import dense, head
+from regard.nn import head
+from regard.nn.fast import sdpa as dense
 from regard.nn.layout import Sequences
 from regard.train import parallel_paper
 from regard.train.optimiser import AdamWConfig
-from regard.train.parallel import blocks_of, checkpoint_blocks
+from regard.train.parallel.model import blocks_of, checkpoint_blocks
+from regard.train.parallel.state import held_bytes
 from regard.train.parallel_paper import Cluster, Share, activation_bytes, estimate, held, on_paper, rows_of, sent_bytes
-from regard.train.parallel_state import held_bytes
 
 ROOT = Path(__file__).parents[2]
 VOCAB = 128

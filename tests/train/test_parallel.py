@@ -22,7 +22,7 @@ from regard.nn.layout import Sequences
 from regard.run import training
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
-from regard.train.parallel import (
+from regard.train.parallel.model import (
     blocks_of,
     checkpoint_blocks,
     choose_parallel,
@@ -30,8 +30,8 @@ from regard.train.parallel import (
     refuse_lone,
     refuse_single_numbers,
 )
+from regard.train.parallel.state import gathered, held_bytes, put
 from regard.train.parallel_paper import held, on_paper
-from regard.train.parallel_state import gathered, held_bytes, put
 
 TRIALS = Path(__file__).with_name("parallel_trials.py")
 MODEL = {"kind": "encoder-decoder", "width": 32, "depth": 2, "heads": 2, "dropout": 0.0}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.train.strict_json import WORDS, from_json, to_json
+from regard.files.strict_json import WORDS, from_json, to_json
 
 TRICKY = st.sampled_from([*WORDS, *(f"\\{word}" for word in WORDS), "\\\\NaN", "\\", "nan", ""])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | TRICKY

@@ -13,7 +13,7 @@ from walk_situations import Situation, situations
 
 from regard.errors import ConfigError
 from regard.run.recipe import resolve_recipe
-from regard.run.unused import refuse_unused
+from regard.run.unused_settings import refuse_unused
 from walk import Step, Walk, lay, walk_all
 
 LEAVES = [leaf for leaf in leaves() if leaf.section != SEARCH]

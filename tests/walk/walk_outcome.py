@@ -17,15 +17,15 @@ import torch
 
 from regard import api
 from regard.data.batches import Batch
-from regard.data.readers import read_examples
+from regard.data.readers.source_reader import read_examples
 from regard.errors import RegardError
 from regard.run import training
 from regard.run.recipe import Recipe, resolve_recipe
-from regard.run.unused import refuse_unused
+from regard.run.unused_settings import refuse_unused
 from regard.tasks import Task
 from regard.tasks.prepare import Preparation
 from regard.train.loop import Trainer
-from regard.train.watching import Quiet
+from regard.train.monitor import Quiet
 
 TIMES = ("seconds", "tokens_per_second", "flops_per_second", "memory", "share_of_peak")
 COPIES = ("recipe.toml", "metrics.jsonl", "tokenizer")

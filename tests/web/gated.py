@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.errors import RegardError
-from regard.tasks.writing import Output
-from regard.web.passage import Passage, Token
+from regard.tasks.generation import Output
+from regard.web.text_stream import Passage, Token
 
 SECONDS = 20
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from regard import api
 from regard.run.recipe import resolve_recipe
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
 
 MODEL = {"image": 8, "patch": 4, "width": 16, "depth": 1, "heads": 2}
 TRAIN = {"steps": 4, "save_every": 4, "tokens_per_batch": 256, "precision": "float32", "device": "cpu"}

@@ -13,8 +13,8 @@ from regard.web import ServeConfig, make_app
 from regard.web.app import guarded as guard
 from regard.web.engine import Engine
 from regard.web.guard import Guard
-from regard.web.meters import Meters
-from regard.web.served import Served, Shelf
+from regard.web.prometheus import Meters
+from regard.web.registry import Served, Shelf
 from regard.web.server import free_port, serve_until
 
 TINY = {"width": 16, "depth": 1, "heads": 2}

@@ -18,7 +18,7 @@ from served_runs import guarded, serving
 
 from regard.errors import ConfigError
 from regard.web.guard import Guard
-from regard.web.meters import Meters
+from regard.web.prometheus import Meters
 from regard.web.settings import ServeConfig
 
 KEY = "a key that is long"

@@ -12,7 +12,7 @@ from served_pictures import encoded, noise
 from served_runs import guarded, serving
 
 from regard import api
-from regard.web import looking
+from regard.web import look_routes as looking
 
 
 def posted(image: bytes, **more: Any) -> dict[str, Any]:

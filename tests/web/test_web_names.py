@@ -9,8 +9,8 @@ from regard.cli.serve import serve
 from regard.data.languages import pair_of, parse_pair
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, RunError
-from regard.web.meters import Meters
-from regard.web.served import names_of
+from regard.web.prometheus import Meters
+from regard.web.registry import names_of
 from regard.web.server import free_port
 
 

@@ -11,7 +11,7 @@ from served_runs import TRAIN, classification, guarded, serving
 from regard import api
 from regard.look import content_security_policy, render
 from regard.run.recipe import resolve_recipe
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
 
 PATIENCE = 60_000  # milliseconds
 TEXT = "The dog slept."

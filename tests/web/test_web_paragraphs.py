@@ -8,7 +8,7 @@ from gated import GatedEngine
 from served_runs import serving, with_engine
 
 from regard import api
-from regard.data.splitting import FILE, Measured
+from regard.text.splitting import FILE, Measured
 
 TEXT = "The dog sleeps. Dr. Smith has 3.14 cats.\n\n  Why?  \tIt is late.\r\n - One.\n"
 SPLIT = ["The dog sleeps.", "Dr. Smith has 3.14 cats.", "Why?", "It is late.", "- One."]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.special import EOS, SPECIAL_TOKENS
-from regard.data.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig
-from regard.web.passage import Passage, Piece, Token, spelling
+from regard.text.special_tokens import EOS, SPECIAL_TOKENS
+from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig
+from regard.web.text_stream import Passage, Piece, Token, spelling
 
 TEXTS = ["the dog sees the cat é 漢字 🙂 and so on", "a fox and a hen"] * 20
 CONFIGS = [BpeConfig(size=300), UnigramConfig(size=300), CharConfig(), ByteConfig()]

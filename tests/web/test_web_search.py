@@ -14,8 +14,8 @@ from regard.run import Run
 from regard.web.completion import search_for
 from regard.web.completion_shapes import CompletionRequest
 from regard.web.engine import RunEngine
-from regard.web.passage import Passage
 from regard.web.settings import TOKENS_TO_WRITE
+from regard.web.text_stream import Passage
 
 MOST = {"max_length": TOKENS_TO_WRITE}
 IGNORED = {

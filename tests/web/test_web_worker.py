@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.errors import Failure, RegardError
 from regard.web.jobs import Classifying, Job, Translating
-from regard.web.meters import Meters
+from regard.web.prometheus import Meters
 from regard.web.worker import Busy, Stopping, Worker
 
 

@@ -11,8 +11,8 @@ from regard import __version__
 from regard.bench.programs import PROGRAMS, Program, interpreter_for
 from regard.bench.rounds import Contestant, Row, Say, ceilings, measure
 from regard.bench.works import WORKS, Device, Work, sizes
-from regard.engine.machine import cores
 from regard.errors import ConfigError, nearest
+from regard.files.machine import cores
 
 ENVIRONMENT = Path(".venv-peers")
 """Where `make peers` installs."""

@@ -9,8 +9,8 @@ from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, RECURRENT, WINDOWS, at_end
 from regard.claims.timing import slope
 from regard.models import EncoderConfig, WindowEncoderConfig
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
-from regard.nn.sight import Sight
 
 WIDTH, KERNEL = 8, 5
 REACH = KERNEL // 2

@@ -13,8 +13,8 @@ from regard.claims.style import ATTENTION, RECURRENT, at_end
 from regard.claims.timing import fastest, slope
 from regard.models import EncoderConfig
 from regard.models.stack import Stack
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
-from regard.nn.sight import Sight
 
 LENGTHS = (16, 32, 64, 128, 256)
 WIDTH, HEADS = 128, 4

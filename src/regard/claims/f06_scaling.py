@@ -7,7 +7,7 @@ from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
 from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, RECURRENT, at_end
 from regard.claims.timing import exponent
-from regard.nn.attention import attend_step_by_step
+from regard.nn.attention.module import attend_step_by_step
 
 WIDTHS = (4, 16, 64, 256, 1024)
 KEYS = 64

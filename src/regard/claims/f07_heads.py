@@ -12,9 +12,9 @@ from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
 from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, MORE, RECURRENT, at_end, bars
 from regard.data.street import pairs
-from regard.nn.attention import Attention, record_attention
+from regard.nn.attention.module import Attention, record_attention
+from regard.nn.context import Sight
 from regard.nn.layout import Layout, Sequences
-from regard.nn.sight import Sight
 
 WIDTH, LENGTH = 256, 64
 HEADS = (1, 2, 4, 8, 16)

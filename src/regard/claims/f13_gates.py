@@ -13,7 +13,7 @@ from regard.claims.style import ATTENTION, MORE, RECURRENT, at_end
 from regard.claims.timing import slope
 from regard.models import RecurrentDecoderConfig
 from regard.nn.layout import Sequences
-from regard.nn.recurrent import Cell
+from regard.nn.recurrent.layers import Cell
 
 CELLS: tuple[Cell, ...] = ("rnn", "gru", "lstm")
 WIDTH, LENGTH, VOCAB = 64, 64, 8

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from regard.claims.claim import Claim, Finding, Numbers, at_least
 from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, OTHER, RECURRENT
-from regard.data.special import BOS, EOS
 from regard.data.street.corpus import Example, pronoun_cases
 from regard.data.street.nouns import NOUNS
-from regard.data.tokenizer import Tokenizer
-from regard.nn.attention import Attention, record_attention
+from regard.nn.attention.module import Attention, record_attention
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS
+from regard.text.tokenizer import Tokenizer
 
 PRONOUNS = ("er", "sie", "es")
 BEFORE = " weil"

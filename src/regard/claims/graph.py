@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from regard.models import RecurrentDecoderConfig
-from regard.nn.recurrent import Cell
-from regard.nn.recurrent_stack import RecurrentStack
+from regard.nn.recurrent.layers import Cell
+from regard.nn.recurrent.stack import RecurrentStack
 
 PRODUCTS = ("Mm", "Addmm", "Bmm", "Baddbmm", "Convolution", "ScaledDotProduct", "MkldnnRnn", "Linear", "Matmul")
 """How autograd's names of matrix products begin; everything else is done number by number."""

@@ -5,11 +5,11 @@ from torch import Tensor
 
 from regard.models import EncoderConfig
 from regard.models.stack import Stack
-from regard.nn.attention import record_attention
+from regard.nn.attention.heads import join_heads
+from regard.nn.attention.module import record_attention
 from regard.nn.block import Block
-from regard.nn.heads import join_heads
+from regard.nn.context import Sight
 from regard.nn.layout import Layout
-from regard.nn.sight import Sight
 
 Weights = list[Tensor]
 

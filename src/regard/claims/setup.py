@@ -14,7 +14,7 @@ from regard.run.demo import demo_recipe
 from regard.run.recipe import Recipe
 from regard.run.training import train_run
 from regard.tasks import Translation
-from regard.train.watching import Quiet as Quiet
+from regard.train.monitor import Quiet as Quiet
 
 Choice = TypeVar("Choice")
 QUICK = ("train.steps=8", "model.width=32", "model.depth=2", "data.train.street=valid", "tokenizer.size=1000")

@@ -19,13 +19,13 @@ from regard.cli.data import data
 from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export, import_
+from regard.cli.generate import classify, generate, translate
 from regard.cli.init import init
 from regard.cli.look import look
 from regard.cli.output import Quiet, Verbose, Verbs, verbosity
 from regard.cli.recipes import recipes
 from regard.cli.serve import serve
 from regard.cli.train import train
-from regard.cli.write import classify, generate, translate
 from regard.errors import Interrupted, RegardError, shortened
 from regard.progress.text import wrapped
 

@@ -76,7 +76,7 @@ def _check(file: Path | None, overrides: list[str], as_json: bool) -> None:
     from regard.config import dump_toml
     from regard.errors import RegardError
     from regard.run import Plan, plan_recipe, read_recipe
-    from regard.run.unused import refuse_unused
+    from regard.run.unused_settings import refuse_unused
 
     try:
         plan, undecided = plan_recipe(file, overrides), None

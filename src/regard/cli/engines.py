@@ -12,8 +12,8 @@ from regard.cli.output import detail, say
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
-    from regard.engine.choice import Choice
-    from regard.engine.texts import Overlong
+    from regard.ctranslate2.choice import Choice
+    from regard.text.segments import Overlong
 
 OverlongOption = Annotated[
     str, typer.Option("--overlong", help="Inputs that are too long: cut, skip or error; as in training if left out.")
@@ -46,10 +46,10 @@ def chosen(
     only_torch: Mapping[str, object],
 ) -> "Choice":
     """The engine for a run, which standard error is told; `options` are those of the search, on top of the run's."""
-    from regard.engine.choice import choose
-    from regard.engine.search_options import with_options
-    from regard.engine.searches import RANDOM
-    from regard.engine.texts import limit_sentence
+    from regard.config.search_options import with_options
+    from regard.ctranslate2.choice import choose
+    from regard.ctranslate2.search import RANDOM
+    from regard.text.segments import limit_sentence
 
     obstacles = [f"{option} needs torch" for option, given in only_torch.items() if given]
     if task == "language_model" and engine == "auto" and not int8 and _draws(run, options):
@@ -65,7 +65,7 @@ def chosen(
 
 def _draws(run: Path, options: Mapping[str, Any]) -> bool:
     """Whether a language model will draw at random: then nothing need be converted."""
-    from regard.engine.search_options import kind_with
+    from regard.config.search_options import kind_with
 
     usual = recipe_of(run).get("search", "sample")
     usual = usual if isinstance(usual, dict) else {"kind": usual}
@@ -107,7 +107,7 @@ def overlong_for(run: Path, given: str, never: Mapping[str, str] = NEVER_OVERLON
 
 def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str], bool], list[list[Any]]]:
     """What writes with CTranslate2: with the workers that suit one line, or many lines."""
-    from regard.engine.threads import open_engine
+    from regard.ctranslate2.threads import open_engine
 
     converted, search = choice.converted, choice.search
     assert converted is not None
@@ -145,7 +145,7 @@ class Unseen:
     """Names words that the training data of a run never had: the first lines one by one, the others counted."""
 
     def __init__(self, run: Path) -> None:
-        from regard.data.training_words import TrainingWords
+        from regard.text.training_words import TrainingWords
 
         self._words = TrainingWords.load(run)
         self._lines, self._more = 0, 0

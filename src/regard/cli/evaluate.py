@@ -11,8 +11,8 @@ from regard.cli.parts import Out, evaluate_parts, refuse_many
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
-    from regard.engine.texts import Overlong
     from regard.run import Run
+    from regard.text.segments import Overlong
 
 
 def evaluate(
@@ -38,7 +38,7 @@ def evaluate(
     """
     from regard import api
     from regard.cli.parse import parse_data, parse_search, with_unknown
-    from regard.train.distributed import leads, take_gpu
+    from regard.train.parallel.processes import leads, take_gpu
 
     take_gpu()
     opened = with_unknown(api.load(run, device, which), unknown, dictionary)

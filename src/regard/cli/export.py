@@ -20,7 +20,7 @@ def export(
     """Write a model for other programs. It is checked against the trained one on held-out text."""
     from regard import api
     from regard.cli.parse import parse_data
-    from regard.export.writing import target_of
+    from regard.export.export import target_of
 
     target = target_of(to)
     named = run if run.name not in ("", "..") else run.resolve()  # `.` has no name of its own

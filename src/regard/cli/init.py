@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from regard.data.guess import Guess
+    from regard.data.guess.task import Guess
 
 
 def init(
@@ -38,9 +38,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the recipe if it exists.")] = False,
 ) -> None:
     """Write a recipe for your own files. Says what they hold, which task that is for, and what to do next."""
-    from regard.data.guess import guess_data
-    from regard.data.guess_columns import Asked
-    from regard.data.recipe_text import recipe_text
+    from regard.data.guess.columns import Asked
+    from regard.data.guess.recipe_text import recipe_text
+    from regard.data.guess.task import guess_data
     from regard.errors import DataError
 
     if out.exists() and not force:

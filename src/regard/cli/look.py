@@ -59,7 +59,7 @@ def look(
 def _show_patterns(run: Path | None, text: str | None, target: str | None, file: Path, which: str, device: str) -> None:
     from regard import api
     from regard.errors import RunError
-    from regard.look.pattern_picture import draw_lecture, draw_patterns
+    from regard.look.pattern_figure import draw_lecture, draw_patterns
 
     if run is None:
         panels = draw_lecture(file)
@@ -75,7 +75,7 @@ def _show_patterns(run: Path | None, text: str | None, target: str | None, file:
 
 def _print_patterns(opened: "Run", text: str, target: str | None) -> None:
     """The pattern of each attention of the first layer: ■ where a token (row) may attend to another (column)."""
-    from regard.look.tracing import patterns
+    from regard.look.trace import patterns
 
     found = patterns(opened.model, opened.task, text, target, opened.documents, opened.recipe.usual_search)
     for name, rows, columns, allowed in found:

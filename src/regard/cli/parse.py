@@ -8,7 +8,7 @@ from regard.data.sources import SourceConfig, source_of_files
 from regard.errors import ConfigError
 from regard.run import Run
 from regard.tasks import TranslationConfig
-from regard.tasks.searching import AnySearch, search_with
+from regard.tasks.search_request import AnySearch, search_with
 
 
 def parse_data(text: str) -> SourceConfig | str:

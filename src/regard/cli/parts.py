@@ -12,13 +12,13 @@ from regard.cli.output import say
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
+    from regard.ctranslate2.choice import Choice
     from regard.data.sources import SourceConfig
-    from regard.data.splitting import Splitting
-    from regard.engine.choice import Choice
-    from regard.engine.texts import Overlong
-    from regard.run.opened import Run
+    from regard.run.output_writer import PartFormat as Format
     from regard.run.scoring import Report
-    from regard.run.written import PartFormat as Format
+    from regard.run.trained import Run
+    from regard.text.segments import Overlong
+    from regard.text.splitting import Splitting
 
 Out = Annotated[
     Path | None, typer.Option(help="Write parts into this folder; many processes share them, and a stop costs nothing.")
@@ -60,8 +60,8 @@ def translate_parts(
     split: bool,
 ) -> None:
     """Translates a file into a folder, together with whoever else does."""
-    from regard.data.splitting import splitting_of
-    from regard.run.written import SUFFIXES
+    from regard.run.output_writer import SUFFIXES
+    from regard.text.splitting import splitting_of
 
     if file is None:
         raise ConfigError("--out", "parts are made of a file, not of standard input; name the file")
@@ -73,9 +73,9 @@ def translate_parts(
         made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, splitting, unseen)
     else:
         from regard.cli.parse import with_unknown
-        from regard.run.opened import Run
         from regard.run.sharded import translate_file
-        from regard.train.distributed import take_gpu
+        from regard.run.trained import Run
+        from regard.train.parallel.processes import take_gpu
 
         take_gpu()
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
@@ -99,10 +99,10 @@ def _fast_parts(
     unseen: Unseen,
 ) -> tuple[int, int]:
     """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
-    from regard.engine.machine import cores
-    from regard.engine.model import FastEngine, Workers
-    from regard.engine.threads import open_engine
-    from regard.run.written import write_file
+    from regard.ctranslate2.model import FastEngine, Workers
+    from regard.ctranslate2.threads import open_engine
+    from regard.files.machine import cores
+    from regard.run.output_writer import write_file
 
     converted, search = choice.converted, choice.search
     assert converted is not None

@@ -32,8 +32,8 @@ def serve(
     from regard.errors import ConfigError
     from regard.web import ServeConfig, make_app
     from regard.web import serve as serve_app
-    from regard.web.fast import engine_for
-    from regard.web.served import names_of
+    from regard.web.ctranslate2_run import engine_for
+    from regard.web.registry import names_of
 
     config = ServeConfig(host=host, port=port, api_key=api_key, queue=queue, tokens_per_batch=batch_tokens)
     folders = names_of(runs)

@@ -39,7 +39,7 @@ def train(
     from regard import api
     from regard.errors import ConfigError, Interrupted
     from regard.run.conclusion import next_commands
-    from regard.train.distributed import leads
+    from regard.train.parallel.processes import leads
 
     if data_changed and not resume:
         raise ConfigError("--data-changed", "says what a run that resumes accepts; give --resume too, or leave it out")
@@ -56,8 +56,8 @@ def train(
 
 def _interrupted(folder: Path) -> str:
     """What is left of a run that was interrupted at once, or before its first step."""
+    from regard.files.checkpoint_links import checkpoints
     from regard.run.conclusion import resume_sentence
-    from regard.train.links import checkpoints
 
     if not checkpoints(folder / "checkpoints"):
         return "interrupted before the first checkpoint: nothing was trained"

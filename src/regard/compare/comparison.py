@@ -18,12 +18,12 @@ from regard.compare.significance import incomparable, judge, tally
 from regard.compare.sweep import Sweep, SweepConfig, Variant
 from regard.compare.table import Row
 from regard.compare.tuning import tuned
-from regard.engine.machine import cores
 from regard.errors import counted
+from regard.files.atomic import replacing, reported
+from regard.files.machine import cores
+from regard.files.strict_json import to_json
 from regard.metrics.registry import METRICS
-from regard.train.durable import replacing, reported
 from regard.train.progress import make_watcher
-from regard.train.strict_json import to_json
 
 TOLERANCE = 0.01  # a run that spends more than its budget by more than this says so
 

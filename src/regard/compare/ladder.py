@@ -27,7 +27,7 @@ from regard.config.shipped import recipe_file
 from regard.errors import ConfigError, DataError, Failure
 from regard.run.defaults.plan import Variants
 from regard.run.recipe import Recipe
-from regard.run.unused import refuse_unused
+from regard.run.unused_settings import refuse_unused
 from regard.train.progress import make_watcher
 
 

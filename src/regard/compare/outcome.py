@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.data.content import source_sha256
+from regard.data.content_hash import source_sha256
 from regard.errors import RegardError, RunError
+from regard.files.atomic import replacing, reported
+from regard.files.strict_json import from_json, to_json
 from regard.metrics.registry import METRICS
-from regard.run.opened import Run
 from regard.run.recipe import Recipe
 from regard.run.scoring import score_run
-from regard.train.durable import replacing, reported
+from regard.run.trained import Run
 from regard.train.log import read_metrics
-from regard.train.strict_json import from_json, to_json
 
 RESULT_FILE = "result.json"
 

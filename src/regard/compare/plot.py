@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.compare.table import Row
+from regard.files.atomic import replacing, reported
 from regard.metrics.registry import METRICS
-from regard.train.durable import replacing, reported
 
 EQUAL = 1.05  # budgets that differ by less than this factor lie on one another
 SIDE_STEP = 1.02

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from regard.compare.outcome import RESULT_FILE, Outcome, data_contents, saved_outcome, trained_outcome
 from regard.errors import Interrupted, RegardError, RunError
+from regard.files.lock import RunLock
 from regard.run import Recipe
 from regard.run.fingerprint import changed_settings
-from regard.run.opened import CHECKPOINTS, RECIPE_FILE, read_run_recipe
+from regard.run.trained import CHECKPOINTS, RECIPE_FILE, read_run_recipe
 from regard.run.training import train_run
-from regard.train.lock import RunLock
 from regard.train.loop import STOPPED
-from regard.train.watching import Watcher
+from regard.train.monitor import Watcher
 
 Watch = Callable[[], AbstractContextManager[Watcher]]
 SECONDS_BETWEEN_LOOKS = 1.0

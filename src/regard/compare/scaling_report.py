@@ -12,8 +12,8 @@ from regard.compare.ladder import Rung, Scaling
 from regard.compare.laws import PowerLaw
 from regard.compare.plot import write_figure
 from regard.compare.queue import turn
-from regard.train.durable import replacing, reported
-from regard.train.strict_json import to_json
+from regard.files.atomic import replacing, reported
+from regard.files.strict_json import to_json
 
 LAWS = {"by_params": ("parameters", "N"), "by_tokens": ("tokens", "D"), "by_compute": ("training FLOPs", "C")}
 

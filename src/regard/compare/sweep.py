@@ -23,7 +23,7 @@ from regard.errors import ConfigError, DataError, nearest
 from regard.metrics.significance import Method
 from regard.run.defaults.plan import Variants
 from regard.run.recipe import Recipe
-from regard.run.unused import refuse_unused
+from regard.run.unused_settings import refuse_unused
 
 BudgetKind = Literal["flops", "params", "tokens", "steps", "minutes"]
 BUDGET_KINDS = ("flops", "params", "tokens", "steps", "minutes")

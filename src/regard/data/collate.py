@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Int, Int64, Integer
 
-from regard.data.special import PAD
+from regard.text.special_tokens import PAD
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from regard.data.special import BOS, EOS
-from regard.data.subword_sampling import Sampler
-from regard.data.tokenizer import Tokenizer
 from regard.errors import ConfigError
+from regard.text.special_tokens import BOS, EOS
+from regard.text.subword_sampling import Sampler
+from regard.text.tokenizer import Tokenizer
 
 DRAWS = 8
 """How often a cut that is too long is drawn anew before the tokenizer's own cut is taken."""

@@ -16,9 +16,9 @@ from pydantic import Field, model_validator
 
 from regard.config import Config, refuse
 from regard.data.collate import Packed, Padded
-from regard.data.draws import keys, numbers
-from regard.data.special import MASK, SPECIAL_TOKENS
-from regard.data.tokenizer import Tokenizer
+from regard.data.counter_random import keys, numbers
+from regard.text.special_tokens import MASK, SPECIAL_TOKENS
+from regard.text.tokenizer import Tokenizer
 
 FIRST = len(SPECIAL_TOKENS)
 """Ids from here on stand for text; special tokens are never hidden, nor put in the place of others."""

@@ -22,9 +22,9 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field, field_validator, model_validator
 
 from regard.config import Config, FileName, refuse
-from regard.data.columns import Column
-from regard.data.formats import Format, format_of
+from regard.data.readers.columns import Column
 from regard.errors import ConfigError, nearest
+from regard.files.formats import Format, format_of
 
 Content = Literal["pairs", "labelled", "text", "images", "captions", "tagged"]
 Origin = Literal["files", "file", "hub", "street", "images"]

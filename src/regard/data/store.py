@@ -22,9 +22,9 @@ import numpy as np
 from jaxtyping import Int, Int64, Integer, UInt8
 
 from regard.data.collate import Ragged, take
-from regard.data.content import code_sha256, file_sha256, tree_sha256
+from regard.data.content_hash import code_sha256, file_sha256, tree_sha256
 from regard.data.fields import AnyField, TextField
-from regard.data.store_writing import DESCRIPTION, FORMAT, LINES, Row, description_sha256, write_store
+from regard.data.store_writer import DESCRIPTION, FORMAT, LINES, Row, description_sha256, write_store
 from regard.errors import ConfigError, DataError, nearest
 
 
@@ -55,7 +55,7 @@ def content_key(
     """SHA-256 of everything that decides what a store holds."""
     parts = {
         "format": FORMAT,
-        "code": code_sha256(Path(__file__).parent),
+        "code": code_sha256("data", "text", "files"),
         "fields": {name: field.settings() for name, field in fields.items()},
         "labels": list(labels),
         "files": [file_sha256(file) for file in files],

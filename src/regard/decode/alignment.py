@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.nn.attention import record_attention
+from regard.nn.attention.module import record_attention
 from regard.nn.layout import Sequences
 
 TO_THE_SOURCE = "cross"

@@ -15,12 +15,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.config import refuse
+from regard.decode.batch import Job
+from regard.decode.constraints import NOTHING, RulesConfig
 from regard.decode.finished import Finished
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.job import Job
 from regard.decode.penalty import Formula, LengthPenalty
-from regard.decode.rules import NOTHING, RulesConfig
-from regard.decode.top import top
+from regard.decode.top_k import top
 from regard.decode.trace import Fate, Trace
 from regard.errors import Failure
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.decode.top import top
+from regard.decode.top_k import top
 
 
 def temper(logprobs: Float[Tensor, "rows vocab"], temperature: float) -> Float[Tensor, "rows vocab"]:

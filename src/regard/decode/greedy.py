@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decode.job import Job
-from regard.decode.rules import RulesConfig
+from regard.decode.batch import Job
+from regard.decode.constraints import RulesConfig
 from regard.decode.stepwise import Batch, Choose, Stepwise
 from regard.nn.device import HAS_TRITON
 
@@ -44,7 +44,7 @@ def likeliest_of(
     On a GPU by one kernel; on a CPU with numpy's search for the maximum, which takes a tenth of the time of torch's.
     """
     if logits.device.type == "cuda" and HAS_TRITON:
-        from regard.decode.likeliest_kernel import likeliest as by_one_kernel
+        from regard.nn.fast.argmax_triton import likeliest as by_one_kernel
 
         return by_one_kernel(logits, forbidden)
     logprobs = logits.log_softmax(-1, dtype=torch.float32).index_fill_(-1, forbidden, -torch.inf)

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.config import refuse
+from regard.decode.batch import Job
+from regard.decode.constraints import RulesConfig, marked
 from regard.decode.filters import draw, keep_min_p, keep_top_k, keep_top_p, penalise_repeats, temper
-from regard.decode.job import Job
-from regard.decode.rules import RulesConfig, marked
 from regard.decode.stepwise import Choose, Stepwise
 
 

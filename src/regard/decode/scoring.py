@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decode.batch import Tokens, checked_prompts, home, laid
 from regard.decode.hypothesis import Written
-from regard.decode.job import Tokens, checked_prompts, home, laid
 from regard.decode.trace import Trace
 from regard.errors import ConfigError
 from regard.models.stepper import Stepper

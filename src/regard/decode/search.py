@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import torch
 
 from regard.config import BARE_KIND, BY_KIND
+from regard.decode.batch import Tokens, make_job
 from regard.decode.beam import BeamConfig
 from regard.decode.greedy import GreedyConfig
 from regard.decode.hypothesis import Hypothesis, Written
-from regard.decode.job import Tokens, make_job
 from regard.decode.sampling import SampleConfig
 from regard.decode.trace import Trace
 from regard.errors import ConfigError

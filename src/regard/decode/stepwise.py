@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decode.batch import Job
 from regard.decode.hypothesis import Hypothesis, Written
-from regard.decode.job import Job
 from regard.decode.trace import Trace
 from regard.errors import Failure
 from regard.nn.device import Arriving

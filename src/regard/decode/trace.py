@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.decode.hypothesis import Written
-from regard.decode.top import top
+from regard.decode.top_k import top
 
 Fate = Literal["kept", "finished", "pruned"]
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data.special import BOS, EOS, SEP, SPECIAL_TOKENS, UNK
-from regard.data.tokenizer import Tokenizer
-from regard.data.vocabularies import save_tokenizers
 from regard.errors import ConfigError, RegardError
 from regard.export.ctranslate2_parts import Parts, positions_of
+from regard.export.exported_model import Row, Subject
+from regard.export.huggingface.restore_ids import spread
 from regard.export.needs import WHOLE, Needs, misfits, one_attention, refusal
 from regard.export.parity import Compared, Scores, prompt
-from regard.export.restoring import spread
-from regard.export.subject import Row, Subject
+from regard.text.special_tokens import BOS, EOS, SEP, SPECIAL_TOKENS, UNK
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabularies import save_tokenizers
 
 HINT = "train with settings that fit, or export to onnx, which takes any kind of model"
 

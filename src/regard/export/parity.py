@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from regard import __version__, metrics
-from regard.data.special import BOS, EOS, PAD, SEP
 from regard.decode import GreedyConfig, in_batches, search
 from regard.errors import Failure
-from regard.export.subject import Row, Subject, torch_device
+from regard.export.exported_model import Row, Subject, torch_device
 from regard.models import Patches
-from regard.models.prompted import Prompted
+from regard.models.prefix_decoder import Prompted
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
+from regard.text.special_tokens import BOS, EOS, PAD, SEP
 
 CLOSE = 1e-4
 """Largest difference of a score in float32."""

@@ -16,11 +16,11 @@ from regard.data.street import LECTURE_SENTENCES
 from regard.look.encoding import rounded
 from regard.look.generation import write
 from regard.look.groups import by_group
-from regard.look.reading import Reader
+from regard.look.model_input import Reader
 from regard.look.replay import Part, replay, without_one_each
-from regard.look.sentence import Sentence
+from regard.look.tokens import Sentence
 from regard.nn.layout import Sequences
-from regard.tasks.searching import AnySearch
+from regard.tasks.search_request import AnySearch
 
 PRONOUNS = ("er", "sie", "es")
 BEFORE = " weil"

@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data.special import BOS, EOS, PAD, UNK
-from regard.data.tokenizer import Tokenizer
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, Trace, search
-from regard.decode.job import positions_of
-from regard.decode.top import top
+from regard.decode.batch import positions_of
+from regard.decode.top_k import top
 from regard.look.masked import MaskedReader
-from regard.look.reading import Reader, Reading
-from regard.look.sentence import Sentence, spaced_words
+from regard.look.model_input import Reader, Reading
+from regard.look.tokens import Sentence, spaced_words
+from regard.text.special_tokens import BOS, EOS, PAD, UNK
+from regard.text.tokenizer import Tokenizer
 
 TAIL_GROUPS = 24
 """The unlikely rest of a distribution, in so many groups of alike tokens, so that a temperature can act on it."""

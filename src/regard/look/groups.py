@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.look.encoding import pack_floats, pack_weights, rounded
 from regard.look.measures import measures, rollout, value_norms
-from regard.look.reading import Reading
+from regard.look.model_input import Reading
 from regard.look.replay import Part, is_cross
 
 STEP_BYTES = 400_000

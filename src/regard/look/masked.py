@@ -5,12 +5,12 @@ from typing import Any
 from torch import Tensor
 from typing_extensions import override
 
-from regard.data.special import EOS, MASK, SPECIAL_TOKENS, UNK
-from regard.decode.top import top
+from regard.decode.top_k import top
 from regard.errors import RegardError
-from regard.look.reading import Reader, Shape, checked
-from regard.look.sentence import Sentence
-from regard.tasks.filling import SHOWN, masked_ids
+from regard.look.model_input import Reader, Shape, checked
+from regard.look.tokens import Sentence
+from regard.tasks.mask_filling import SHOWN, masked_ids
+from regard.text.special_tokens import EOS, MASK, SPECIAL_TOKENS, UNK
 
 GUESSES = 8
 """Likely tokens that are told for each mask."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.look.encoding import pack_floats, rounded
 from regard.look.groups import evenly
-from regard.look.reading import Reading, encoded
+from regard.look.model_input import Reading, encoded
 from regard.look.replay import Part, is_cross
 from regard.nn.embedding import Embedding
 

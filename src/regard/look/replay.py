@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, nearest
-from regard.nn.attention import Attention, Steps, record_attention
+from regard.nn.attention.module import Attention, Steps, record_attention
 
 Off = Iterable[tuple[str, int]]
 """Heads by their module's name and number."""

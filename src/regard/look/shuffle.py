@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from regard.look.generation import answer_tree, write, writes
-from regard.look.reading import Reader, Reading, encoded
-from regard.look.sentence import Sentence
-from regard.tasks.searching import AnySearch
+from regard.look.model_input import Reader, Reading, encoded
+from regard.look.tokens import Sentence
+from regard.tasks.search_request import AnySearch
 
 
 @torch.no_grad()

@@ -12,12 +12,12 @@ from regard.config import refuse
 from regard.models.stack import Stack, TextStackConfig
 from regard.models.stepper import padded_source
 from regard.models.transformer import Written, refuse_tree, start_writing
-from regard.nn.attention_kinds import AttentionConfig
+from regard.nn.attention.kinds import AttentionConfig
 from regard.nn.cache import KeyValues
+from regard.nn.context import Sight
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import PositionConfig
-from regard.nn.sight import Sight
 
 
 class EncoderDecoderConfig(TextStackConfig):

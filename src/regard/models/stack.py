@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from regard.config import Config, refuse
 from regard.errors import ConfigError
-from regard.nn.attention import AttentionBase
-from regard.nn.attention_kinds import AttentionConfig, FullConfig
+from regard.nn.attention.kinds import AttentionConfig, FullConfig
+from regard.nn.attention.module import AttentionBase
 from regard.nn.block import Block
 from regard.nn.cache import Clock, KeyValues
+from regard.nn.context import Sight
 from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
@@ -24,7 +25,6 @@ from regard.nn.norm import LayerNormConfig, NormConfig
 from regard.nn.pattern import Causal, Padding, Pattern, Placed
 from regard.nn.position import PositionConfig, RotaryConfig, SinusoidalConfig
 from regard.nn.residual import NormPlace, Residual
-from regard.nn.sight import Sight
 
 Vectors = Float[Tensor, "batch time width"]
 

@@ -3,10 +3,10 @@
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.nn.attention import Attention
+from regard.nn.attention.module import Attention
 from regard.nn.cache import Clock, KeyValues
+from regard.nn.context import Sight
 from regard.nn.residual import Residual
-from regard.nn.sight import Sight
 
 Vectors = Float[Tensor, "batch time width"]
 

@@ -75,7 +75,7 @@ class ExpertsConfig(Config):
 class Alone:
     """The processes that compute mixtures together: one, which has all tokens and all experts.
 
-    Where experts are divided among several (`regard.train.expert_parallel`), what knows the others takes its place.
+    Where experts are divided among several (`regard.train.parallel.experts`), what knows the others takes its place.
     """
 
     def counted(self, real: Bool[Tensor, " tokens"]) -> Bool[Tensor, " tokens"]:

@@ -7,10 +7,10 @@ from pydantic import PositiveFloat
 from torch import nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
-from regard.nn.attention import Attention
+from regard.nn.attention.heads import NarrowHeadMap
+from regard.nn.attention.module import Attention
 from regard.nn.experts import Experts
 from regard.nn.feedforward import FeedForward, GatedFeedForward
-from regard.nn.heads import NarrowHeadMap
 
 
 class XavierConfig(Config):

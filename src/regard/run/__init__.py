@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regard.run.defaults.plan import Plan as Plan
     from regard.run.defaults.plan import plan_recipe as plan_recipe
-    from regard.run.opened import Run as Run
     from regard.run.recipe import Recipe as Recipe
     from regard.run.recipe import read_recipe as read_recipe
+    from regard.run.trained import Run as Run
 
 HOMES = {
     "Plan": "defaults.plan",
     "Recipe": "recipe",
-    "Run": "opened",
+    "Run": "trained",
     "plan_recipe": "defaults.plan",
     "read_recipe": "recipe",
 }

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from regard import __version__
 from regard.errors import counted
+from regard.files.atomic import replacing, reported
 from regard.metrics.registry import METRICS
 from regard.run.recipe import Recipe
 from regard.tasks import Task
-from regard.train.durable import replacing, reported
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from regard import metrics
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Tagged
-from regard.data.readers import read_examples, read_pairs
+from regard.data.readers.source_reader import read_examples, read_pairs
 from regard.errors import RegardError
+from regard.files.atomic import replacing, reported
+from regard.files.strict_json import from_json, to_json
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS
 from regard.progress.text import duration
-from regard.run.opened import RECIPE_FILE, Run
 from regard.run.recipe import Recipe
-from regard.train.durable import replacing, reported
+from regard.run.trained import RECIPE_FILE, Run
 from regard.train.log import read_metrics
-from regard.train.strict_json import from_json, to_json
 from regard.train.trend import shown_scores, shown_value
 
 BASELINE_FILE = "baseline.json"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Config
-from regard.data.content import tree_sha256
+from regard.data.content_hash import tree_sha256
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
 from regard.run.recipe import Recipe

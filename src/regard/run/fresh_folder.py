@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from regard.data.splitting import FILE as SENTENCES_FILE
-from regard.data.training_words import FILE as WORDS_FILE
+from regard.files.lock import LOCK, RunLock
 from regard.run.conclusion import BASELINE_FILE
 from regard.tasks.base import LABELS_FILE
-from regard.train.lock import LOCK, RunLock
+from regard.text.splitting import FILE as SENTENCES_FILE
+from regard.text.training_words import FILE as WORDS_FILE
 
 WRITTEN = (
     "recipe.toml", "tokenizer*.json", LABELS_FILE, "metrics.jsonl", "cache", "checkpoints", "tensorboard", "curves.png",

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import Failure, RunError
-from regard.train.durable import replacing
-from regard.train.manifest import read_small
-from regard.train.strict_json import from_json, to_json
+from regard.files.atomic import replacing
+from regard.files.manifest import read_small
+from regard.files.strict_json import from_json, to_json
 
 MANIFEST = "manifest.json"
 FORMAT = 1

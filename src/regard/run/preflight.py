@@ -13,18 +13,18 @@ from torch import nn
 from regard.data import street
 from regard.data.batches import Batches
 from regard.data.examples import Example
-from regard.data.readers import read_examples, read_pairs
+from regard.data.readers.source_reader import read_examples, read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
-from regard.decode.rules import RulesConfig
+from regard.decode.constraints import RulesConfig
 from regard.errors import ConfigError, DataError, RunError
 from regard.metrics.registry import needs_text
 from regard.progress import tracked
 from regard.run.recipe import Recipe
 from regard.run.scoring import Asked, score
 from regard.tasks import Task
+from regard.tasks.generation import AnySearch
 from regard.tasks.prepare import Preparation
-from regard.tasks.writing import AnySearch
 from regard.train.settings import TrainConfig
 from regard.train.trackers import require_trackers
 

@@ -9,14 +9,14 @@ from pydantic import Field
 from regard.config import Config, kinds, layered, parse_override, read_toml, resolve
 from regard.config.shipped import data_folder, recipe_file
 from regard.data.settings import DataConfig
-from regard.data.tokenizer import BpeConfig, TokenizerConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
 from regard.models import EncoderDecoderConfig, ModelConfig, preset
-from regard.run.room import refuse_depth
-from regard.run.start import StartConfig
+from regard.run.initial_weights import StartConfig
+from regard.run.memory_check import refuse_depth
 from regard.tasks import TaskConfig, TranslationConfig
-from regard.tasks.unknown import need_words
+from regard.tasks.unknown_words import need_words
+from regard.text.tokenizer import BpeConfig, TokenizerConfig
 from regard.train.settings import TrainConfig
 
 

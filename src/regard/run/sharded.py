@@ -13,21 +13,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from regard.data.readers import read_pairs
+from regard.data.readers.source_reader import read_pairs
 from regard.data.sources import SourceConfig
-from regard.engine.texts import Overlong
 from regard.errors import ConfigError
-from regard.run.opened import CHECKPOINTS, Run
+from regard.files.atomic import sha256_of
+from regard.files.manifest import MANIFEST
+from regard.run.output_writer import LINES_PER_PART, SUFFIXES, Note, PartFormat, Write, maker, write_file
 from regard.run.parts import Parts
 from regard.run.scoring import Report
+from regard.run.scoring.generation import report_written
 from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
 from regard.run.scoring.summaries import report_summaries
-from regard.run.scoring.writing import report_written
-from regard.run.written import LINES_PER_PART, SUFFIXES, Note, PartFormat, Write, maker, write_file
+from regard.run.trained import CHECKPOINTS, Run
 from regard.tasks import Summarisation, Translation
-from regard.tasks.writing import AnySearch
-from regard.train.durable import sha256_of
-from regard.train.manifest import MANIFEST
+from regard.tasks.generation import AnySearch
+from regard.text.segments import Overlong
 
 
 def translate_file(

@@ -11,42 +11,42 @@ from torch import nn
 
 from regard.config import dump_toml
 from regard.data.store import Store
-from regard.data.training_words import TrainingWords
 from regard.errors import ConfigError, RunError, counted, nearest
-from regard.evaluate import limited_steps, measure, measuring_batches
+from regard.files.atomic import replacing, reported
+from regard.files.checkpoint_links import checkpoints
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import needs_text
 from regard.run.card import write_card
 from regard.run.conclusion import copy_baseline, read_baselines, write_baselines
 from regard.run.fingerprint import Fingerprint
 from regard.run.fresh_folder import fresh_folder
-from regard.run.opened import CHECKPOINTS, RECIPE_FILE, Run, read_lexicon
+from regard.run.memory_check import BYTES_TO_TRAIN, demand_memory
 from regard.run.preflight import check_at_once, check_disk, check_test_data, score_generated, try_validation
 from regard.run.recipe import Recipe
-from regard.run.resuming import Resumption
-from regard.run.room import BYTES_TO_TRAIN, demand_memory
-from regard.run.unused import refuse_unused
+from regard.run.resume import Resumption
+from regard.run.trained import CHECKPOINTS, RECIPE_FILE, Run, read_lexicon
+from regard.run.unused_settings import refuse_unused
 from regard.tasks import Task
 from regard.tasks.baseline import trivial_baseline
+from regard.tasks.evaluation import limited_steps, measure, measuring_batches
 from regard.tasks.prepare import Preparation
+from regard.text.training_words import TrainingWords
 from regard.train import checkpoint
 from regard.train.advice import Facts
 from regard.train.adviser import Adviser
 from regard.train.curves import curves
-from regard.train.distributed import Team, join_team
-from regard.train.durable import replacing, reported
-from regard.train.expert_parallel import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
-from regard.train.heartbeat import Heartbeat
-from regard.train.links import checkpoints
 from regard.train.log import MetricsLog, read_metrics
 from regard.train.loop import STOPPED, Trainer
 from regard.train.memory import memory_reported
+from regard.train.monitor import Quiet, Watcher
 from regard.train.optimiser import same_rate
-from regard.train.parallel import Parallel, choose_parallel, refuse_lone, room_of
+from regard.train.parallel.experts import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
+from regard.train.parallel.model import Parallel, choose_parallel, refuse_lone, room_of
+from regard.train.parallel.processes import Team, join_team
+from regard.train.parallel.watchdog import Heartbeat
 from regard.train.precision import Precision, PrecisionSetting, choose_precision
 from regard.train.signals import Stopped, StopRequest
 from regard.train.trackers import open_trackers
-from regard.train.watching import Quiet, Watcher
 
 METRICS_FILE = "metrics.jsonl"
 NEW_VOCABULARY = ".vocabulary.new"

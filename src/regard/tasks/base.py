@@ -21,16 +21,16 @@ from regard.data.fields import AnyField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content, SourceConfig
 from regard.data.store import Store, open_store
-from regard.data.store_writing import LINE, Row
-from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
-from regard.data.vocabularies import load_tokenizers, save_tokenizers
+from regard.data.store_writer import LINE, Row
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.errors import ConfigError, DataError
 from regard.models import kinds_of
 from regard.nn.experts import balance_loss
 from regard.nn.loss import Losses
 from regard.tasks.consistency import consistent_losses, twice
-from regard.tasks.writing import Writer
+from regard.tasks.generation import Writer
+from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.vocabularies import load_tokenizers, save_tokenizers
 
 LABELS_FILE = "labels.json"
 PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")

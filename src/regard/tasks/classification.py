@@ -14,16 +14,16 @@ from regard.data.examples import Example, Labelled
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
-from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.store_writer import Row
 from regard.errors import ConfigError, DataError, nearest, shortened
 from regard.nn.device import sent
 from regard.nn.loss import Losses, cross_entropy, smoothed_losses
 from regard.tasks.adversarial import adversarial_loss
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_losses, twice
+from regard.tasks.generation import classify
 from regard.tasks.tensors import to_sequences
-from regard.tasks.writing import classify
+from regard.text.tokenizer import AnyTokenizerConfig
 
 
 class ClassificationConfig(TaskBase):

@@ -13,13 +13,13 @@ from regard.data.fields import TextField
 from regard.data.images.store import IMAGE
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
-from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.store_writer import Row
 from regard.errors import DataError, nearest, shortened
 from regard.nn.device import sent
 from regard.tasks.base import Inputs, Lexicon, Task, need_shape
 from regard.tasks.classification import Classification
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
+from regard.text.tokenizer import AnyTokenizerConfig
 
 
 class ImageClassificationConfig(ImageTaskBase):

@@ -16,15 +16,15 @@ from regard.data.fields import TextField
 from regard.data.images.store import IMAGE
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
-from regard.data.special import BOS, EOS, PAD, UNK
-from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.store_writer import Row
 from regard.decode import Ensemble, score, search
 from regard.models import Patches
 from regard.tasks.base import Inputs, Lexicon, WritingTask, need_shape
+from regard.tasks.generation import AnySearch, Output, Writer
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
 from regard.tasks.tensors import shift
-from regard.tasks.writing import AnySearch, Output, Writer
+from regard.text.special_tokens import BOS, EOS, PAD, UNK
+from regard.text.tokenizer import AnyTokenizerConfig
 
 
 class ImageDescriptionConfig(ImageTaskBase):

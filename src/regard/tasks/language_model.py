@@ -15,12 +15,12 @@ from regard.data.examples import Example, Text
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
-from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.store_writer import Row
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape
+from regard.tasks.generation import Writer
 from regard.tasks.tensors import shift
-from regard.tasks.writing import Writer
+from regard.text.tokenizer import AnyTokenizerConfig
 
 
 class LanguageModelConfig(TaskBase):

@@ -21,16 +21,16 @@ from regard.data.fields import TextField
 from regard.data.masking import MaskingConfig
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
-from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.store_writer import Row
 from regard.errors import ConfigError
 from regard.models.recurrent.single import SingleRecurrentConfig
 from regard.nn.device import sent
 from regard.nn.loss import Losses, cross_entropy
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_losses, twice
-from regard.tasks.filling import Filled, fill
+from regard.tasks.mask_filling import Filled, fill
 from regard.tasks.tensors import to_sequences
+from regard.text.tokenizer import AnyTokenizerConfig
 
 
 class MaskedLanguageModelConfig(TaskBase):

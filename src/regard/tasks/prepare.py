@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.batches import StreamConfig
-from regard.data.content import code_sha256, source_sha256
+from regard.data.content_hash import code_sha256, source_sha256
 from regard.data.examples import Example
 from regard.data.fields import AnyField
 from regard.data.findings import Findings
 from regard.data.languages import NAMES, pair_of
-from regard.data.readers import read_examples
+from regard.data.readers.source_reader import read_examples
 from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig
-from regard.data.splitting import Measured, measure
 from regard.data.store import Store
-from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
-from regard.data.training_words import TrainingWords
-from regard.data.vocabularies import train_tokenizers
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
 from regard.tasks.base import Lexicon, Task, TaskBase, examples_text
+from regard.text.splitting import Measured, measure
+from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.training_words import TrainingWords
+from regard.text.vocabularies import train_tokenizers
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Preparation:
             "tokenizer": self.tokenizer.tree(),
             "vocabularies": {name: tokenizer.identity for name, tokenizer in task.lexicon.tokenizers.items()},
             "labels": list(task.lexicon.labels),
-            "code": code_sha256(Path(__file__).parent),
+            "code": code_sha256("tasks"),
         }
 
     def _content(self, source: SourceConfig) -> str:

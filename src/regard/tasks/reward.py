@@ -16,10 +16,10 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.data.special import BOS, EOS, PAD, UNK
 from regard.decode import Hypothesis, SampleConfig, search
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED
+from regard.text.special_tokens import BOS, EOS, PAD, UNK
 
 Metric = Literal["gleu", "bleu"]
 Reward = Callable[[Sequence[int], Sequence[int]], float]

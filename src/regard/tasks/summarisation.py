@@ -20,17 +20,17 @@ from regard.data.examples import Example
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
-from regard.data.special import BOS, SEP, SPECIAL_TOKENS
-from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.data.store_writer import Row
 from regard.decode import Ensemble
 from regard.errors import ConfigError
-from regard.models.prompted import Prompted
+from regard.models.prefix_decoder import Prompted
 from regard.nn.loss import IGNORED, Losses
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, with_balance
+from regard.tasks.summarisation_generation import SummaryWriter
 from regard.tasks.summarisation_sequence import OneSequence, joined_inputs
-from regard.tasks.summarisation_writing import SummaryWriter
 from regard.tasks.translation import Translation, TranslationConfig
+from regard.text.special_tokens import BOS, SEP, SPECIAL_TOKENS
+from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
 
 
 class SummarisationConfig(TaskBase):

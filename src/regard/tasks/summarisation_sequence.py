@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.collate import Packed, Padded, Ragged, pack, pad
-from regard.data.special import SEP
 from regard.nn.device import sent
 from regard.nn.layout import Layout
 from regard.nn.loss import IGNORED
 from regard.tasks.base import Inputs
 from regard.tasks.tensors import shift
+from regard.text.special_tokens import SEP
 
 Field = Padded | Packed
 

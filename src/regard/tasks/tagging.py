@@ -1,7 +1,7 @@
 """Tagging: one label for each word of a sentence, which a model may read with the sentence's dependency tree.
 
 A word in several pieces is tagged at its first. Position kinds that follow the tree (`model.position = "tree"`, Wang
-2019) are given the head of each piece as `data/subwords.py` says.
+2019) are given the head of each piece as `text/word_pieces.py` says.
 """
 
 import math
@@ -19,11 +19,8 @@ from regard.data.examples import Example, Place, Tagged
 from regard.data.fields import NumbersField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
-from regard.data.store_writing import Row
-from regard.data.subwords import Cut, cut_words
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.store_writer import Row
 from regard.decode import in_batches
-from regard.engine.texts import TOKENS_AT_ONCE, refuse_overlong
 from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError, nearest, shortened
 from regard.nn.device import sent
 from regard.nn.head import TokenHeadConfig
@@ -32,6 +29,9 @@ from regard.nn.loss import IGNORED, Losses, cross_entropy, smoothed_losses
 from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, needs_tree, with_balance
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.tensors import to_sequences, with_heads
+from regard.text.segments import TOKENS_AT_ONCE, refuse_overlong
+from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.word_pieces import Cut, cut_words
 
 MOST_NUMBERS = 1 << 16
 GIVEN = "input"  # the file of sentences that came as plain texts, whose file and line the caller knows

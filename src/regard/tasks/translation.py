@@ -16,16 +16,16 @@ from regard.data.examples import Example, Pair
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content, SourceConfig
-from regard.data.store_writing import Row
-from regard.data.tokenizer import AnyTokenizerConfig
+from regard.data.store_writer import Row
 from regard.decode import Ensemble
 from regard.errors import ConfigError
 from regard.nn.loss import Losses
 from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, total_tokens
+from regard.tasks.generation import Writer
 from regard.tasks.reward import RewardConfig, expected_reward_loss
 from regard.tasks.tensors import shift, to_sequences
-from regard.tasks.unknown import UnknownWords, read_dictionary
-from regard.tasks.writing import Writer
+from regard.tasks.unknown_words import UnknownWords, read_dictionary
+from regard.text.tokenizer import AnyTokenizerConfig
 
 
 class TranslationConfig(TaskBase):

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.train import advice
 from regard.train.advice import Facts
-from regard.train.watching import Line, Watcher
+from regard.train.monitor import Line, Watcher
 
 STEPS_OF_A_POINT = 25
 MOST_POINTS = 400

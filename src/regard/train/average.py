@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.errors import RunError
-from regard.train.parallel_state import own_part, put
+from regard.train.parallel.state import own_part, put
 
 
 class MovingAverageConfig(Config):

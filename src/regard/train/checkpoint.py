@@ -24,10 +24,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.errors import Failure, RunError
-from regard.train.durable import demand_room, discard, reported, sync_folder, tidy
-from regard.train.links import BEST, LAST, checkpoints, follow, point, pointed, step_of
-from regard.train.manifest import JSON_LIMIT, problem_in, read_small, write_manifest
-from regard.train.strict_json import from_json, to_json
+from regard.files.atomic import demand_room, discard, reported, sync_folder, tidy
+from regard.files.checkpoint_links import BEST, LAST, checkpoints, follow, point, pointed, step_of
+from regard.files.manifest import JSON_LIMIT, problem_in, read_small, write_manifest
+from regard.files.strict_json import from_json, to_json
 
 STATE = "state.json"
 ALWAYS = ("model.safetensors", "optimizer.safetensors", STATE)

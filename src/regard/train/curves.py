@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.files.atomic import replacing, reported
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS
 from regard.progress.text import duration
-from regard.train.durable import replacing, reported
 from regard.train.log import read_metrics
 from regard.train.trend import shown_value
 

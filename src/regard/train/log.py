@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from regard.errors import DataError, RunError
-from regard.train.durable import replacing, reported
-from regard.train.strict_json import from_json, to_json
+from regard.files.atomic import replacing, reported
+from regard.files.strict_json import from_json, to_json
 from regard.train.trackers import Tracker
 
 Line = dict[str, Any]

@@ -17,29 +17,29 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
 from regard.errors import RunError
+from regard.files.checkpoint_links import BEST, checkpoints, point
 from regard.metrics.registry import metric, require_registered
-from regard.nn.kernels import of_one_shape
+from regard.nn.fast.attention import of_one_shape
 from regard.nn.loss import Losses
 from regard.progress import phase
 from regard.tasks.base import Inputs, Task
 from regard.train import checkpoint
 from regard.train.average import average
-from regard.train.bad_numbers import BadBatches, account
-from regard.train.between_blocks import carry_between_blocks
 from regard.train.budget import Spent
-from regard.train.compiling import compile_blocks, why_compile
-from regard.train.distributed import Team
-from regard.train.expert_parallel import DividedExperts
-from regard.train.feed import Feed
-from regard.train.links import BEST, checkpoints, point
+from regard.train.compilation import compile_blocks, why_compile
 from regard.train.memory import is_want_of_memory, keep_freed_memory
+from regard.train.monitor import Log, Watcher
+from regard.train.non_finite import BadBatches, account
 from regard.train.optimiser import same_rate
-from regard.train.parallel import checkpoint_blocks, shard
-from regard.train.parallel_state import put_weights
+from regard.train.parallel.experts import DividedExperts
+from regard.train.parallel.model import checkpoint_blocks, shard
+from regard.train.parallel.processes import Team
+from regard.train.parallel.state import put_weights
 from regard.train.precision import Beat, Precision, Pulse, clip_gradients
+from regard.train.prefetcher import Feed
+from regard.train.residual_dtype import carry_between_blocks
 from regard.train.settings import TrainConfig
 from regard.train.signals import Stopped
-from regard.train.watching import Log, Watcher
 
 FINISHED = "training finished"
 STOPPED = "stopped on request"

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.train.parallel_state import is_cut_up
+from regard.train.parallel.state import is_cut_up
 
 Scaling = Literal["adamw", "original"]
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # steepest at zero: singular values end near 1, not exactly at it

@@ -24,7 +24,7 @@ from regard.errors import ConfigError, RunError
 from regard.models.stack import Stack
 from regard.nn.position import Position
 from regard.train.muon import Muon, Scaling
-from regard.train.parallel_state import is_cut_up, own_part, put
+from regard.train.parallel.state import is_cut_up, own_part, put
 
 Role = Literal["matrix", "head", "kernel", "table", "vector"]
 Groups = list[dict[str, Any]]

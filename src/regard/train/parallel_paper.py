@@ -19,8 +19,8 @@ from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn.block import Block
 from regard.nn.head import LARGE
 from regard.nn.loss import ALIGNED
-from regard.train.expert_parallel import expert_matrices
-from regard.train.parallel import Parallel, outside_blocks
+from regard.train.parallel.experts import expert_matrices
+from regard.train.parallel.model import Parallel, outside_blocks
 
 WEIGHT, GRADIENT, MOMENTS = 4, 4, 8  # bytes for each parameter: float32, and two float32 for Adam
 INTEGER = 8

@@ -22,7 +22,7 @@ from torch.nn.utils import get_total_norm
 
 from regard.errors import ConfigError
 from regard.nn.device import Arriving
-from regard.train.parallel_state import is_cut_up, own_part, whole
+from regard.train.parallel.state import is_cut_up, own_part, whole
 
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 TINY = 1e-6  # as torch has it, so that gradients of norm zero can be scaled

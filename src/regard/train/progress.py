@@ -15,8 +15,8 @@ from regard.metrics.registry import METRICS
 from regard.progress import VERBOSITY, shown_on
 from regard.progress.display import SECONDS_BETWEEN_LINES, LineDisplay, LiveDisplay, is_live
 from regard.progress.text import duration, fitted, with_bar
+from regard.train.monitor import Line, Quiet, Watcher
 from regard.train.trend import SCORES, SmoothedLoss, Speed, shown_scores, sparkline, verdict
-from regard.train.watching import Line, Quiet, Watcher
 
 if TYPE_CHECKING:
     from rich.console import Console

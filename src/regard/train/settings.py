@@ -6,9 +6,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from regard.train.average import MovingAverageConfig
 from regard.train.budget import BudgetConfig
-from regard.train.expert_parallel import ExpertParallelSetting
 from regard.train.optimiser import AdamWConfig, OptimiserConfig
-from regard.train.parallel import ParallelSetting
+from regard.train.parallel.experts import ExpertParallelSetting
+from regard.train.parallel.model import ParallelSetting
 from regard.train.precision import PrecisionSetting
 from regard.train.schedule import NoamConfig, ScheduleConfig
 from regard.train.trackers import TrackerName

@@ -13,13 +13,17 @@ from starlette.exceptions import HTTPException
 from regard import __version__
 from regard.data.languages import Pair
 from regard.errors import RegardError
-from regard.web import completions, inside, looking, pictures, translate
-from regard.web.answers import Problem, Refusal, documented, error_response, refusal_of, sentence
-from regard.web.document import openapi
+from regard.web import classify_routes as inside
+from regard.web import completions
+from regard.web import images as pictures
+from regard.web import look_routes as looking
+from regard.web import translate_routes as translate
 from regard.web.engine import RunEngine
+from regard.web.errors import Problem, Refusal, documented, error_response, refusal_of, sentence
 from regard.web.guard import LEFT, Gone, Guard
-from regard.web.meters import Meters
-from regard.web.served import EngineFor, Shelf, open_runs
+from regard.web.openapi import openapi
+from regard.web.prometheus import Meters
+from regard.web.registry import EngineFor, Shelf, open_runs
 from regard.web.settings import ServeConfig
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

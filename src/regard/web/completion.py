@@ -5,17 +5,17 @@ import secrets
 import time
 from typing import Any
 
-from regard.data.special import BOS
+from regard.config.search_options import SHARED
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
-from regard.engine.search_options import SHARED
 from regard.run import Run
-from regard.tasks.searching import search_with
-from regard.web.answers import Refusal
+from regard.tasks.search_request import search_with
+from regard.text.special_tokens import BOS
 from regard.web.completion_shapes import CompletionRequest
+from regard.web.errors import Refusal
 from regard.web.jobs import Job, Writing
-from regard.web.passage import Passage, Piece, Token, spelling
-from regard.web.served import Served
+from regard.web.registry import Served
 from regard.web.settings import CHARACTERS, CHOICES, TOKENS_TO_WRITE
+from regard.web.text_stream import Passage, Piece, Token, spelling
 
 
 class CompletionWork:

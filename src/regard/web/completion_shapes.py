@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.web.bodies import PLAIN, WHOLE, OrNull
+from regard.web.request_body import PLAIN, WHOLE, OrNull
 from regard.web.settings import CHARACTERS, CHOICES, LIKELIEST, PROMPT_TOKENS, STOPS, TEXTS, TOKENS_TO_WRITE
 
 Text = Annotated[str, Field(max_length=CHARACTERS), PLAIN]

@@ -6,13 +6,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from regard.web.answers import OpenAIProblem, Refusal, documented, error_response
 from regard.web.completion import CompletionWork
 from regard.web.completion_shapes import Completion, CompletionRequest, Model, Models
-from regard.web.meters import Meters
-from regard.web.passage import Piece
-from regard.web.served import Served, Shelf
-from regard.web.waiting import answer, pieces
+from regard.web.errors import OpenAIProblem, Refusal, documented, error_response
+from regard.web.pending import answer, pieces
+from regard.web.prometheus import Meters
+from regard.web.registry import Served, Shelf
+from regard.web.text_stream import Piece
 
 EVENT = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
 EVENTS = {"text/event-stream": {"schema": EVENT}}

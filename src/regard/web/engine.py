@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 
 from regard import api
-from regard.data.special import EOS, PAD, UNK
 from regard.decode import BeamConfig, Job, SampleConfig, Sampler, Trace, make_job, score
+from regard.decode.batch import positions_of
 from regard.decode.filters import draw
-from regard.decode.job import positions_of
 from regard.decode.stepwise import Batch, Choose
-from regard.decode.top import top
+from regard.decode.top_k import top
 from regard.run import Run
+from regard.tasks.generation import Output
 from regard.tasks.images import AnyImage
-from regard.tasks.writing import Output
-from regard.web.passage import Passage, Token
+from regard.text.special_tokens import EOS, PAD, UNK
+from regard.web.text_stream import Passage, Token
 
 
 class Engine(Protocol):

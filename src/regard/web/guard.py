@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from regard.web.answers import Refusal, error_response
-from regard.web.keys import IN_BODY, given_key, key_in_body, same
-from regard.web.meters import Meters
+from regard.web.auth import IN_BODY, given_key, key_in_body, same
+from regard.web.errors import Refusal, error_response
+from regard.web.prometheus import Meters
 from regard.web.settings import ServeConfig, is_loopback
 
 Message = MutableMapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from regard.decode import BeamConfig, SampleConfig
 from regard.web.engine import Engine
-from regard.web.passage import Passage
+from regard.web.text_stream import Passage
 
 
 @dataclass(frozen=True)

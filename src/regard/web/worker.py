@@ -13,7 +13,7 @@ from contextlib import suppress
 from regard.errors import Failure, RegardError
 from regard.web.engine import Engine
 from regard.web.jobs import Job
-from regard.web.meters import Meters
+from regard.web.prometheus import Meters
 
 ANSWERS_AT_ONCE = 4
 """Answers of one batch that go out before the loop hears whoever else asks, such as for /health."""

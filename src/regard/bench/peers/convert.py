@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from of_regard import model_config, vocabulary
 
+from regard.ctranslate2.model_folder import Converted, Precision
 from regard.decode import BeamConfig, GreedyConfig
-from regard.engine.converted import Converted, Precision
 from regard.export.ctranslate2 import write_ctranslate2
-from regard.export.subject import Subject
+from regard.export.exported_model import Subject
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
 

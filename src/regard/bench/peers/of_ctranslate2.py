@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import protocol
+
+import ctranslate2
 
 
 def make(asked: protocol.Asked) -> protocol.Step:

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from regard import __version__
 from regard.data.batches import Batch, Batches
 from regard.data.collate import Ragged, pack, pad
-from regard.data.special import BOS
-from regard.data.tokenizer import Tokenizer, WordConfig
 from regard.decode import BeamConfig, GreedyConfig
-from regard.decode.quick import quickest
+from regard.decode.backend import quickest
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.tasks import LanguageModelConfig, Lexicon, TranslationConfig
-from regard.tasks.writing import Writer
-from regard.train.distributed import Team
+from regard.tasks.generation import Writer
+from regard.text.special_tokens import BOS
+from regard.text.tokenizer import Tokenizer, WordConfig
 from regard.train.loop import Trainer
+from regard.train.monitor import Quiet
 from regard.train.optimiser import AdamWConfig
+from regard.train.parallel.processes import Team
 from regard.train.precision import choose_precision
 from regard.train.schedule import ConstantConfig
 from regard.train.settings import TrainConfig
-from regard.train.watching import Quiet
 
 
 def vocabulary(work: protocol.Asked) -> Tokenizer:

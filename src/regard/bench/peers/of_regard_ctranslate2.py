@@ -5,8 +5,8 @@ from pathlib import Path
 import protocol
 
 from regard import __version__
-from regard.engine.converted import Converted
-from regard.engine.threads import open_engine
+from regard.ctranslate2.model_folder import Converted
+from regard.ctranslate2.threads import open_engine
 
 workers: list[str] = []
 

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field, NonNegativeInt
 
 from regard.config import Config
-from regard.data.draws import uniforms
+from regard.data.counter_random import uniforms
 
 Images = UInt8[np.ndarray, "images height width channels"]
 CHOICES = 7

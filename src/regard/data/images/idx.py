@@ -14,7 +14,7 @@ import numpy as np
 from regard.data.examples import LabelledPicture, Picture, Place
 from regard.data.findings import Findings
 from regard.data.images.decoding import MOST_PIXELS
-from regard.data.text import READ_ERRORS, open_stream, why_unreadable
+from regard.data.readers.lines import READ_ERRORS, open_stream, why_unreadable
 from regard.errors import DataError, counted
 
 IMAGES = 0x00000803

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, Int64, UInt8
 
-from regard.data.content import examples_sha256, file_sha256
+from regard.data.content_hash import examples_sha256, file_sha256
 from regard.data.examples import DescribedPicture, LabelledPicture, Picture
 from regard.data.fields import AnyField
 from regard.data.images.augment import AugmentConfig
 from regard.data.images.decoding import Canvas
 from regard.data.store import Store, content_key
-from regard.data.store_writing import DESCRIPTION, LINE, ArrayFile, Row, write_description, write_store, written_aside
+from regard.data.store_writer import DESCRIPTION, LINE, ArrayFile, Row, write_description, write_store, written_aside
 
 IMAGE = "image"
 PIXELS = "image.pixels"

@@ -20,13 +20,13 @@ from regard.models.convolutional.gated import (
     ListeningLayer,
     scale_gradient,
 )
+from regard.nn.context import Sight
 from regard.nn.convolution import Convolution, Window
 from regard.nn.dropout import Dropout, DropWords, Rate
 from regard.nn.embedding import Embedding, EmbeddingConfig
 from regard.nn.initialise import KeepConfig, NormalConfig, XavierConfig
 from regard.nn.layout import Sequences
 from regard.nn.position import LearnedConfig, NoPositionConfig, Position, SinusoidalConfig
-from regard.nn.sight import Sight
 from regard.nn.weight_norm import linear_map, linear_params, match_gains
 
 Vectors = Float[Tensor, "batch time width"]

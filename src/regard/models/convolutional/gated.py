@@ -14,7 +14,7 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.nn.attention import Steps, attend_step_by_step
+from regard.nn.attention.module import Steps, attend_step_by_step
 from regard.nn.convolution import Convolution, Window, blank, convolution_flops, convolution_params
 from regard.nn.dropout import Dropout
 from regard.nn.pattern import Padding

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from regard.config import refuse
 from regard.models.recurrent.translator import Encoded, RecurrentReader, RecurrentWriter, Translated, TranslatorConfig
+from regard.nn.attention.recurrent import AdditiveConfig, AnyListenConfig, Listen
 from regard.nn.layout import Layout
-from regard.nn.listen import AdditiveConfig, AnyListenConfig, Listen
-from regard.nn.recurrent import Direction, Layer, Memory, Recurrence, Vectors, row_ends
-from regard.nn.recurrent_dropout import Drop
+from regard.nn.recurrent.dropout import Drop
+from regard.nn.recurrent.layers import Direction, Layer, Memory, Recurrence, Vectors, row_ends
 
 
 class DeepAttConfig(TranslatorConfig):

@@ -11,10 +11,10 @@ from regard.config import refuse
 from regard.models.recurrent.seq2seq import StackReader
 from regard.models.recurrent.settings import even_width
 from regard.models.recurrent.translator import Encoded, RecurrentWriter, Translated, TranslatorConfig
+from regard.nn.attention.recurrent import AdditiveConfig, AnyListenConfig, Listen
 from regard.nn.experts import Experts, ExpertsConfig
-from regard.nn.listen import AdditiveConfig, AnyListenConfig, Listen
-from regard.nn.recurrent import Layer, Recurrence, Vectors
-from regard.nn.recurrent_stack import RecurrentStack
+from regard.nn.recurrent.layers import Layer, Recurrence, Vectors
+from regard.nn.recurrent.stack import RecurrentStack
 
 FIRST_RESIDUAL = 2
 """The layer, counted from zero, from which on inputs are added to outputs: the third, as in the paper."""

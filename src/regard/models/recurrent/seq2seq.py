@@ -17,11 +17,11 @@ from regard.models.recurrent.translator import (
     Translated,
     TranslatorConfig,
 )
+from regard.nn.attention.recurrent import AdditiveConfig, DotConfig, GeneralConfig, Listen
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.layout import Layout
-from regard.nn.listen import AdditiveConfig, DotConfig, GeneralConfig, Listen
-from regard.nn.recurrent import Cell, Direction, Layer, Vectors, row_ends
-from regard.nn.recurrent_stack import RecurrentStack
+from regard.nn.recurrent.layers import Cell, Direction, Layer, Vectors, row_ends
+from regard.nn.recurrent.stack import RecurrentStack
 
 
 class DeafConfig(Config):

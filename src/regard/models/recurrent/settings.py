@@ -8,8 +8,8 @@ from regard.config import Config, refuse
 from regard.errors import ConfigError
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.layout import Layout
-from regard.nn.recurrent_dropout import RecurrentDropoutConfig, RecurrentDropoutSettings
-from regard.nn.recurrent_initialise import OrthogonalConfig, RecurrentInitialiseConfig
+from regard.nn.recurrent.dropout import RecurrentDropoutConfig, RecurrentDropoutSettings
+from regard.nn.recurrent.initialise import OrthogonalConfig, RecurrentInitialiseConfig
 
 
 class RecurrentConfig(Config):

@@ -21,9 +21,9 @@ from regard.nn.head import (
     head_for,
 )
 from regard.nn.layout import Layout, Sequences
-from regard.nn.recurrent import Cell, Direction, Layer, Memory, row_ends
-from regard.nn.recurrent_dropout import Drop
-from regard.nn.recurrent_stack import RecurrentStack
+from regard.nn.recurrent.dropout import Drop
+from regard.nn.recurrent.layers import Cell, Direction, Layer, Memory, row_ends
+from regard.nn.recurrent.stack import RecurrentStack
 
 
 class SingleRecurrentConfig(RecurrentConfig):

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from regard.config import refuse
 from regard.models.recurrent.settings import RecurrentConfig, refuse_packed
 from regard.models.stepper import padded_source
+from regard.nn.attention.recurrent import Heard
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
-from regard.nn.listen import Heard
-from regard.nn.recurrent import Memory, Vectors
-from regard.nn.recurrent_dropout import Drop
+from regard.nn.recurrent.dropout import Drop
+from regard.nn.recurrent.layers import Memory, Vectors
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.errors import ConfigError
+from regard.nn.context import Sight
 from regard.nn.position.base import Position, PositionBase
-from regard.nn.sight import Sight
 
 
 class NoPositionConfig(PositionBase):

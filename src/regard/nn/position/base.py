@@ -4,8 +4,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.config import Config
+from regard.nn.context import Sight
 from regard.nn.position.bias import Bias
-from regard.nn.sight import Sight
 
 
 class Position(nn.Module):

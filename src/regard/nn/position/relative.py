@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.errors import ConfigError
+from regard.nn.context import Sight
 from regard.nn.position.base import Position, PositionBase
 from regard.nn.position.bias import Bias, Rule
-from regard.nn.sight import Sight
 
 
 def distances(sight: Sight) -> Rule:

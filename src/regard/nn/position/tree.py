@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from regard.config import refuse
 from regard.errors import ConfigError
+from regard.nn.context import Sight
 from regard.nn.position.absolute import waves
 from regard.nn.position.base import Position, PositionBase
 from regard.nn.position.bias import Bias, Rule
 from regard.nn.position.relative import Relative
-from regard.nn.sight import Sight
 
 
 class TreeConfig(PositionBase):

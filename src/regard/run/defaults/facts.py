@@ -14,10 +14,10 @@ import numpy as np
 
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Picture
 from regard.data.images.decoding import Canvas, shape_of
-from regard.data.readers import read_examples
+from regard.data.readers.lines import BLOCK, READ_ERRORS, open_stream
+from regard.data.readers.source_reader import read_examples
 from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig, parse_part
-from regard.data.text import BLOCK, READ_ERRORS, open_stream
 from regard.errors import RegardError
 
 SURVEYED = 50_000

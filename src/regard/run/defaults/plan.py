@@ -24,8 +24,8 @@ from regard.run.defaults.facts import Facts, survey
 from regard.run.defaults.job import Job
 from regard.run.defaults.settled import Decision, Settled
 from regard.run.recipe import Recipe, recipe_tree, resolve_recipe, taken_out
-from regard.run.unused import unused
-from regard.train.distributed import device_called
+from regard.run.unused_settings import unused
+from regard.train.parallel.processes import device_called
 from regard.train.precision import machine_peak
 
 RULES: Mapping[str, Callable[[Job], None]] = {

@@ -6,20 +6,19 @@ from dataclasses import replace
 from torch import nn
 
 from regard.data.sources import SourceConfig
-from regard.engine.texts import Overlong
 from regard.errors import ConfigError
 from regard.metrics.registry import require_registered
 from regard.progress import phase
-from regard.run.opened import Run
+from regard.run.scoring.generation import score_translation
 from regard.run.scoring.images import score_image_description
 from regard.run.scoring.labels import score_labels
 from regard.run.scoring.lengths import treated, with_overlong
 from regard.run.scoring.loss import score_language_model
-from regard.run.scoring.masked import score_masked
+from regard.run.scoring.masked_language_model import score_masked
 from regard.run.scoring.report import Asked as Asked
 from regard.run.scoring.report import Report as Report
 from regard.run.scoring.summaries import score_summarisation
-from regard.run.scoring.writing import score_translation
+from regard.run.trained import Run
 from regard.tasks import (
     Classification,
     ImageClassification,
@@ -31,8 +30,9 @@ from regard.tasks import (
     Task,
     Translation,
 )
+from regard.tasks.generation import AnySearch
 from regard.tasks.prepare import Preparation
-from regard.tasks.writing import AnySearch
+from regard.text.segments import Overlong
 
 SCORERS: dict[type[Task], Callable[[Asked], Report]] = {
     Translation: score_translation,

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from regard import metrics
 from regard.data.examples import Example
 from regard.data.fields import TextField
-from regard.data.readers import read_examples
+from regard.data.readers.source_reader import read_examples
 from regard.data.store import Store
-from regard.evaluate import MeasuredBatch, measure
 from regard.nn.loss import IGNORED
 from regard.run.scoring.loss import open_source
 from regard.run.scoring.report import Asked, Report, content_of, fingerprint, targets_of
+from regard.tasks.evaluation import MeasuredBatch, measure
 
 MOST_LABELS = 200
 """Labels up to which the confusion matrix, which has a cell for each two, is given."""

@@ -8,11 +8,11 @@ from typing import cast
 from regard.data.batches import StreamConfig
 from regard.data.examples import Example, Pair
 from regard.data.fields import AnyField
-from regard.engine.texts import Overlong, passages
 from regard.errors import ConfigError, DataError, OverlongError
 from regard.run.scoring.loss import open_source
 from regard.run.scoring.report import Asked, Report
 from regard.tasks import Summarisation, Tagging, Task, Translation
+from regard.text.segments import Overlong, passages
 
 NAMED = 5
 """Examples that a report names."""

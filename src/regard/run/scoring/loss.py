@@ -11,15 +11,15 @@ from tokenizers.models import WordLevel
 from regard import metrics
 from regard.data.batches import Batches, StreamBatches
 from regard.data.fields import TextField
-from regard.data.readers import read_texts
-from regard.data.special import UNK
+from regard.data.readers.source_reader import read_texts
 from regard.data.store import Store
-from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
-from regard.evaluate import MeasuredBatch, measure, measuring_batches
 from regard.metrics.spelling import Restoration
 from regard.run.scoring.report import Asked, Report, fingerprint, targets_of
 from regard.tasks import Tagging
+from regard.tasks.evaluation import MeasuredBatch, measure, measuring_batches
+from regard.text.special_tokens import UNK
+from regard.text.tokenizer import Tokenizer
 
 
 def score_language_model(asked: Asked) -> Report:

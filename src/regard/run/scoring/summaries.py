@@ -4,9 +4,9 @@ import time
 from dataclasses import replace
 
 from regard import metrics
+from regard.run.scoring.generation import write_all
 from regard.run.scoring.loss import measure_batches, open_source
 from regard.run.scoring.report import Asked, Report, fingerprint, targets_of
-from regard.run.scoring.writing import write_all
 
 NAMES = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
 

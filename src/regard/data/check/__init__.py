@@ -1,0 +1,1 @@
+"""`regard data check`: what is wrong with the files of a person."""

@@ -1,0 +1,1 @@
+"""`regard init`: task, splits and columns guessed from files."""

@@ -1,0 +1,293 @@
+"""Which columns of a table are what, and so which task it is for: by their names and by their statistics."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from regard.data.guess.profile import ColumnProfile, Table
+from regard.data.readers.headers import looks_like_header
+from regard.data.sources import Content
+from regard.errors import ConfigError, DataError, nearest
+
+CONTENTS: dict[str, Content] = {
+    "translation": "pairs", "summarisation": "pairs", "classification": "labelled", "language_model": "text",
+    "masked_language_model": "text", "tagging": "tagged", "image_classification": "images",
+    "image_description": "captions",
+}  # fmt: skip
+"""What the data of each task holds."""
+OPTIONS: dict[str, str] = {
+    "pairs": "--source COLUMN and --target COLUMN", "labelled": "--text COLUMN and --label COLUMN",
+    "text": "--text COLUMN", "images": "--label COLUMN", "captions": "--target COLUMN",
+}  # fmt: skip
+
+_names = str.split
+LABELS = _names("""
+    label labels class category sentiment polarity intent topic emotion genre klasse kategorie target tag stars
+    rating score grade
+""")
+TEXTS = _names("""
+    text sentence review comment content tweet message document article body utterance question description
+    title headline
+""")
+SUMMARIES = _names("""
+    summary summaries highlights abstract tldr headline title minutes
+""")
+PAIRS = [
+    ("source", "target"), ("src", "tgt"), ("src", "trg"), ("source", "translation"), ("original", "translation"),
+    ("input", "output"), ("question", "answer"), ("prompt", "completion"), ("prompt", "response"),
+    ("instruction", "output"), ("instruction", "response"), ("text", "translation"), ("input", "target"),
+    ("data", "text"),
+]  # fmt: skip
+"""Names of columns that make pairs, beside those of two languages."""
+CODES = _names("""
+    en de fr es it pt nl cs ru zh ja ko pl sv da fi tr ar hi uk ro hu el he bg hr lt lv et sk sl no nb nn vi th
+    fa ca ga
+""")
+LANGUAGES = _names("""
+    english german french spanish italian portuguese dutch czech russian chinese japanese korean polish swedish
+    danish finnish turkish arabic hindi ukrainian romanian hungarian greek hebrew deutsch englisch
+""")
+NO_TEXTS = {
+    "id", "idx", "index", "date", "time", "url", "link", "file", "filename", "path", "author", "user", "username",
+    "name", "language", "lang", "split", "attribution", "licence", "license",
+}  # fmt: skip
+"""Names of columns that hold text which nobody learns from, unless asked to."""
+SHORTER = 0.4  # words of a summary, of those of its text
+LONG = 40  # words of a text that is worth a summary
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person has decided; None: it is to be guessed."""
+
+    task: str | None = None
+    text: str | None = None
+    label: str | None = None
+    source: str | None = None
+    target: str | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that are named, by their roles."""
+        named = {role: getattr(self, role) for role in ("text", "label", "source", "target")}
+        return {role: column for role, column in named.items() if column is not None}
+
+    @property
+    def content(self) -> Content | None:
+        """What the data must hold to fit the task and the columns; None where neither is given."""
+        if self.task is not None and self.task not in CONTENTS:
+            raise ConfigError("--task", f"no task is called '{self.task}'; {nearest(self.task, CONTENTS)}")
+        if self.task is not None:
+            return CONTENTS[self.task]
+        if self.source is not None or self.target is not None:
+            return "pairs"
+        return "labelled" if self.label is not None else None
+
+
+@dataclass
+class Roles:
+    """The task of a table, its columns by role, and why."""
+
+    task: str
+    columns: dict[str, str | int]
+    reasons: list[str] = field(default_factory=list)
+
+
+def needs_header(table: Table, roles: Roles) -> bool:
+    """Whether readers, who look at the chosen columns only, would take the first row for a header that nobody named."""
+    if table.header is not False or not all(isinstance(column, int) for column in roles.columns.values()):
+        return False
+    indices = [int(column) for column in roles.columns.values()]
+    labels = [number for number, role in enumerate(roles.columns) if role == "label"]
+    first, *others = [[cells[index] for index in indices] for cells in table.sample]
+    return looks_like_header(first, others, labels)
+
+
+def guess_roles(table: Table, asked: Asked) -> Roles:
+    """The task and the columns; DataError, with the option that decides, where they cannot be told."""
+    given = {role: _column(table, f"--{role}", column) for role, column in asked.columns.items()}
+    free = [one for one in table.columns.values() if one.name not in given.values()]
+    images = [one for one in free if one.is_image]
+    content = asked.content
+    if content == "labelled" and images and asked.task is None and "text" not in given:
+        content = "images"
+    if content == "pairs" and images and asked.task is None and "source" not in given:
+        content = "captions"
+    if content == "tagged":
+        raise ConfigError("--task", f"tagging needs a tag for each word: a .conllu file; {table.file} is a table")
+    content = content or _guessed_content(table, free, images, given)
+    return {
+        "pairs": _pairs, "labelled": _labelled, "text": _text, "images": _images, "captions": _images,
+    }[content](table, free, given, asked, content)  # fmt: skip
+
+
+def _guessed_content(
+    table: Table, free: Sequence[ColumnProfile], images: Sequence[ColumnProfile], given: dict[str, str | int]
+) -> Content:
+    labels, texts = _labels(free), _texts(free)
+    if images:
+        return "images" if _best(labels, LABELS) or not texts else "captions"
+    if "text" not in given and _named_pair(free):
+        return "pairs"
+    if labels and (texts or "text" in given):
+        return "labelled"
+    if "text" in given or len(texts) == 1:
+        return "text"
+    if len(texts) == 2:
+        return "pairs"
+    raise _undecided(table, "what is to be learnt from it", "--task, --text, --label, --source and --target decide it")
+
+
+def _pairs(table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], asked: Asked, _: Content) -> Roles:
+    source, target = (table.columns.get(given.get(role, "")) for role in ("source", "target"))
+    reasons, texts = [], _texts(free) or list(free)
+    if source is None and target is None:
+        named = _named_pair(free)
+        if named is None and len(texts) != 2:
+            raise _undecided(table, "which column becomes which", f"{OPTIONS['pairs']} decide it")
+        source, target = named or (texts[0], texts[1])
+        reasons.append("by their names" if named else "the two columns of text, in their order")
+    elif source is None or target is None:
+        if len(texts) != 1:
+            raise _undecided(table, "which other column belongs to it", f"{OPTIONS['pairs']} decide it")
+        source, target = source or texts[0], target or texts[0]
+        reasons.append("the only other column of text")
+    if asked.task is None and not given and not is_summary(source, target) and is_summary(target, source):
+        source, target = target, source
+    task = asked.task or ("summarisation" if is_summary(source, target) else "translation")
+    if task == "summarisation" and asked.task is None:
+        reasons.append("one is a short form of the other")
+    return Roles(task, {"source": source.name, "target": target.name}, reasons)
+
+
+def is_summary(source: ColumnProfile, target: ColumnProfile) -> bool:
+    """Whether a column is a short form of another: by its name, or as long texts go with short ones."""
+    shorter = target.mean_words < SHORTER * source.mean_words
+    return shorter and (source.mean_words >= LONG or _rank(target.name, SUMMARIES) is not None)
+
+
+def _labelled(
+    table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], _: Asked, content: Content
+) -> Roles:
+    label, why = given.get("label"), []
+    if label is None:
+        labels = _labels(free)
+        found = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)
+        if found is None:
+            what = "which column holds the label" if labels else "a column of labels, few values that repeat"
+            raise _undecided(table, what, f"{OPTIONS[content]} decide it")
+        label = found.name
+        why.append(
+            f"'{label}' has {found.described()}" if isinstance(label, str) else f"column {label}: {found.described()}"
+        )
+    text = given.get("text")
+    if text is None:
+        texts = _texts(one for one in free if one.name != label) or [one for one in free if one.name != label]
+        text = _the_text(table, texts, OPTIONS[content]).name
+    return Roles("classification", {"text": text, "label": label}, why)
+
+
+def _text(table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], asked: Asked, _: Content) -> Roles:
+    task = asked.task or "language_model"
+    why = [] if asked.task or given else ["one column of text and no labels"]
+    column = given.get("text")
+    return Roles(
+        task, {"text": _the_text(table, _texts(free), OPTIONS["text"]).name if column is None else column}, why
+    )
+
+
+def _images(
+    table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], _: Asked, content: Content
+) -> Roles:
+    images = [one for one in free if one.is_image]
+    if len(images) != 1:
+        raise _undecided(table, "which column holds the images" if images else "a column of images", "one must")
+    role, names = ("label", LABELS) if content == "images" else ("target", ("caption", *TEXTS))
+    column = given.get(role)
+    if column is None:
+        others = [one for one in free if one is not images[0]]
+        fits = _labels(others) if role == "label" else _texts(others)
+        found = _best(fits, names) or (fits[0] if len(fits) == 1 else None)
+        if found is None:
+            raise _undecided(table, f"which column is the {role} of the images", f"{OPTIONS[content]} decides it")
+        column = found.name
+    task = "image_classification" if content == "images" else "image_description"
+    return Roles(task, {"image": images[0].name, role: column}, ["a column of images"])
+
+
+def _the_text(table: Table, texts: Sequence[ColumnProfile], options: str) -> ColumnProfile:
+    """The column of text: the only one, the one that is called so, or the one that is by far the longest."""
+    if len(texts) == 1:
+        return texts[0]
+    ranked = sorted(texts, key=lambda one: -one.mean_words)
+    if len(ranked) > 1 and ranked[0].mean_words > 2 * ranked[1].mean_words:
+        return ranked[0]
+    named = _best(texts, TEXTS[:1]) or _best([one for one in texts if _rank(one.name, TEXTS) is not None], TEXTS)
+    pair = {str(one.name).rstrip("12") for one in texts}
+    if named is None or len(pair) < len(texts):
+        what = "which column holds the text" if texts else "a column of text"
+        raise _undecided(table, what, f"{options} decides it" if " and " not in options else f"{options} decide it")
+    return named
+
+
+def _texts(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
+    """Those that hold texts to learn from; short values that repeat are text only where nothing else is."""
+    texts = [one for one in columns if one.is_text and not set(_parts(one.name)) & NO_TEXTS]
+    return [one for one in texts if not one.repeats_often] or texts
+
+
+def _labels(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
+    """Those that hold labels: few values that repeat, fewer still where the name is no usual one."""
+    labels = [one for one in columns if one.is_label]
+    return [one for one in labels if one.repeats_often or _rank(one.name, LABELS) is not None]
+
+
+def _named_pair(columns: Sequence[ColumnProfile]) -> tuple[ColumnProfile, ColumnProfile] | None:
+    """Two columns whose names make a pair, such as en and de, or question and answer; both are texts."""
+    texts = [one for one in columns if one.is_text and not one.repeats_often]
+    languages = [one for one in texts if _is_language(one.name)]
+    if len(languages) == 2:
+        return languages[0], languages[1]
+    for first, second in [*PAIRS, *((text, summary) for summary in SUMMARIES[:5] for text in (*TEXTS, "dialogue"))]:
+        pair = [next((one for one in texts if _rank(one.name, [name]) == 0), None) for name in (first, second)]
+        if pair[0] is not None and pair[1] is not None and pair[0] is not pair[1]:
+            return pair[0], pair[1]
+    return None
+
+
+def _is_language(name: str | int) -> bool:
+    parts = _parts(name)
+    return any(part in LANGUAGES for part in parts) or (bool(parts) and parts[-1] in CODES)
+
+
+def _best(columns: Sequence[ColumnProfile], names: Sequence[str]) -> ColumnProfile | None:
+    """The column whose name stands first among `names`."""
+    ranks = [(rank, one) for one in columns if (rank := _rank(one.name, names)) is not None]
+    return min(ranks, key=lambda pair: pair[0])[1] if ranks else None
+
+
+def _rank(name: str | int, names: Sequence[str]) -> int | None:
+    return next((rank for rank, known in enumerate(names) if known in _parts(name)), None)
+
+
+def _parts(name: str | int) -> list[str]:
+    """The words of a name: `Review_text` and `reviewText` have two, of `translation.en` the last step counts."""
+    if isinstance(name, int):
+        return []
+    last = name.rpartition(".")[2]
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last).casefold()
+    return [part for part in re.split(r"[\W_]+", spaced) if part]
+
+
+def _column(table: Table, option: str, asked: str) -> str | int:
+    """A column as the table knows it; numbers count from 0."""
+    if asked in table.columns:
+        return asked
+    if asked.isdecimal() and int(asked) < len(table.columns) and (table.sample or int(asked) in table.columns):
+        return [*table.columns][int(asked)]
+    raise ConfigError(option, f"{table.file} has no column '{asked}'; {nearest(asked, map(str, table.columns))}")
+
+
+def _undecided(table: Table, what: str, options: str) -> DataError:
+    shown = "; ".join(f"{name}: {one.described()}" for name, one in table.columns.items())
+    return DataError(table.file, f"cannot tell {what} ({shown}); {options}")

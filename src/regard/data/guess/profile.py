@@ -1,0 +1,271 @@
+"""What the columns of a table hold, by statistics: how long, how different, how often repeated."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, takewhile
+from pathlib import Path
+
+from regard.data.check.statistics import MOST_LABELS
+from regard.data.findings import Findings
+from regard.data.images.folders import SUFFIXES
+from regard.data.readers.columns import ColumnError, as_label, as_text
+from regard.data.readers.headers import SAMPLE, looks_like_header
+from regard.data.readers.lines import lines
+from regard.data.readers.records import Record, json_records, parquet_records
+from regard.data.readers.tables import Rows, table_cells
+from regard.errors import DataError
+from regard.files.formats import Format, format_of
+
+MOST_ROWS = 1_000_000  # rows that are looked at
+LONGEST_NAME = 255  # characters of a file's name
+PEEKED = 50  # lines that tell the format of a file whose name does not
+MOST_CLASSES = 1000  # more different values are no labels
+MOST_LABEL_WORDS = 4  # of a label, on average
+MOST_EMPTY = 0.05  # share of rows in which a label may be missing
+FEW, OFTEN = 20, 10  # different values, or times that each occurs, that make labels whatever the column is called
+SAMPLES = 3
+MANY, LONG_PREFIX = 20, 8  # values of which all begin with so many equal characters are no texts to learn from
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?")
+_CODE = re.compile(r"[!-~]*[\d/:@#][!-~]*")  # one word with digits or signs: ids, dates, addresses
+
+
+@dataclass
+class ColumnProfile:
+    """Statistics of one column."""
+
+    name: str | int
+    rows: int = 0
+    filled: int = 0
+    characters: int = 0
+    words: int = 0
+    numbers: int = 0
+    codes: int = 0
+    images: int = 0
+    """Values that are images: their bytes, or the name of a file that exists."""
+    others: int = 0
+    """Values that are neither texts nor labels, such as lists of numbers."""
+    values: Counter[str] = field(default_factory=Counter)
+    """How often each value occurs; no new ones are counted after `MOST_LABELS`."""
+    samples: list[str] = field(default_factory=list)
+    prefix: str | None = None
+    """How all values begin."""
+
+    def add(self, value: object, folder: Path) -> None:
+        """Counts one value; names of images start at `folder`."""
+        self.rows += 1
+        if value is None or value == "":
+            return
+        self.filled += 1
+        if _is_image(value, folder):
+            self.images += 1
+            return
+        try:
+            text = as_label(value, self.name) if isinstance(value, bool | int | float) else as_text(value, self.name)
+        except ColumnError:
+            self.others += 1
+            return
+        self.characters += len(text)
+        self.words += len(text.split())
+        self.numbers += _NUMBER.fullmatch(text.strip()) is not None
+        self.codes += _CODE.fullmatch(text.strip()) is not None
+        if text in self.values or len(self.values) < MOST_LABELS:
+            self.values[text] += 1
+        self.prefix = text if self.prefix is None else _common(self.prefix, text)
+        if len(self.samples) < SAMPLES:
+            self.samples.append(text)
+
+    @property
+    def mean_words(self) -> float:
+        """Words of a value, on average."""
+        return self.words / max(self.filled, 1)
+
+    @property
+    def mean_characters(self) -> float:
+        """Characters of a value, on average."""
+        return self.characters / max(self.filled, 1)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it holds images, or names of their files."""
+        return self.images > 0 and self.images == self.filled
+
+    @property
+    def is_label(self) -> bool:
+        """Whether few short values repeat, one in nearly every row."""
+        different = len(self.values)
+        return (
+            not (self.images or self.others)
+            and 2 <= different <= MOST_CLASSES
+            and self.filled >= max(2 * different, (1 - MOST_EMPTY) * self.rows)
+            and self.mean_words <= MOST_LABEL_WORDS
+        )
+
+    @property
+    def repeats_often(self) -> bool:
+        """Whether its values are so few that they are hardly texts, however short."""
+        return self.is_label and (len(self.values) <= FEW or self.filled >= OFTEN * len(self.values))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds texts: no numbers, ids, dates or addresses, nor what all rows share, as a licence."""
+        alike = self.filled >= MANY and (len(self.values) == 1 or len(self.prefix or "") >= LONG_PREFIX)
+        return not (self.images or self.others or alike) and 2 * (self.filled - self.codes) > self.filled > 0
+
+    def described(self) -> str:
+        """The column in a few words, such as `2 different values: neg, pos`."""
+        if not self.filled:
+            return "empty"
+        if self.is_image:
+            return "images"
+        if self.others:
+            return "values that are neither text nor label"
+        if self.is_label:
+            shown = [value[:20] for value, _ in self.values.most_common(4)]
+            more = ", …" if len(self.values) > len(shown) else ""
+            return f"{len(self.values)} different values: {', '.join(shown)}{more}"
+        if len(self.values) == 1:
+            return "always the same value"
+        if not self.is_text:
+            if self.numbers == self.filled:
+                return "numbers"
+            return "numbers, dates, ids or addresses" if 2 * self.codes >= self.filled else "texts that begin alike"
+        return f"text, {self.mean_words:.0f} words on average" if self.mean_words >= 1.5 else "single words"
+
+
+@dataclass
+class Table:
+    """A table as it was found: what is needed to read it, and the statistics of its columns."""
+
+    file: Path
+    format: Format
+    delimiter: str
+    """Of a .csv file, where it is no comma; else empty."""
+    header: bool | None
+    """Whether its first row names the columns; None where such rows do not exist."""
+    columns: dict[str | int, ColumnProfile]
+    sample: Sequence[Sequence[str]] = ()
+    """The cells of the first rows of a .tsv or .csv file, of a header too."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows were looked at."""
+        return max((column.rows for column in self.columns.values()), default=0)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What a recipe must say beside the file's name, so that it is read like this."""
+        told: dict[str, object] = {} if format_of(self.file) == self.format else {"format": self.format}
+        return told | ({"delimiter": self.delimiter} if self.delimiter else {})
+
+
+def read_table(file: Path, named: Sequence[str] = ()) -> Table:
+    """The statistics of a table; `named`: columns that somebody names, and that may stand in its first row."""
+    found, delimiter = sniffed(file)
+    findings = Findings()
+    match found:
+        case "tsv" | "csv":
+            cells = table_cells(file, "\t" if found == "tsv" else delimiter or ",", findings)
+            table = _separated(Table(file, found, delimiter, None, {}), cells, named)
+        case "jsonl":
+            table = _recorded(Table(file, found, "", None, {}), json_records(file, findings))
+        case _:
+            table = _recorded(Table(file, "parquet", "", None, {}), parquet_records(file, None, findings))
+    if not table.rows:
+        raise DataError(file, "a header and no examples below it" if table.header else "no examples")
+    return table
+
+
+def sniffed(file: Path) -> tuple[Format, str]:
+    """The format of a file by its name and its first lines, and what separates its columns where it is no comma."""
+    try:
+        named = format_of(file)
+    except ValueError as problem:
+        raise DataError(file, str(problem)) from None
+    if named not in ("text", "tsv", "csv"):
+        return named, ""
+    peeked = [text for _, text, _ in islice(lines(file, Findings(), crlf_is_odd=False), PEEKED) if text.strip()]
+    if named == "text":
+        return ("jsonl" if _are_objects(peeked) else "tsv" if _width(peeked, "\t") else "text"), ""
+    usual = "\t" if named == "tsv" else ","
+    other = next((sign for sign in (usual, "\t", ";", "|", ",") if _width(peeked, sign)), usual)
+    return ("tsv", "") if other == "\t" else ("csv", "" if other == "," else other)
+
+
+def _width(peeked: Sequence[str], sign: str) -> int:
+    """In how many columns a sign cuts all lines; 0 where it does not. What stands in quotes is not cut."""
+    plain = peeked if sign == "\t" else [re.sub(r'"[^"]*"', '""', text) for text in peeked]
+    counts = {text.count(sign) for text in plain}
+    return counts.pop() + 1 if len(counts) == 1 and counts != {0} else 0
+
+
+def _are_objects(peeked: Sequence[str]) -> bool:
+    try:
+        return bool(peeked) and all(isinstance(json.loads(text), dict) for text in peeked)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _separated(table: Table, rows: Rows, named: Sequence[str]) -> Table:
+    first, _ = next(rows, ([], None))
+    sample = list(islice(rows, SAMPLE))
+    table.sample = [first, *(cells for cells, _ in sample)] if first else []
+    table.header = bool(first) and (_is_header(first, [cells for cells, _ in sample]) or bool({*named} & {*first}))
+    names = [name if table.header and name.strip() and first.count(name) == 1 else i for i, name in enumerate(first)]
+    table.columns = {name: ColumnProfile(name) for name in names}
+    body = chain([] if table.header else [first], (cells for cells, _ in chain(sample, rows)))
+    for cells in islice((cells for cells in body if cells), MOST_ROWS):
+        for profile, cell in zip(table.columns.values(), cells, strict=True):
+            profile.add(cell, table.file.parent)
+    return table
+
+
+def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+    """As the readers judge it, but for cells without a name, as above a column of row numbers."""
+    named = [index for index, cell in enumerate(first) if cell.strip()]
+    below = [[row[index] for index in named] for row in others]
+    return looks_like_header([first[index] for index in named], below, range(len(named)))
+
+
+def _recorded(table: Table, records: Iterator[Record]) -> Table:
+    number = 0
+    for number, (record, _) in enumerate(islice(records, MOST_ROWS), start=1):
+        for name, value in _leaves(record):
+            profile = table.columns.setdefault(name, ColumnProfile(name, rows=number - 1))
+            profile.add(value, table.file.parent)
+    for profile in table.columns.values():
+        profile.rows = number
+    return table
+
+
+def _leaves(record: object, path: str = "") -> Iterator[tuple[str | int, object]]:
+    """The values of a record by their dotted paths, as recipes name columns."""
+    if isinstance(record, Mapping) and not (path and _holds_image(record)):
+        for key, value in record.items():
+            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    elif path:
+        yield path, record
+    elif isinstance(record, list):
+        yield from enumerate(record)
+
+
+def _common(one: str, other: str) -> str:
+    """How both begin."""
+    equal = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return "".join(sign for sign, _ in equal)
+
+
+def _holds_image(value: object) -> bool:
+    return isinstance(value, Mapping) and "bytes" in value and isinstance(value["bytes"], bytes | None)
+
+
+def _is_image(value: object, folder: Path) -> bool:
+    if isinstance(value, bytes):
+        return value.startswith((b"\x89PNG", b"\xff\xd8", b"GIF8", b"BM", b"RIFF", b"II*\0", b"MM\0*"))
+    if _holds_image(value):
+        return True
+    if not isinstance(value, str) or len(value) > LONGEST_NAME or not value.lower().endswith((*SUFFIXES,)):
+        return False
+    return value.isprintable() and (folder / value).is_file()

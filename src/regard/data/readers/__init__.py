@@ -1,0 +1,1 @@
+"""Readers: one file for each format of examples."""

@@ -1,0 +1,1 @@
+"""Hugging Face folders, written and read."""

@@ -1,0 +1,201 @@
+"""The vocabulary of a Hugging Face folder: the tokenizer as it is, under numbers that begin with our special tokens.
+
+Text is cut as `AutoTokenizer` cuts it; only the numbers change, and the rows of the model's tables with them, there and
+back. A token of ours that the other model does not have is never written and takes no probability.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer as Core
+from torch import Tensor
+
+from regard.errors import DataError
+from regard.export.huggingface.marian import MARIAN, read_marian
+from regard.export.huggingface.tokenizer_check import compare_with_library
+from regard.export.huggingface.tokenizer_classes import LoadedTokenizer, class_name, load_tokenizer
+from regard.export.huggingface.tokenizer_config import CONFIG, TOKENIZER, read_tokenizer_config
+from regard.text.id_mapping import NONE, Numbering
+from regard.text.pretokenizer import describe, known_pipelines
+from regard.text.special_tokens import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer_file import find_problem
+
+KEYS = {PAD: "pad", UNK: "unk", BOS: "bos", EOS: "eos", MASK: "mask", SEP: "sep", CLS: "cls"}
+AROUND_OWN = {
+    "encoder": [([], [EOS])],
+    "encoder-decoder": [([], [EOS])],
+    "decoder": [([], []), ([BOS], []), ([], [SEP]), ([], [EOS])],  # the last is the end of a document, not of a prompt
+}
+"""What our own tokenizers put before and after a text."""
+PROBES = ("a", "the", "1", ".", "x y", "\u4e16")
+
+
+def read_vocabularies(folder: Path, settings: dict[str, Any], shape: str, sizes: Sequence[int]) -> list[Tokenizer]:
+    """The tokenizer of a folder, or the source's and the target's; `sizes` are the rows of the model's tables."""
+    if class_name(folder, settings, read_tokenizer_config(folder)) == MARIAN:
+        loaded = read_marian(folder, [sizes[0], sizes[-1]])
+        sides = zip([folder] * len(loaded), loaded, [sizes[0], sizes[-1]], strict=True)
+    else:
+        folders = [folder, folder / "target"] if (folder / "target" / TOKENIZER).is_file() else [folder]
+        if len(sizes) > len(folders):
+            raise DataError(folder, f"has two vocabularies; expected the target's in target/{TOKENIZER}")
+        loaded = [load_tokenizer(one, settings) for one in folders]
+        sides = zip(folders, loaded, [sizes[0], sizes[-1]], strict=False)
+    tokenizers = [_tokenizer(one, found, settings, shape, size) for one, found, size in sides]
+    compare_with_library(folder, tokenizers, required=not all(one.emulated for one in loaded))
+    return tokenizers
+
+
+def _tokenizer(folder: Path, loaded: LoadedTokenizer, settings: Mapping[str, Any], shape: str, size: int) -> Tokenizer:
+    core = loaded.core
+    before, after = around(folder, core, shape)
+    if not _is_own(loaded):
+        return Tokenizer(core, _numbering(folder, loaded, settings, shape, size, before, after))
+    if (before, after) not in AROUND_OWN[shape]:
+        names = [core.decode(ids, skip_special_tokens=False) or "nothing" for ids in (before, after)]
+        raise DataError(
+            folder / TOKENIZER,
+            f"post_processor: expected what an export of this model puts around texts, got {names[0]} before and "
+            f"{names[1]} after them",
+        )
+    core.post_processor = None  # ours, with what an export put around texts
+    tokenizer = Tokenizer(core)
+    if tokenizer.vocab_size != size:
+        raise DataError(
+            folder / TOKENIZER, f"has {tokenizer.vocab_size:,} tokens, but the model's embedding has {size:,} rows"
+        )
+    return tokenizer
+
+
+def _is_own(loaded: LoadedTokenizer) -> bool:
+    """Whether it is a tokenizer of this package, loaded with the settings of an export of ours."""
+    named = {f"{key}_token": SPECIAL_TOKENS[number] for number, key in KEYS.items()}
+    plain = loaded.split_special and not loaded.tidy and not loaded.marian and dict(loaded.named) == named
+    if not plain or describe(loaded.core) not in known_pipelines():
+        return False
+    return find_problem({**json.loads(loaded.core.to_str()), "post_processor": None}) is None
+
+
+def _numbering(
+    folder: Path,
+    loaded: LoadedTokenizer,
+    settings: Mapping[str, Any],
+    shape: str,
+    size: int,
+    before: list[int],
+    after: list[int],
+) -> Numbering:
+    """Where our special tokens stand in another vocabulary, and what it puts around texts."""
+    core = loaded.core
+    if not loaded.marian:
+        _require_rows(folder, core, size)
+    special = [_special(loaded, settings, own, size) for own in range(len(SPECIAL_TOKENS))]
+    starts = _row(settings.get("decoder_start_token_id"), size)
+    if shape == "encoder":
+        special[EOS] = _end(folder, core, after)
+    elif shape == "encoder-decoder":
+        if before or after != [special[EOS]]:
+            raise _unexpected(folder, core, before, after, "nothing before a text and its end token after it")
+        special[BOS] = next((one for one in (starts, special[BOS], special[PAD]) if one != NONE), NONE)
+    else:
+        if after or len(before) > 1:
+            raise _unexpected(folder, core, before, after, "at most a begin token before a text and nothing after it")
+        special[BOS] = next((one for one in (*before, special[BOS], special[EOS]) if one != NONE), NONE)
+    if special[BOS] == NONE and shape != "encoder":
+        raise DataError(folder, f"neither config.json nor {CONFIG} says with which token its texts begin")
+    numbering = Numbering(
+        tuple(special), size, tidy=loaded.tidy, split_special=loaded.split_special, marian=loaded.marian
+    )
+    if shape != "encoder":
+        return numbering
+    first = tuple(numbering.to_ours(before))
+    if any(own >= len(SPECIAL_TOKENS) for own in first):
+        raise _unexpected(folder, core, before, after, "special tokens alone around a text")
+    return replace(numbering, first=first)
+
+
+def _require_rows(folder: Path, core: Core, size: int) -> None:
+    """Refuses pieces that the model has no row for; special tokens may be missing, since no usual text holds them."""
+    special = {number for number, token in core.get_added_tokens_decoder().items() if token.special}
+    beyond = [number for number in core.get_vocab().values() if number >= size and number not in special]
+    if beyond:
+        raise DataError(folder, f"its tokenizer has {max(beyond) + 1:,} tokens, its model's embedding {size:,} rows")
+
+
+def _end(folder: Path, core: Core, after: list[int]) -> int:
+    if len(after) != 1:
+        raise _unexpected(folder, core, [], after, "one token after every text of an encoder")
+    return after[0]
+
+
+def _unexpected(folder: Path, core: Core, before: list[int], after: list[int], expected: str) -> DataError:
+    names = [" ".join(str(core.id_to_token(one)) for one in ids) or "nothing" for ids in (before, after)]
+    return DataError(
+        folder,
+        f"post_processor: expected {expected}; its tokenizer puts {names[0]} before and {names[1]} after a text",
+    )
+
+
+def around(folder: Path, core: Core, shape: str) -> tuple[list[int], list[int]]:
+    """The ids that a tokenizer puts before and after a text; `folder` and the model's `shape` are for errors."""
+    for probe in (*PROBES, *map(str, core.get_vocab())):
+        plain, whole = core.encode(probe, add_special_tokens=False), core.encode(probe, add_special_tokens=True)
+        if not plain.ids:
+            continue
+        inside = [at for at, sequence in enumerate(whole.sequence_ids) if sequence is not None]
+        if [whole.ids[at] for at in inside] != plain.ids or inside != list(range(inside[0], inside[-1] + 1)):
+            raise DataError(folder, "post_processor: expected the text once, in one piece")
+        if shape == "encoder" and any(whole.type_ids):
+            raise DataError(folder, f"post_processor: expected the type ids of one text to be 0, got {whole.type_ids}")
+        return whole.ids[: inside[0]], whole.ids[inside[-1] + 1 :]
+    raise DataError(folder, "its tokenizer makes no token of any text")
+
+
+def _special(loaded: LoadedTokenizer, settings: Mapping[str, Any], own: int, size: int) -> int:
+    """Their id of one of our special tokens: as the model says, or as the tokenizer says."""
+    number: object = settings.get(f"{KEYS[own]}_token_id")
+    number = number[0] if isinstance(number, list) and number else number
+    name = loaded.named.get(f"{KEYS[own]}_token")
+    rows = (_row(one, size) for one in (number, None if name is None else loaded.core.token_to_id(name)))
+    return next((row for row in rows if row != NONE), NONE)
+
+
+def _row(number: object, size: int) -> int:
+    """A number that is a row of a table, or none."""
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < size else NONE
+
+
+def our_rows(table: Tensor, numbering: Numbering) -> Tensor:
+    """A table with one row a token, in our order; zeros for tokens it does not have."""
+    index = torch.tensor(numbering.theirs)
+    found = table[index.clamp(min=0)]
+    found[index == NONE] = 0
+    return found
+
+
+def their_rows(table: Tensor, numbering: Numbering) -> Tensor:
+    """A table in our order as the other model has it."""
+    return table[torch.tensor(numbering.ours)]
+
+
+def renumbered(
+    config: Any,  # noqa: ANN401
+    weights: dict[str, Tensor],
+    rows: Callable[[Tensor, Numbering], Tensor],
+    reads: Numbering,
+    writes: Numbering,
+) -> dict[str, Tensor]:
+    """The weights of a model, those that have one row a token in another order."""
+    head = ("head.linear.weight", "head.bias") if writes_tokens(config) else ()
+    named = [name for name in weights if name.endswith("embedding.table.weight") or name in head]
+    return {**weights, **{name: rows(weights[name], reads if "source" in name else writes) for name in named}}
+
+
+def writes_tokens(config: Any) -> bool:  # noqa: ANN401
+    """Whether a model's output layer is over the vocabulary."""
+    return config.head is None or config.head.kind == "vocabulary"

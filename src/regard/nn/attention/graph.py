@@ -1,0 +1,147 @@
+"""Attention over the edges of a graph: each node asks the nodes that point at it, and nobody else.
+
+    e_ts = q_t·k_s/√d + w·f_ts          for every edge s → t, f its features
+    α_ts = exp(e_ts) / Σ_s exp(e_ts)    over the edges that end in t
+    y_t  = Σ_s α_ts v_s
+
+Only edges are computed, so the cost grows with their number and not with the square of the nodes; several graphs are
+one graph whose parts are not joined. The same attention read as a pattern (`Edges`) is what any dense attention of
+regard takes: the two are held to each other by tests.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from typing_extensions import override
+
+from regard.errors import ShapeError
+from regard.nn.attention.module import head_width_of
+from regard.nn.feedforward import FeedForward
+from regard.nn.norm import LayerNorm
+from regard.nn.pattern import Pattern
+
+Nodes = Float[Tensor, "nodes width"]
+Heads = Float[Tensor, "nodes heads head_width"]
+PerEdge = Float[Tensor, "edges heads"]
+EdgeFeatures = Float[Tensor, "edges edge_width"]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Edges from sources to targets among numbered nodes; `part` says which of several graphs a node belongs to."""
+
+    sources: Int[Tensor, " edges"]
+    targets: Int[Tensor, " edges"]
+    nodes: int
+    part: Int[Tensor, " nodes"]
+    parts: int = 1
+
+    @classmethod
+    def of(cls, edges: Sequence[tuple[int, int]], nodes: int, both_ways: bool = False, loops: bool = False) -> "Graph":
+        """The graph of a list of (source, target); `both_ways` adds the way back, `loops` an edge to itself."""
+        wrong = next((edge for edge in edges if not all(0 <= node < nodes for node in edge)), None)
+        if wrong is not None:
+            raise ShapeError(f"edges: expected nodes from 0 to {nodes - 1}, got the edge {wrong}")
+        listed = [*edges, *((target, source) for source, target in edges if both_ways and source != target)]
+        listed += [(node, node) for node in range(nodes) if loops]
+        pairs = torch.tensor(list(dict.fromkeys(listed)), dtype=torch.long).reshape(-1, 2)
+        return cls(pairs[:, 0], pairs[:, 1], nodes, torch.zeros(nodes, dtype=torch.long))
+
+    @classmethod
+    def complete(cls, nodes: int) -> "Graph":
+        """Every node points at every node, itself included."""
+        grid = torch.cartesian_prod(torch.arange(nodes), torch.arange(nodes)).reshape(-1, 2)
+        return cls(grid[:, 0], grid[:, 1], nodes, torch.zeros(nodes, dtype=torch.long))
+
+    @classmethod
+    def together(cls, graphs: Sequence["Graph"]) -> "Graph":
+        """Several graphs as one, their nodes one after another."""
+        sizes = [graph.nodes for graph in graphs]
+        starts = [sum(sizes[:number]) for number in range(len(sizes))]
+        moved = list(zip(graphs, starts, strict=True))
+        part = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+        return cls(
+            torch.cat([graph.sources + start for graph, start in moved]),
+            torch.cat([graph.targets + start for graph, start in moved]),
+            sum(sizes),
+            part,
+            len(sizes),
+        )
+
+    def pattern(self) -> "Edges":
+        """The same edges for dense attention over one row that holds all nodes."""
+        joined = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.targets.device)
+        joined[self.targets, self.sources] = True
+        return Edges(joined)
+
+
+@dataclass(frozen=True, eq=False)
+class Edges(Pattern):
+    """A node may look at those that point at it; one at which nobody points receives zero."""
+
+    joined: Bool[Tensor, "target source"]
+    may_blind = True
+    looks_up = True
+
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return self.joined[query, key]
+
+
+def attend_edges(query: Heads, key: Heads, value: Heads, graph: Graph, bias: PerEdge | None = None) -> Heads:
+    """softmax(QKᵀ/√d + bias) V over the edges alone."""
+    scores = (query[graph.targets] * key[graph.sources]).sum(-1) / math.sqrt(query.shape[-1])
+    weights = softmax_by_target(scores if bias is None else scores + bias, graph)
+    heard = torch.zeros_like(query, dtype=value.dtype)
+    return heard.index_add(0, graph.targets, weights[..., None].to(value.dtype) * value[graph.sources])
+
+
+def softmax_by_target(scores: PerEdge, graph: Graph) -> PerEdge:
+    """Softmax over the edges that end in the same node."""
+    largest = scores.new_full((graph.nodes, scores.shape[1]), -torch.inf)
+    targets = graph.targets[:, None].expand_as(scores)
+    largest = largest.scatter_reduce(0, targets, scores.detach(), "amax")
+    powers = (scores - largest[graph.targets]).exp()
+    totals = torch.zeros_like(largest).index_add(0, graph.targets, powers)
+    return powers / totals[graph.targets]
+
+
+class GraphAttention(nn.Module):
+    """Several heads of attention over edges; with `edge_width`, the features of an edge speak along."""
+
+    def __init__(self, width: int, heads: int, edge_width: int | None = None, bias: bool = True) -> None:
+        super().__init__()
+        self.heads, self.head_width = heads, head_width_of(width, heads, "standard")
+        self.query, self.key, self.value = (nn.Linear(width, width, bias=bias) for _ in range(3))
+        self.output = nn.Linear(width, width, bias=bias)
+        self.edge_bias = nn.Linear(edge_width, heads, bias=False) if edge_width else None
+
+    def forward(self, x: Nodes, graph: Graph, features: EdgeFeatures | None = None) -> Nodes:
+        """What each node hears; to be added to it."""
+        query, key, value = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
+        bias = None if self.edge_bias is None or features is None else self.edge_bias(features)
+        return self.output(attend_edges(query, key, value, graph, bias).flatten(1))
+
+
+class GraphBlock(nn.Module):
+    """x ← x + attention(x);  x ← x + feedforward(x)."""
+
+    def __init__(self, width: int, heads: int, edge_width: int | None = None, hidden: int | None = None) -> None:
+        super().__init__()
+        self.norm, self.attention = LayerNorm(width), GraphAttention(width, heads, edge_width)
+        self.feedforward_norm, self.feedforward = LayerNorm(width), FeedForward(width, hidden or 4 * width)
+
+    def forward(self, x: Nodes, graph: Graph, features: EdgeFeatures | None = None) -> Nodes:
+        """The nodes after one block."""
+        x = x + self.attention(self.norm(x), graph, features)
+        return x + self.feedforward(self.feedforward_norm(x)[None])[0]
+
+
+def pool_graphs(x: Nodes, graph: Graph) -> Float[Tensor, "parts width"]:
+    """The mean of each graph's nodes."""
+    totals = x.new_zeros(graph.parts, x.shape[1]).index_add(0, graph.part, x)
+    return totals / torch.bincount(graph.part, minlength=graph.parts).clamp(min=1)[:, None]

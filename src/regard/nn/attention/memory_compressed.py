@@ -1,0 +1,163 @@
+"""Memory-compressed attention: keys and values shortened by a strided convolution (Liu 2018).
+
+Each span of `stride` tokens becomes one slot of memory. An encoder's queries see all slots. In a decoder a query sees
+the slots whose whole span lies before it, and the tokens of its own block up to itself as they are, so that nothing of
+the future leaks and no query is left without a key:
+
+    tokens   0 1 2 | 3 4 5 | 6 7 8 …        stride 3, block 6, query 7
+    sees     slot 0, slot 1, tokens 6 and 7
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from typing_extensions import override
+
+from regard.errors import ConfigError
+from regard.nn.attention.heads import join_heads
+from regard.nn.attention.module import Attention
+from regard.nn.attention.rows import Rows
+from regard.nn.cache import Clock, KeyValues
+from regard.nn.context import Sight
+from regard.nn.pattern import Padding, Pattern
+
+QUERIES_AT_ONCE = 1024
+"""Queries of a decoder that share the tokens seen as they are: few enough that these cost little beside the slots."""
+
+Query = Float[Tensor, "rows heads query head_width"]
+Key = Float[Tensor, "rows kv_heads key head_width"]
+
+
+class Compression(nn.Module):
+    """A convolution over time, each head by itself, as wide as its stride; it starts out as the mean."""
+
+    def __init__(self, heads: int, head_width: int, stride: int, bias: bool = True) -> None:
+        super().__init__()
+        self.stride = stride
+        mean = torch.eye(head_width).repeat(stride, 1) / stride
+        self.weight = nn.Parameter(mean.expand(heads, -1, -1).clone())
+        self.bias = nn.Parameter(torch.zeros(heads, 1, head_width)) if bias else None
+
+    def forward(self, x: Key) -> Float[Tensor, "rows kv_heads slot head_width"]:
+        """One vector for each span; the last span is filled up with zeros."""
+        x = F.pad(x, (0, 0, 0, -x.shape[2] % self.stride))
+        y = x.unflatten(2, (-1, self.stride)).flatten(3) @ self.weight
+        return y if self.bias is None else y + self.bias
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed(Pattern):
+    """In a decoder: slots whose span is over, and the tokens of one's own block. Keys are the slots, then tokens."""
+
+    stride: int
+    block: int
+    slots: int
+    queries: Int[Tensor, "#batch query"]
+    """Place of each query."""
+    first: int = 0
+    """Place of the first token among the keys."""
+    fleeting = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "per_batch", len(self.queries) > 1)
+
+    @override
+    def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        place = self.queries[batch if self.per_batch else torch.zeros_like(batch), query]
+        token = key - self.slots + self.first
+        over = (key + 1) * self.stride <= place
+        near = (token // self.block == place // self.block) & (token <= place)
+        return torch.where(key < self.slots, over, near)
+
+
+class MemoryCompressed(Attention):
+    """Attention to compressed keys and values, and in decoders to the nearest tokens as they are."""
+
+    def __init__(
+        self, width: int, heads: int, *, stride: int = 4, block: int = 64, causal: bool = False, **settings: object
+    ) -> None:
+        super().__init__(width, heads, **settings)  # type: ignore[arg-type]
+        if block % stride:
+            raise ConfigError("model.attention.block", f"expected a multiple of stride = {stride}, got {block}")
+        self.stride, self.block, self.causal = stride, block, causal
+        self.compress_keys = Compression(self.kv_heads, self.head_width, stride)
+        self.compress_values = Compression(self.kv_heads, self.head_width, stride)
+
+    @override
+    def forward(
+        self,
+        x: Float[Tensor, "batch query width"],
+        sight: Sight,
+        cache: KeyValues | None = None,
+        clock: Clock | None = None,
+    ) -> Float[Tensor, "batch query width"]:
+        """Self-attention; with a cache, which holds tokens as they are, `x` holds the newest only."""
+        rows = Rows.of(sight.pattern)
+        x = rows.spread(x)
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        places = torch.arange(x.shape[1], device=x.device)[None] if cache is None else sight.queries
+        query = self.position.rotate(query, places)
+        if cache is not None and clock is not None:
+            key, value = cache.append(key, value, clock)
+        if clock is not None and clock.filled:
+            y = self._to_past(query, key, value, self._slots(key, value), places, 0)
+        else:  # all at once, such as a prompt that may be long
+            y = self._in_turn(query, key, value, places) if self.causal else self._to_all(query, key, value, rows)
+        return rows.collect(self.output(join_heads(y)))
+
+    def _to_all(self, query: Query, key: Key, value: Key, rows: Rows) -> Query:
+        """An encoder: every slot is seen."""
+        valid = rows.valid(key.shape[2])
+        if valid is not None:
+            key, value = (part.masked_fill(~valid[:, None, :, None], 0.0) for part in (key, value))
+        slots = self._slots(key, value)
+        # a row without tokens sees one slot of zeros, so that no query is left without a key
+        filled = None if rows.lengths is None else (-(-rows.lengths // self.stride)).clamp(min=1)
+        pattern = None if filled is None else Padding(keys=filled)
+        places = torch.arange(query.shape[2], device=query.device)[None]
+        sight = Sight(pattern, places, slots.places, reach=query.shape[2])
+        return self._attend(query, slots.keys, slots.values, sight, self.position)
+
+    def _in_turn(self, query: Query, key: Key, value: Key, places: Int[Tensor, "1 query"]) -> Query:
+        """A decoder: some queries at a time, which share the few tokens they see as they are."""
+        slots, time = self._slots(key, value), query.shape[2]
+        at_once = max(1, QUERIES_AT_ONCE // self.block) * self.block
+        outputs = []
+        for first in range(0, time, at_once):
+            end = min(first + at_once, time)
+            tokens = key[:, :, :end], value[:, :, :end]
+            past = slots.until(end // self.stride)
+            outputs.append(self._to_past(query[:, :, first:end], *tokens, past, places[:, first:end], first))
+        return torch.cat(outputs, dim=2)
+
+    def _to_past(
+        self, query: Query, key: Key, value: Key, slots: "Slots", places: Int[Tensor, "#batch query"], first: int
+    ) -> Query:
+        """Queries at their places see the slots before them, and tokens from `first` on."""
+        tokens = torch.arange(first, key.shape[2], device=key.device)[None]
+        keys = torch.cat([slots.keys, self.position.rotate(key[:, :, first:], tokens)], dim=2)
+        values = torch.cat([slots.values, value[:, :, first:]], dim=2)
+        pattern = Compressed(self.stride, self.block, slots.keys.shape[2], places, first)
+        sight = Sight(pattern, places, torch.cat([slots.places, tokens], dim=1), reach=key.shape[2])
+        return self._attend(query, keys, values, sight, self.position)
+
+    def _slots(self, key: Key, value: Key) -> "Slots":
+        key, value = self.compress_keys(key), self.compress_values(value)
+        places = torch.arange(key.shape[2], device=key.device)[None] * self.stride
+        return Slots(self.position.rotate(key, places), value, places)
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Compressed keys and values; a slot stands where its span begins."""
+
+    keys: Key
+    values: Key
+    places: Int[Tensor, "1 slot"]
+
+    def until(self, slot: int) -> "Slots":
+        """The first of them."""
+        return Slots(self.keys[:, :, :slot], self.values[:, :, :slot], self.places[:, :slot])

@@ -1,0 +1,201 @@
+"""Attention of a recurrent or convolutional decoder to the source, as it was before the Transformer.
+
+score     e_ij  dot       s_i · h_j                      (the lectures; widths must agree)
+                general   s_i · W h_j                    (Luong 2015)
+                additive  v · tanh(W s_i + U h_j + b)    (Bahdanau 2015)
+softmax   α_ij = exp(e_ij) / Σ_j exp(e_ij)               over the tokens j of the source, padding left out
+weigh     c_i = Σ_j α_ij h_j
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from regard.config import BARE_KIND, BY_KIND, Config
+from regard.errors import ConfigError
+from regard.nn.attention.module import Steps
+from regard.nn.dropout import Dropout
+
+Asking = Float[Tensor, "batch query width"]
+Source = Float[Tensor, "batch key source_width"]
+Scores = Float[Tensor, "batch query key"]
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """A source as a decoder listens to it, computed once however many tokens are then written."""
+
+    keys: Float[Tensor, "batch key key_width"]
+    values: Float[Tensor, "batch key source_width"]
+    valid: Bool[Tensor, "batch key"] | None = None
+    """True where a token stands; everywhere when left out."""
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "Heard":
+        """The chosen rows, copied."""
+        return Heard(self.keys[rows], self.values[rows], None if self.valid is None else self.valid[rows])
+
+
+class Listen(nn.Module):
+    """c_i = Σ_j α_ij h_j; each kind says how keys are made and how they are scored."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.scale = 1.0
+        self.recorder: Callable[[Steps], None] | None = None
+
+    def remember(
+        self, source: Source, valid: Bool[Tensor, "batch key"] | None = None, values: Source | None = None
+    ) -> Heard:
+        """What the decoder is to listen to; `values` where what is weighed is not what is scored."""
+        return Heard(self.keys(source), source if values is None else values, valid)
+
+    def forward(self, x: Asking, heard: Heard) -> Float[Tensor, "batch query source_width"]:
+        """What each query hears."""
+        scores = self.scores(x, heard.keys)
+        scaled = masked = scores * self.scale
+        if heard.valid is not None:
+            masked = scaled.masked_fill(~heard.valid[:, None], -torch.inf)
+        weights = _softmax(masked, heard.valid)
+        output = self.dropout(weights) @ heard.values.to(weights.dtype)
+        if self.recorder is not None:
+            self.recorder(Steps(*(step[:, None] for step in (scores, scaled, masked, weights, output))))
+        return output
+
+    def keys(self, source: Source) -> Float[Tensor, "batch key key_width"]:
+        """What queries are scored against."""
+        return source
+
+    def scores(self, x: Asking, keys: Float[Tensor, "batch key key_width"]) -> Scores:
+        """e_ij; the dot product unless a kind says otherwise."""
+        return x @ keys.transpose(1, 2).to(x.dtype)
+
+
+def _softmax(scores: Scores, valid: Bool[Tensor, "batch key"] | None) -> Scores:
+    """Softmax over the source; an empty source gets zero weights instead of 0/0."""
+    if valid is None:
+        return scores.softmax(-1)
+    empty = ~valid.any(-1)[:, None, None]
+    return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+
+
+class ListenConfig(Config):
+    """What all kinds answer."""
+
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> Listen:
+        """The module for queries and sources of these widths."""
+        raise TypeError(f"{type(self).__name__} must build its part")
+
+    def num_params(self, width: int, source_width: int) -> int:
+        """Learned numbers."""
+        return 0
+
+    def flops(self, width: int, source_width: int, batch: int, queries: int, keys: int) -> int:
+        """Matrix-product FLOPs of one pass."""
+        return 2 * batch * queries * keys * (width + source_width)
+
+
+class DotConfig(ListenConfig):
+    """e = s·h, as in the lectures; source and target need one width."""
+
+    kind: Literal["dot"] = "dot"
+    scaled: bool = False
+    """Divide scores by √width, as the Transformer does."""
+
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "DotListen":
+        """The module for queries and sources of this width."""
+        return DotListen(width, source_width, scaled=self.scaled, dropout=dropout)
+
+
+class DotListen(Listen):
+    """e_ij = s_i · h_j, by 1/√width if scaled."""
+
+    def __init__(self, width: int, source_width: int, *, scaled: bool = False, dropout: float = 0.0) -> None:
+        super().__init__(dropout)
+        if width != source_width:
+            raise ConfigError(
+                "model.attention", f"'dot' needs one width on both sides, got {width} and {source_width}; use 'general'"
+            )
+        self.scale = 1 / math.sqrt(width) if scaled else 1.0
+
+
+class GeneralConfig(ListenConfig):
+    """e = s·W h: the dot product after a learned map (Luong 2015)."""
+
+    kind: Literal["general"] = "general"
+    scaled: bool = False
+    """Divide scores by √width, as the Transformer does."""
+
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "GeneralListen":
+        """The module for queries and sources of these widths."""
+        return GeneralListen(width, source_width, scaled=self.scaled, dropout=dropout)
+
+    def num_params(self, width: int, source_width: int) -> int:
+        """Learned numbers."""
+        return width * source_width
+
+    def flops(self, width: int, source_width: int, batch: int, queries: int, keys: int) -> int:
+        """Matrix-product FLOPs of one pass: the map of the source, then the dot products."""
+        return super().flops(width, source_width, batch, queries, keys) + 2 * batch * keys * source_width * width
+
+
+class GeneralListen(Listen):
+    """e_ij = s_i · W h_j, by 1/√width if scaled."""
+
+    def __init__(self, width: int, source_width: int, *, scaled: bool = False, dropout: float = 0.0) -> None:
+        super().__init__(dropout)
+        self.map = nn.Linear(source_width, width, bias=False)
+        self.scale = 1 / math.sqrt(width) if scaled else 1.0
+
+    def keys(self, source: Source) -> Float[Tensor, "batch key key_width"]:
+        """W h"""
+        return self.map(source)
+
+
+class AdditiveConfig(ListenConfig):
+    """e = v·tanh(W s + U h + b): a small network scores each pair (Bahdanau 2015). Slower: it has no fused form."""
+
+    kind: Literal["additive"] = "additive"
+    hidden: PositiveInt | None = None
+    """Inner width; the decoder's when left out."""
+
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "AdditiveListen":
+        """The module for queries and sources of these widths."""
+        return AdditiveListen(width, source_width, self.hidden or width, dropout=dropout)
+
+    def num_params(self, width: int, source_width: int) -> int:
+        """Learned numbers."""
+        return (self.hidden or width) * (width + source_width + 2)
+
+    def flops(self, width: int, source_width: int, batch: int, queries: int, keys: int) -> int:
+        """Matrix-product FLOPs of one pass: both maps, the product with v, the sums."""
+        hidden = self.hidden or width
+        maps = 2 * batch * hidden * (queries * width + keys * source_width)
+        return maps + 2 * batch * queries * keys * (hidden + source_width)
+
+
+class AdditiveListen(Listen):
+    """e_ij = v · tanh(W s_i + U h_j + b)."""
+
+    def __init__(self, width: int, source_width: int, hidden: int, *, dropout: float = 0.0) -> None:
+        super().__init__(dropout)
+        self.query = nn.Linear(width, hidden, bias=False)
+        self.key = nn.Linear(source_width, hidden)
+        self.vector = nn.Linear(hidden, 1, bias=False)
+
+    def keys(self, source: Source) -> Float[Tensor, "batch key key_width"]:
+        """U h + b"""
+        return self.key(source)
+
+    def scores(self, x: Asking, keys: Float[Tensor, "batch key key_width"]) -> Scores:
+        """v · tanh(W s + U h + b)"""
+        return self.vector(torch.tanh(self.query(x)[:, :, None] + keys[:, None])).squeeze(-1)
+
+
+AnyListenConfig = Annotated[DotConfig | GeneralConfig | AdditiveConfig, BY_KIND, BARE_KIND]

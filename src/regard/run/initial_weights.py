@@ -1,0 +1,276 @@
+"""Where a run's weights begin when they do not begin at random: with those of a trained run.
+
+Names and sizes decide what is taken over; of an output layer over labels, each row goes where its label is now. What
+does not fit stays as it was drawn, and both are said. What would fit by accident only (heads cut in another way, a
+vocabulary of other tokens) or could not be meant (another width) is refused.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import Field, NonNegativeInt
+from torch import Tensor, nn
+
+from regard.config import Config, FileName
+from regard.errors import ConfigError
+from regard.nn.head import PooledHead
+from regard.tasks import Lexicon
+from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.vocabularies import load_tokenizers
+
+LAYER = re.compile(r"\.(\d+)\.")
+SHOWN = 4
+"""Names of a kind that a report spells out."""
+
+
+class StartConfig(Config):
+    """Begins with the weights and the vocabulary of a trained run."""
+
+    run: FileName
+    """Folder of the run; `model.from` in a recipe takes over the run's model and tokenizer settings as well."""
+    which: str = "best"
+    """Its checkpoint: best, last, or step-N."""
+    freeze: tuple[str, ...] = ()
+    """Parts that do not learn: names such as "embedding" or "stack.blocks.0", with * for any text."""
+    freeze_layers: NonNegativeInt = 0
+    """So many of the lowest layers do not learn, nor the embeddings below them."""
+    layer_rate: float = Field(1.0, gt=0, le=1)
+    """Each layer below the last learns at this share of the rate of the one above it; embeddings as the lowest."""
+
+    def load(
+        self, model: nn.Module, trained: nn.Module, lexicon: Lexicon | None = None, known: Lexicon | None = None
+    ) -> str:
+        """Puts a trained model's weights into another; says what was taken over and what was not.
+
+        With the vocabularies and labels of both, tokens and labels are told apart by name and not by number alone.
+        """
+        weights: dict[str, Tensor] = dict(trained.named_parameters())
+        own = dict(model.named_parameters())
+        if own.keys() & weights.keys():
+            self._require_fit(model.config, trained.config)
+            self._require_vocabulary(own, weights)
+        matched = ""
+        if lexicon is not None and known is not None:
+            self._require_tokens(lexicon, known)
+            weights, matched = self._by_label(model, weights, lexicon.labels, known.labels)
+        taken = take_over(model, weights)
+        if not taken.loaded:
+            raise ConfigError(
+                "start.run",
+                f"{self.run}: none of its weights has the name and size of one of this model's; is its model.kind or "
+                "model.width another? With model.from in place of model the settings are the run's",
+            )
+        frozen = [name for name in taken.missing if self.is_frozen(name)]
+        if frozen:
+            raise ConfigError(
+                "start.freeze", f"{frozen[0]} is not in {self.run}, so it would stay random; let it learn"
+            )
+        return taken.sentence(self.run) + matched
+
+    def _by_label(
+        self, model: nn.Module, weights: dict[str, Tensor], labels: Sequence[str], known: Sequence[str]
+    ) -> tuple[dict[str, Tensor], str]:
+        """The weights with the rows of the output layer at the labels' numbers in this task; what to say about it."""
+        rows = class_parameters(model)
+        if list(labels) == list(known) or not rows.keys() & weights.keys():
+            return weights, ""
+        kept = [label for label in labels if label in known]
+        if not kept:
+            rest = {name: weight for name, weight in weights.items() if name not in rows}
+            return rest, f"; none of its labels is one here ({', '.join(known[:SHOWN])}), so the output layer is new"
+        new = [label for label in labels if label not in known]
+        frozen = [name for name in rows if self.is_frozen(name)]
+        if new and frozen:
+            raise ConfigError("start.freeze", f"{self.run} has no label '{new[0]}', so {frozen[0]} must learn")
+        here, there = [labels.index(label) for label in kept], [known.index(label) for label in kept]
+        for name, own in rows.items():
+            if name in weights and weights[name].shape[1:] == own.shape[1:]:
+                moved = own.detach().clone()
+                moved[here] = weights[name].detach()[there].to(moved)
+                weights = {**weights, name: moved}
+        listed = f"; new labels: {', '.join(new[:SHOWN])}" if new else ""
+        return weights, f"; rows of the output layer were matched by label, {len(kept)} of {len(labels)}{listed}"
+
+    def _require_tokens(self, lexicon: Lexicon, known: Lexicon) -> None:
+        """Refuses a vocabulary of other tokens, of whatever size: a row of a table is one token's."""
+        identities = {tokenizer.identity for tokenizer in known.tokenizers.values()}
+        for field, tokenizer in lexicon.tokenizers.items():
+            if tokenizer.identity not in identities:
+                raise ConfigError(
+                    "tokenizer",
+                    f"{self.run} has other tokens for {field}; a model started from it keeps its vocabulary",
+                )
+
+    def _require_fit(self, own: Any, other: Any) -> None:  # noqa: ANN401
+        """Refuses a model whose weights have another size throughout, or the same size and another meaning."""
+        for name in ("width", "heads"):
+            mine, theirs = getattr(own, name, None), getattr(other, name, None)
+            if mine is not None and theirs is not None and mine != theirs:
+                raise ConfigError(
+                    f"model.{name}",
+                    f"{self.run} has {theirs}, so its weights do not fit; expected {theirs}, got {mine}; leave it out "
+                    "beside model.from",
+                )
+
+    def _require_vocabulary(self, own: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+        for name in own.keys() & weights.keys():
+            if name.endswith("embedding.table.weight") and len(own[name]) != len(weights[name]):
+                raise ConfigError(
+                    "tokenizer",
+                    f"{self.run} has a vocabulary of {len(weights[name]):,} tokens, this model one of "
+                    f"{len(own[name]):,}; a model started from it keeps its vocabulary",
+                )
+
+    def require_tokenizer(self, own: AnyTokenizerConfig, other: AnyTokenizerConfig) -> None:
+        """Refuses settings of a vocabulary that would be ignored, since the run's is taken over."""
+        if own != other:
+            raise ConfigError(
+                "tokenizer",
+                f"a model started from {self.run} keeps its vocabulary, of kind '{other.kind}'; give its settings, or "
+                "model.from in place of start.run, which takes them over",
+            )
+
+    def hold(self, model: nn.Module) -> list[str]:
+        """Freezes what is to be frozen, and says so."""
+        names = [name for name, _ in model.named_parameters()]
+        for pattern in self.freeze:
+            if not any(_fits(name, pattern) for name in names):
+                raise ConfigError("start.freeze", f"'{pattern}' fits no parameter; names are such as {names[0]}")
+        layers = _last(names) + 1
+        if self.freeze_layers > layers:
+            raise ConfigError("start.freeze_layers", f"the model has {layers} layers, got {self.freeze_layers}")
+        frozen = {name: weight for name, weight in model.named_parameters() if self.is_frozen(name)}
+        if len(frozen) == len(names):
+            setting = "start.freeze" if self.freeze else "start.freeze_layers"
+            raise ConfigError(
+                setting, f"freezes all {len(names)} parameters, so nothing would be trained; freeze fewer"
+            )
+        for weight in frozen.values():
+            weight.requires_grad_(False)
+        return [*self._held(frozen, names), *self._paces(names)]
+
+    def _held(self, frozen: Mapping[str, Tensor], names: Sequence[str]) -> list[str]:
+        if not frozen:
+            return []
+        numbers = sum(weight.numel() for weight in frozen.values())
+        return [f"frozen: {numbers:,} parameters ({_listed(list(frozen), names)})"]
+
+    def _paces(self, names: Sequence[str]) -> list[str]:
+        if self.layer_rate == 1:
+            return []
+        rates = [self._rate(name, _last(names)) for name in names if not self.is_frozen(name)]
+        return [f"learning rates: from ×{min(rates):.3g} at the bottom to ×{max(rates):.3g} at the top"]
+
+    def is_frozen(self, name: str) -> bool:
+        """Whether a parameter does not learn."""
+        layer = _layer(name)
+        low = "embedding" in name if layer is None else layer < self.freeze_layers
+        return (self.freeze_layers > 0 and low) or any(_fits(name, pattern) for pattern in self.freeze)
+
+    def rates(self, model: nn.Module) -> Callable[[str], float]:
+        """The share of the learning rate of each parameter, by its name."""
+        last = _last(name for name, _ in model.named_parameters())
+        return lambda name: self._rate(name, last)
+
+    def _rate(self, name: str, last: int) -> float:
+        layer = _layer(name)
+        if layer is None:
+            layer = -1 if "embedding" in name else last + 1
+        return self.layer_rate ** (last + 1 - layer)
+
+    def known(self, texts: Sequence[str]) -> dict[str, Tokenizer]:
+        """The vocabularies that a task will take over, read from the run's folder."""
+        return load_tokenizers(texts, Path(self.run))
+
+    def tokenizers(self, known: Mapping[str, Tokenizer], texts: Sequence[str]) -> dict[str, Tokenizer]:
+        """The run's vocabularies for the texts of a task."""
+        if all(text in known for text in texts):
+            return {text: known[text] for text in texts}
+        if len({tokenizer.identity for tokenizer in known.values()}) == 1:
+            return dict.fromkeys(texts, next(iter(known.values())))
+        there = f"vocabularies for {', '.join(known)}" if known else "no vocabulary"
+        raise ConfigError("start.run", f"{self.run} has {there}, this task needs {', '.join(texts)}")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a model took over from another."""
+
+    loaded: list[str]
+    missing: list[str]
+    """Parameters of the model that the other has not, or in another size."""
+    unused: list[str]
+    """What only the other has, or has in another size."""
+    resized: list[str]
+    """What both have, each in its own size."""
+    everything: tuple[list[str], list[str]]
+    """All parameters of the model, and all of the other."""
+
+    def sentence(self, run: str) -> str:
+        """For people."""
+        own, other = self.everything
+        parts = [f"started from {run}: {len(self.loaded)} of {len(own)} weights taken over"]
+        for names, what, every in ((self.missing, "new", own), (self.unused, "unused", other)):
+            if names:
+                parts.append(f"{what}: {_listed(names, every)}")
+        if self.resized:
+            parts.append(f"of another size there: {_listed(self.resized, own)}")
+        return "; ".join(parts)
+
+
+def class_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that have a row for each label: the last layer of a head over classes."""
+    head = getattr(model, "head", None)
+    last = head.linear if isinstance(head, PooledHead) else head if isinstance(head, nn.Linear) else None
+    own = set() if last is None else set(last.parameters())
+    return {name: parameter for name, parameter in model.named_parameters() if parameter in own}
+
+
+@torch.no_grad()
+def take_over(model: nn.Module, weights: Mapping[str, Tensor]) -> Taken:
+    """Copies the weights whose names and sizes a model shares."""
+    own = dict(model.named_parameters())
+    shared = [name for name in own if name in weights]
+    loaded = [name for name in shared if weights[name].shape == own[name].shape]
+    for name in loaded:
+        own[name].copy_(weights[name])
+    known = set(loaded)
+    return Taken(
+        loaded,
+        [name for name in own if name not in known],
+        [name for name in weights if name not in known],
+        [name for name in shared if name not in known],
+        (list(own), list(weights)),
+    )
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a pattern names a parameter or a part that it belongs to."""
+    return fnmatchcase(name, pattern) or name.startswith(f"{pattern}.")
+
+
+def _layer(name: str) -> int | None:
+    found = LAYER.search(name)
+    return int(found.group(1)) if found else None
+
+
+def _last(names: Iterable[str]) -> int:
+    """The number of the topmost layer."""
+    return max((layer for name in names if (layer := _layer(name)) is not None), default=0)
+
+
+def _listed(names: Sequence[str], every: Sequence[str]) -> str:
+    """Names for people: a layer of which all are meant is one name, and of many the first are told."""
+    meant, told = set(names), []
+    for name in names:
+        found = LAYER.search(name)
+        layer = name[: found.end()] if found else ""
+        whole = layer and all(other in meant for other in every if other.startswith(layer))
+        told.append(f"{layer}*" if whole else name)
+    told = list(dict.fromkeys(told))
+    return ", ".join(told[:SHOWN]) + (f" and {len(told) - SHOWN} more" if len(told) > SHOWN else "")

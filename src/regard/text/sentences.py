@@ -1,0 +1,187 @@
+"""Texts divided into sentences by the rules of Unicode (UAX 29) and the abbreviations of languages.
+
+pieces("Dr. Smith left. She did not.")  →  ["Dr. Smith left. ", "She did not."]
+
+The pieces of a text are always the text when they are put together again. Where it is doubtful whether a sentence
+ends, none does: half a sentence is translated worse than two at once.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from regard.text.abbreviations import Words, words_of
+
+LONGEST_QUOTATION = 200
+"""Characters of a quotation or bracket inside a sentence up to which it is not divided."""
+LONGEST_ABBREVIATION = 4
+"""Letters of a word in no list that is taken for an abbreviation where a small letter follows its full stop."""
+LOOKED_BACK = 40
+"""Characters before a full stop among which its word, and the word before that, are looked for."""
+WIDE = "。！？｡．⁇⁈⁉"
+"""Ends of sentences after which no space is written."""
+ENDS = ".!?…‽؟۔।॥։።፧။។"
+ASKING = frozenset("!?‽؟")
+CLOSERS = re.escape("\"'”’“‘»«›‹)]}）］｝」』】〉》")
+OPENERS = re.compile(r"(?:[\"'“‘”’„‚«»‹›(\[{（［｛「『【〈《¿¡*_]+\s?)?")
+DASH = re.compile(r"[-–—―•·]\s*")
+PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "(": ")", "（": "）", '"': '"'}
+QUOTATION = re.compile("[" + re.escape("".join(PAIRS)) + "]")
+LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+END = re.compile(
+    rf"[{WIDE}][{WIDE}{ENDS}]*[{CLOSERS}]*"
+    rf"|(?<![{ENDS}])(?:[{ENDS}]|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e])"  # in Greek, ; is a question mark
+    rf"[{ENDS}{WIDE}]*+(?:[{CLOSERS}]|\s[»›](?=\s))*+(?=\s)"
+)
+LAST_WORDS = re.compile(r"(?:(\w+)\s+)?((?:\w+[.])*\w+)\s?$")
+NEXT_WORD = re.compile(r"\w+")
+SIGN = re.compile(r"[^\s.,;:!?…)\]}|<>=+/\\~^%&\"'`-]")
+LIST_MARKER = re.compile(r"\d{1,3}|[^\W\d_]|[ivxlc]{1,4}", re.IGNORECASE)
+ROMAN = re.compile(r"[IVXLC]{2,7}")
+CONTINUING = ("と", "っ", "、", "，", ",", ";", ":", "—", "–", "-")
+"""What continues a sentence behind a quotation, beside a small letter."""
+
+
+def pieces(text: str, language: str | None = None) -> list[str]:
+    """A text cut before each sentence but the first; white space stays behind the sentence before it."""
+    cuts = [start for start, _ in spans(text, language)][1:]
+    return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def spans(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """Where the sentences of a text begin and end, without the white space around them; line ends are ends."""
+    words = words_of(language)
+    return [span for line in LINE.finditer(text) for span in _line_spans(line.group(), line.start(), words)]
+
+
+def _line_spans(line: str, offset: int, words: Words) -> Iterator[tuple[int, int]]:
+    start = _skip_space(line, 0)
+    for end in _ends(line, words):
+        yield offset + start, offset + end
+        start = _skip_space(line, end)
+    if start < len(line):
+        yield offset + start, offset + len(line.rstrip())
+
+
+def _ends(line: str, words: Words) -> Iterator[int]:
+    """Where sentences end before the end of a line."""
+    start, quotations, at = _skip_space(line, 0), _quotations(line), 0
+    for found in END.finditer(line):
+        while at < len(quotations) and quotations[at].close < found.end():
+            at += 1
+        if at < len(quotations) and quotations[at].holds(found, start):
+            continue
+        if _Place(line, start, found, words).is_end():
+            yield found.end()
+            start = _skip_space(line, found.end())
+
+
+@dataclass(frozen=True)
+class _Quotation:
+    """Where a quotation or bracket opens and closes."""
+
+    open: int
+    close: int
+    is_whole: bool
+    """Whether it ends as a sentence does, and another begins behind it."""
+
+    def holds(self, found: "re.Match[str]", start: int) -> bool:
+        """Whether what looks like an end is inside it, and it is inside the sentence that begins at `start`."""
+        return self.open < found.start() and (self.open > start or not self.is_whole)
+
+
+def _quotations(line: str) -> list[_Quotation]:
+    """The quotations and brackets of a line that are not too long, those inside others left out."""
+    found, behind = [], 0
+    for match in QUOTATION.finditer(line):
+        begin, mark = match.start(), match.group()
+        opens = begin == 0 or not line[begin - 1].isalnum() or mark in "「『（"
+        if begin < behind or not opens or (mark in '"»“' and line[begin + 1 : begin + 2].isspace()):
+            continue
+        window = line[begin + 1 : begin + 1 + LONGEST_QUOTATION]
+        closing = [place for mark in PAIRS[mark] if (place := window.find(mark)) >= 0]
+        if not closing:
+            continue
+        close = begin + 1 + min(closing)
+        after, behind = _skip_space(line, close + 1), close + 1
+        continued = line[after : after + 1].islower() or line.startswith(CONTINUING, after)
+        found.append(_Quotation(begin, close, not continued and line[begin:close].rstrip()[-1] in ENDS + WIDE))
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place where a sentence that begins at `start` may end."""
+
+    line: str
+    start: int
+    found: "re.Match[str]"
+    words: Words
+
+    def is_end(self) -> bool:
+        """Whether the sentence ends there, and another begins behind it."""
+        line, begin, marks = self.line, self.found.start(), self.found.group()
+        after = _skip_space(line, self.found.end())
+        if after == len(line) or not any(map(str.isalnum, line[max(self.start, begin - LOOKED_BACK) : begin])):
+            return False
+        closed = marks[-1] not in ENDS + WIDE + ";\u037e"
+        if marks[0] in WIDE:
+            return not line.startswith(CONTINUING if closed else ("，", "、"), after)
+        opened = OPENERS.match(line, after)
+        following = self._following(opened.end() if opened else after)
+        if following is None:
+            return False
+        word = following.group()
+        small = word.islower()  # and not iPads
+        if not ASKING.isdisjoint(marks):
+            return not (small and (closed or self._last_words()[1].lower() in self.words.exclamations))
+        if closed or not marks.startswith(".") or marks.startswith(".."):
+            return not small
+        initial = len(word) == 1 and line.startswith(".", following.end())
+        begins = word[0].isupper() and word.lower() in self.words.beginnings and not initial
+        return self._ends_at_full_stop(word, begins)
+
+    def _following(self, place: int) -> "re.Match[str] | None":
+        """The next word, or one sign; None where the sentence goes on: a small letter behind a dash, a comma."""
+        if dash := DASH.match(self.line, place):
+            word = NEXT_WORD.match(self.line, dash.end())
+            return None if word is None or word.group()[0].islower() else word
+        return NEXT_WORD.match(self.line, place, place + LOOKED_BACK) or SIGN.match(self.line, place)
+
+    def _last_words(self) -> tuple[str, str]:
+        """The word before the last, and the last with the dots inside it; empty where there is none."""
+        begin = self.found.start()
+        found = LAST_WORDS.search(self.line[max(self.start, begin - LOOKED_BACK) : begin])
+        return (found.group(1) or "", found.group(2)) if found else ("", "")
+
+    def _ends_at_full_stop(self, following: str, begins: bool) -> bool:
+        """`begins`: the following word is one that begins sentences."""
+        before, spelt = self._last_words()
+        word, words, small, number = spelt.lower(), self.words, following.islower(), following[0].isdigit()
+        if self.found.start() <= self.start + 5 and LIST_MARKER.fullmatch(self.line, self.start, self.found.start()):
+            return False
+        if word.isdigit():
+            short = len(word) <= 2
+            ordinal = short and (words.ordinals or before.lower() in words.before_ordinals)
+            return not small and not (short and number) and (begins or not ordinal)
+        if word in words.before_all or (number and (word in words.before_numbers or word.endswith("str"))):
+            return False
+        if word in words.after_lists:
+            return begins or (following[0].isupper() and not words.nouns_are_capitalised)
+        if word in words.before_names or _is_dotted(word) or (words.ordinals and ROMAN.fullmatch(spelt)):
+            return begins
+        if len(word) == 1:  # an initial, or half of `z. B.`
+            return begins or not (spelt.isupper() or spelt.islower())
+        return not small or self.line[self.start].islower() or len(word) > LONGEST_ABBREVIATION
+
+
+def _is_dotted(word: str) -> bool:
+    """Whether a word is letters with dots between, as `u.s` and `z.b` are."""
+    parts = word.split(".")
+    return len(parts) > 1 and all(part.isalpha() and len(part) <= 3 for part in parts)
+
+
+def _skip_space(line: str, place: int) -> int:
+    while place < len(line) and line[place].isspace():
+        place += 1
+    return place

@@ -1,0 +1,1 @@
+"""Several processes: DDP, FSDP2, experts divided among processes."""

@@ -1,0 +1,107 @@
+"""Summaries by CTranslate2, of two stacks or of one: torch's texts, and the same told about what was not read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_engine_runs import summariser
+
+from regard.ctranslate2.choice import choose
+from regard.ctranslate2.model_folder import Converted
+from regard.ctranslate2.process import Remote
+from regard.ctranslate2.search import unable
+from regard.decode import BeamConfig, GreedyConfig
+from regard.errors import ConfigError
+from regard.export.export import export_model
+from regard.export.exported_model import HeldOut, Subject
+from regard.run import Run
+from regard.tasks.search_request import DEFAULTS
+from regard.text.segments import beginning
+
+pytest.importorskip("ctranslate2")
+
+TEXTS = [
+    "The dog sleeps.",
+    "",
+    "Anna saw the old cat. The cat slept! Where is the street? It was too wide. The dog sleeps because it is tired.",
+    "  ",
+    "naïve 🙂 <sep> x",
+    "The animal did not cross the street.",
+]
+
+
+@pytest.fixture(scope="module", params=["encoder-decoder", "decoder"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return summariser(tmp_path_factory.mktemp("summaries") / "run", request.param)
+
+
+@pytest.fixture(scope="module")
+def converted(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Converted:
+    folder, names = tmp_path_factory.mktemp("converted") / "out", run.task.lexicon.tokenizers
+    subject = Subject(run.model, run.recipe.model, "summarisation", names, length=24, input_tokens=12)
+    export_model(subject, HeldOut(TEXTS, TEXTS), "ctranslate2", folder)
+    found = Converted(
+        folder, subject.kind, "float32", None, subject.room, True, run.recipe.usual_search.tree(), DEFAULTS, TEXTS[:1],
+        input_tokens=12, prompted=subject.prompted,
+    )  # fmt: skip
+    found.write()
+    return Converted.read(folder)
+
+
+@pytest.fixture(scope="module")
+def remote(converted: Converted) -> Any:
+    found = Remote(converted)
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("search", [GreedyConfig(max_length=20), GreedyConfig(max_length=9, min_length=8)])
+def test_summaries_are_torchs(search: GreedyConfig, run: Run, remote: Remote) -> None:
+    ours, theirs = run.translate(TEXTS, search), remote.translate(TEXTS, search.tree(), scored=True)
+    for mine, other in zip(ours, theirs, strict=True):
+        one, two = vars(mine[0]), vars(other[0])
+        numbers = ("score", "token_logprobs")
+        assert {**one, **dict.fromkeys(numbers)} == {**two, **dict.fromkeys(numbers)}
+        assert one["score"] == pytest.approx(two["score"], abs=1e-4)
+        assert one["token_logprobs"] == pytest.approx(two["token_logprobs"], abs=1e-4)
+    assert len({row[0].text for row in theirs}) > 2, "a model that always writes the same would prove nothing"
+    assert vars(theirs[2][0])["unread"] > 0
+    assert remote.translate(["", " "], search.tree(), scored=True) == run.translate(["", " "], search)
+
+
+def test_beams_are_torchs_where_there_is_one_stack(converted: Converted) -> None:
+    search = BeamConfig().tree()
+    reason = unable(search, converted.searches, converted.task, converted.prompted)
+    assert reason == (
+        "its beams end elsewhere in language models, as is a summariser of one stack" if converted.prompted else None
+    )
+
+
+def test_the_verb_decides_and_what_is_read_takes_room(
+    run: Run, converted: Converted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.ctranslate2.choice.is_ready", lambda folder: True)
+    monkeypatch.setattr("regard.ctranslate2.choice.ready", lambda run, precision: converted)
+    taken = choose(run.folder, "ctranslate2", "translation", lambda converted: converted.usual)
+    assert (taken.engine, taken.converted) == ("ctranslate2", converted)
+    assert choose(run.folder, "auto", "language_model", lambda converted: converted.usual).engine == "torch"
+    room = converted.room - (12 if converted.prompted else 0)
+    for length, fits in ((room, True), (room + 1, False)):
+        found = choose(run.folder, "auto", "translation", lambda _, most=length: GreedyConfig(max_length=most).tree())
+        assert (found.engine == "ctranslate2") is fits
+    with pytest.raises(ConfigError, match=rf"{room + 1} tokens to write, the converted model has room for {room}"):
+        choose(run.folder, "ctranslate2", "translation", lambda _: GreedyConfig(max_length=room + 1).tree())
+
+
+def test_a_text_is_read_up_to_its_limit(run: Run) -> None:
+    source = run.task.lexicon.tokenizers["source"]
+    ids = source.encode(TEXTS[2])
+    assert beginning(TEXTS[2], source, len(ids) + 1) == (ids, 0)
+    assert beginning(TEXTS[2], source, len(ids)) == (ids[:-1], 1)
+    assert beginning(TEXTS[2], source, 2) == (ids[:1], len(ids) - 1)
+    assert beginning("", source, 2) == ([], 0)
+
+
+def test_a_folder_of_before_is_a_translators(converted: Converted, tmp_path: Path) -> None:
+    old = Converted(tmp_path, "translation", "float32", 24, 512, True, {}, {}, [])
+    assert (old.verb, old.continues, old.input_tokens) == ("translate", False, None)
