@@ -224,7 +224,7 @@ def work(recipe_file: str, out: str) -> None:
                 "moments": held_bytes(self.optimiser.tensors().values()),
                 "gradients": held_bytes(gradients),
             }
-            told["vocab"] = next(iter(self.task.lexicon.tokenizers.values())).vocab_size
+            told["vocab"] = next(iter(self.task.vocabularies.tokenizers.values())).vocab_size
             told["flops_per_step"] = self.spent.flops / self.spent.steps
             return ended
 

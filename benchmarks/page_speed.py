@@ -21,7 +21,7 @@ from playwright.sync_api import sync_playwright
 from regard.data.street import LECTURE_SENTENCES, pairs
 from regard.look import render, trace
 from regard.models import EncoderDecoderConfig
-from regard.tasks import Lexicon, TranslationConfig
+from regard.tasks import TranslationConfig, Vocabularies
 from regard.text.tokenizer import BpeConfig, Tokenizer
 
 TOKENS = (128, 512)
@@ -70,7 +70,7 @@ def write_page(file: Path, tokens: int) -> Path:
     torch.manual_seed(1)
     texts = [text for pair in pairs("train", 500) for text in pair]
     tokenizer = Tokenizer.train(texts, BpeConfig(size=1000, prefix_space=True))
-    task = TranslationConfig().task(Lexicon({"source": tokenizer, "target": tokenizer}))
+    task = TranslationConfig().task(Vocabularies({"source": tokenizer, "target": tokenizer}))
     model = task.build(EncoderDecoderConfig(width=256, depth=6, heads=8)).eval()
     text, target = (tokenizer.decode(tokenizer.encode(one * 40)[: tokens - 1]) for one in LECTURE_SENTENCES[0])
     whole = tokens == min(TOKENS)  # what takes long to compute, and little of the page, is left out of longer ones

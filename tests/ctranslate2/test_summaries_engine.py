@@ -37,7 +37,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def converted(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Converted:
-    folder, names = tmp_path_factory.mktemp("converted") / "out", run.task.lexicon.tokenizers
+    folder, names = tmp_path_factory.mktemp("converted") / "out", run.task.vocabularies.tokenizers
     subject = Subject(run.model, run.recipe.model, "summarisation", names, length=24, input_tokens=12)
     export_model(subject, HeldOut(TEXTS, TEXTS), "ctranslate2", folder)
     found = Converted(
@@ -94,7 +94,7 @@ def test_the_verb_decides_and_what_is_read_takes_room(
 
 
 def test_a_text_is_read_up_to_its_limit(run: Run) -> None:
-    source = run.task.lexicon.tokenizers["source"]
+    source = run.task.vocabularies.tokenizers["source"]
     ids = source.encode(TEXTS[2])
     assert beginning(TEXTS[2], source, len(ids) + 1) == (ids, 0)
     assert beginning(TEXTS[2], source, len(ids)) == (ids[:-1], 1)

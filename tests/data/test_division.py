@@ -116,7 +116,7 @@ def test_three_to_five_examples_train(tmp_path, rows):
         "train": {"steps": 1, "precision": "float32", "compile": "off", "device": "cpu"},
     }
     run = api.train(resolve_recipe(tree), out=tmp_path / "run", watcher=Silent())
-    assert len(run.task.lexicon.labels) == len({label for _, label in rows})
+    assert len(run.task.vocabularies.labels) == len({label for _, label in rows})
     assert api.evaluate(run, "valid").examples == 1
 
 

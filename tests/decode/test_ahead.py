@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toy_steppers import BOS, EOS, HashStepper
 
 from regard.decode import Ensemble, GreedyConfig, SampleConfig, make_job
-from regard.decode.backend import exchanged, quickest
+from regard.decode.backend import choose_backend, with_backends
 from regard.models.prefix_decoder import Prompted
 from regard.models.transformer import DecoderConfig
 
@@ -37,25 +37,25 @@ def test_the_cache_has_room_for_what_is_fed_ahead():
 
 def test_on_a_cpu_the_model_itself_is_the_quickest():
     model = object()
-    chosen = quickest(model, torch.device("cpu"))
+    chosen = choose_backend(model, torch.device("cpu"))
     assert chosen.stepper is model
-    assert not chosen.why
+    assert not chosen.reason
 
 
 def test_a_model_without_a_fixed_step_says_so_on_a_gpu():
-    chosen = quickest(HashStepper(seed=1), torch.device("cuda"))
+    chosen = choose_backend(HashStepper(seed=1), torch.device("cuda"))
     assert isinstance(chosen.stepper, HashStepper)
-    assert "HashStepper" in chosen.why
+    assert "HashStepper" in chosen.reason
 
 
 @pytest.mark.parametrize("mean", ["probabilities", "logprobs"])
 def test_quick_steppers_take_their_models_places(mean):
     one, other, quick = HashStepper(seed=1), HashStepper(seed=2), HashStepper(seed=3)
     table = {id(one): quick}
-    assert exchanged(one, table) is quick
-    assert exchanged(other, table) is other
-    together = exchanged(Ensemble([one, other], mean), table)
+    assert with_backends(one, table) is quick
+    assert with_backends(other, table) is other
+    together = with_backends(Ensemble([one, other], mean), table)
     assert together.members == [quick, other]
     assert together.mean == mean
-    behind = exchanged(Prompted(one, begin=1, separator=2), table)
+    behind = with_backends(Prompted(one, begin=1, separator=2), table)
     assert (behind.decoder, behind.begin, behind.separator) == (quick, 1, 2)

@@ -83,7 +83,7 @@ def test_a_store_or_a_beginning_that_cannot_be_written_is_a_sentence(tmp_path: P
         with pytest.raises(Failure, match=r"needs more than the [0-9,]+ bytes that were written, and [0-9,]+ are free"):
             train(tiny_recipe(2), tmp_path / "store")
     with monkeypatch.context() as patch:
-        patch.setattr("regard.tasks.base.Lexicon.save", refuse)
+        patch.setattr("regard.tasks.base.Vocabularies.save", refuse)
         with pytest.raises(Failure, match=r"the vocabulary could not be written .*needs [0-9,]+ bytes"):
             train(tiny_recipe(2), tmp_path / "beginning")
     assert not (tmp_path / "beginning" / "recipe.toml").exists()

@@ -11,7 +11,7 @@ from regard.errors import RunError
 from regard.files.checkpoint_links import BEST, point, pointed
 from regard.run import training
 from regard.run.trained import Run
-from regard.tasks.generation import Writer
+from regard.tasks.generation import TextGenerator
 from regard.train.checkpoint import load
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
@@ -128,16 +128,16 @@ def test_another_metric_on_resuming_is_not_compared_with_the_old_best(tmp_path: 
 def test_a_request_to_stop_is_answered_while_texts_are_generated(tmp_path: Path, monkeypatch):
     recipe = tiny_recipe(4, best="bleu", valid_every=2)
     train(recipe, tmp_path / "whole")
-    original, calls = Writer._translate, []
+    original, calls = TextGenerator._translate, []
 
-    def translate(self: Writer, batch: list, config: object) -> list:
+    def translate(self: TextGenerator, batch: list, config: object) -> list:
         calls.append(1)
         if len(calls) == 2:  # the first is tried beforehand
             signal.raise_signal(signal.SIGTERM)
         return original(self, batch, config)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Writer, "_translate", translate)
+        patch.setattr(TextGenerator, "_translate", translate)
         train(recipe, tmp_path / "run")
     assert len(calls) == 2
     state = load(tmp_path / "run" / "checkpoints" / "last").state

@@ -18,7 +18,7 @@ from regard.export.export import export_model
 from regard.export.exported_model import Subject
 from regard.export.huggingface.export import HuggingFace
 from regard.export.huggingface.import_model import read_folder
-from regard.tasks.generation import Writer
+from regard.tasks.generation import TextGenerator
 from regard.text.special_tokens import BOS, EOS
 
 SUBJECTS: dict[str, tuple[str, Any]] = {
@@ -92,7 +92,7 @@ def test_the_folder_translates_in_transformers_as_here(tmp_path: Path) -> None:
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
     inputs = tokenizer(list(PAIRS.texts), return_tensors="pt", padding=True)
     theirs = tokenizer.batch_decode(model.generate(**inputs, max_new_tokens=20), skip_special_tokens=True)
-    writer = Writer(subject.model, subject.source, subject.target, torch.device("cpu"))
+    writer = TextGenerator(subject.model, subject.source, subject.target, torch.device("cpu"))
     ours = writer.translate(list(PAIRS.texts), parity.GreedyConfig(max_length=20))
     assert theirs == [outputs[0].text for outputs in ours]
     assert any(theirs)

@@ -14,7 +14,7 @@ from regard.errors import RegardError
 from regard.export.exported_model import HeldOut
 from regard.export.images import ImageForm
 from regard.models import VisionConfig
-from regard.tasks.base import Lexicon
+from regard.tasks.base import Vocabularies
 from regard.tasks.image_classification import ImageClassification, ImageClassificationConfig
 
 pytest.importorskip("onnxruntime")
@@ -47,7 +47,7 @@ def test_labels_of_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize("resize", ["crop", "stretch"])
 def test_images_become_the_numbers_that_the_task_trains_with(resize: Any, tmp_path: Path) -> None:
     config = ImageClassificationConfig(resize=resize, mean=(0.1, 0.2, 0.3), deviation=(0.4,))
-    task = ImageClassification(Lexicon({}, ("cat", "dog")), config)
+    task = ImageClassification(Vocabularies({}, ("cat", "dog")), config)
     form, odd = ImageForm.of(config, VISION), picture(5, size=13)
     ours = task.numbers(task.read([odd], VISION), torch.device("cpu"))
     np.testing.assert_allclose(form.numbers(odd), ours[0].numpy(), atol=1e-6)

@@ -11,7 +11,7 @@ from tiny import PAIRS, TEXTS, rival_decoder, rival_encoder, rival_pair
 
 from regard.decode import GreedyConfig
 from regard.export.onnx.engine import OnnxModel, padded
-from regard.tasks.generation import Writer
+from regard.tasks.generation import TextGenerator
 from regard.text.special_tokens import BOS, EOS, PAD
 
 pytest.importorskip("onnxruntime")
@@ -51,7 +51,7 @@ def test_the_graphs_compute_the_same(name: str, tmp_path: Path) -> None:
 
 
 def writes_as_torch_does(subject: Any, model: OnnxModel) -> None:
-    writer = Writer(subject.model, subject.source, subject.target, torch.device("cpu"))
+    writer = TextGenerator(subject.model, subject.source, subject.target, torch.device("cpu"))
     ours = writer.translate(list(PAIRS.texts), GreedyConfig(max_length=12))
     assert model.write(list(PAIRS.texts), 12) == [outputs[0].text for outputs in ours]
     tokens = model.greedy(padded([[30, 31, EOS], [32, EOS]]), 12)

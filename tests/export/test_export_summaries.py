@@ -17,7 +17,7 @@ from regard.export.export import Target, export_model
 from regard.export.exported_model import HeldOut, Subject
 from regard.export.huggingface.import_model import read_folder
 from regard.models import DecoderConfig
-from regard.tasks import Lexicon, SummarisationConfig
+from regard.tasks import SummarisationConfig, Vocabularies
 from regard.text.special_tokens import BOS, EOS, SEP
 
 READ, WRITTEN = 9, 20
@@ -63,8 +63,8 @@ SUBJECTS: dict[str, tuple[str, Any]] = {
 
 def summaries(subject: Subject, texts: list[str]) -> list[str]:
     """What the task itself writes."""
-    task = SummarisationConfig(input_tokens=READ).task(Lexicon(dict(subject.tokenizers)))
-    found = task.writer(subject.model, torch.device("cpu")).translate(texts, GreedyConfig(max_length=WRITTEN))
+    task = SummarisationConfig(input_tokens=READ).task(Vocabularies(dict(subject.tokenizers)))
+    found = task.generator(subject.model, torch.device("cpu")).translate(texts, GreedyConfig(max_length=WRITTEN))
     return [outputs[0].text for outputs in found]
 
 

@@ -52,14 +52,14 @@ def tuned(run: api.Run, data: dict[str, Any], folder: Path, kind: str) -> api.Ru
 @torch.no_grad()
 def scores(run: api.Run, theirs: Any) -> tuple[Tensor, Tensor]:
     """What both say about the same tokens, all of them in our order."""
-    reads = run.task.lexicon.tokenizers.get("source") or run.task.lexicon.tokenizers["text"]
+    reads = run.task.vocabularies.tokenizers.get("source") or run.task.vocabularies.tokenizers["text"]
     row = [*reads.encode(ENGLISH[1]), EOS]
     row = [BOS, *row] if run.recipe.task.kind == "language_model" else row
     given = torch.tensor([reads.numbering.to_theirs(row)])
     if run.recipe.task.kind != "translation":
         found, expected = run.model(Sequences.padded([row])), theirs(given).logits
         return found, expected if run.recipe.task.kind == "classification" else our_logits(expected, reads)
-    writes = run.task.lexicon.tokenizers["target"]
+    writes = run.task.vocabularies.tokenizers["target"]
     target = [BOS, *writes.encode(GERMAN[1])]
     found = run.model(Sequences.padded([row]), Sequences.padded([target]))
     expected = theirs(given, decoder_input_ids=torch.tensor([writes.numbering.to_theirs(target)])).logits
@@ -72,7 +72,7 @@ def test_in_used_tuned_and_out_again(name: str, tmp_path: Path) -> None:
     run = api.import_run(tmp_path / "theirs", tmp_path / "run")
     kind = run.recipe.task.kind
     torch.testing.assert_close(*scores(run, theirs), atol=1e-4, rtol=0)
-    data = corpus(kind, run.task.lexicon.labels, tmp_path)
+    data = corpus(kind, run.task.vocabularies.labels, tmp_path)
     source = api.SourceConfig(**data)
     assert api.evaluate(run, source, SHORT if kind in ("translation", "language_model") else None).examples >= 5
     assert "<html" in api.look(run, "The cat sleeps.", length=8)
@@ -95,8 +95,8 @@ def test_in_used_tuned_and_out_again(name: str, tmp_path: Path) -> None:
         again = transformers.AutoTokenizer.from_pretrained(tmp_path / "out-tuned")
         assert again(ENGLISH)["input_ids"] == tokenizer(ENGLISH)["input_ids"]
     back = api.import_run(tmp_path / "out-run", tmp_path / "back")
-    names = run.task.lexicon.tokenizers
-    assert {key: one.numbering for key, one in back.task.lexicon.tokenizers.items()} == {
+    names = run.task.vocabularies.tokenizers
+    assert {key: one.numbering for key, one in back.task.vocabularies.tokenizers.items()} == {
         key: one.numbering for key, one in names.items()
     }
     assert all(
@@ -136,7 +136,7 @@ def test_masks_are_filled_as_transformers_fills_them_and_a_classifier_begins_the
     assert [chance for _, chance in found.guesses[0]] == pytest.approx(chances[likeliest].tolist(), abs=1e-5)
     with torch.enable_grad():
         reader = tuned(run, corpus("classification", (), tmp_path), tmp_path / "reader", "classification")
-    assert reader.task.lexicon.tokenizers["text"].identity == run.task.tokenizer.identity  # type: ignore[attr-defined]
+    assert reader.task.vocabularies.tokenizers["text"].identity == run.task.tokenizer.identity  # type: ignore[attr-defined]
     assert set(api.classify(reader, ["The cat."])) <= {"bad", "good"}
 
 

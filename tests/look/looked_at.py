@@ -12,9 +12,9 @@ from regard.tasks import (
     ClassificationConfig,
     LanguageModel,
     LanguageModelConfig,
-    Lexicon,
     Translation,
     TranslationConfig,
+    Vocabularies,
 )
 from regard.text.tokenizer import BpeConfig, Tokenizer, WordConfig
 
@@ -30,17 +30,17 @@ def tokenizer(kind: str = "bpe") -> Tokenizer:
 
 def translator(**model: Any) -> tuple[torch.nn.Module, Translation]:
     torch.manual_seed(1)
-    task = TranslationConfig().task(Lexicon({"source": tokenizer(), "target": tokenizer()}))
+    task = TranslationConfig().task(Vocabularies({"source": tokenizer(), "target": tokenizer()}))
     return task.build(EncoderDecoderConfig.from_tree({**SIZE, **model})).eval(), task
 
 
 def writer(**model: Any) -> tuple[torch.nn.Module, LanguageModel]:
     torch.manual_seed(1)
-    task = LanguageModelConfig().task(Lexicon({"text": tokenizer()}))
+    task = LanguageModelConfig().task(Vocabularies({"text": tokenizer()}))
     return task.build(DecoderConfig.from_tree({**SIZE, **model})).eval(), task
 
 
 def classifier(**model: Any) -> tuple[torch.nn.Module, Classification]:
     torch.manual_seed(1)
-    task = ClassificationConfig().task(Lexicon({"text": tokenizer("word")}, ["bad", "good"]))
+    task = ClassificationConfig().task(Vocabularies({"text": tokenizer("word")}, ["bad", "good"]))
     return task.build(EncoderConfig.from_tree({**SIZE, **model})).eval(), task

@@ -23,7 +23,7 @@ from test_graphed import (
 )
 
 from regard.decode import GreedyConfig, search
-from regard.decode.backend import quickest
+from regard.decode.backend import choose_backend
 from regard.models.decoding.cuda_graph import Graphed, Way
 from regard.nn.fast.decode import append_and_attend, attend_in_rooms
 from regard.nn.layout import Sequences
@@ -122,9 +122,9 @@ def test_the_same_text_by_every_way(config, way: Way):
 
 def test_the_choice_is_said_and_used_again_and_again():
     model = writer(position="learned").to(DEVICE)
-    chosen = quickest(model, torch.device(DEVICE))
+    chosen = choose_backend(model, torch.device(DEVICE))
     assert isinstance(chosen.stepper, Graphed)
-    assert "CUDA graph" in chosen.why
+    assert "CUDA graph" in chosen.reason
     for prompts in ([[5, 6]], [[7]], [[5, 6], [7, 8], [9, 4]]):
         own, other = (
             search(one, None, prompts, GreedyConfig(max_length=20), eos=None, bos=None, device=DEVICE)

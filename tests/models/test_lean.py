@@ -18,7 +18,7 @@ from test_graphed import (
 )
 
 from regard.decode import search
-from regard.decode.backend import quickest
+from regard.decode.backend import choose_backend
 from regard.models import Stepper
 from regard.models.decoding.cpu import Lean, too_special
 from regard.nn.layout import Sequences
@@ -57,9 +57,9 @@ def test_the_same_text(config):
 
 
 def test_a_cpu_takes_it_where_it_can():
-    assert isinstance(quickest(writer(position="rotary"), CPU).stepper, Lean)
+    assert isinstance(choose_backend(writer(position="rotary"), CPU).stepper, Lean)
     assert isinstance(Lean(writer(position="rotary")), Stepper)
     model = writer(position="alibi")
-    assert quickest(model, CPU).stepper is model
+    assert choose_backend(model, CPU).stepper is model
     with pytest.raises(TypeError, match="its positions act on the scores"):
         Lean(model)

@@ -12,7 +12,7 @@ import regard.nn.head as heads
 from regard.models import DecoderConfig
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Sequences
-from regard.tasks.base import Inputs, WritingTask
+from regard.tasks.base import GenerationTask, Inputs
 from regard.tasks.consistency import consistent_cross_entropy
 from regard.text.special_tokens import BOS, EOS
 
@@ -49,7 +49,7 @@ def test_two_readings_are_smoothed_alike() -> None:
     once = consistent_cross_entropy(logits, logits, targets, 0.1, 1.0, model.head.spread)
     torch.testing.assert_close(once, model.head.loss(model.hidden(text), targets, 0.1))
     task: Any = SimpleNamespace(config=SimpleNamespace(smoothing=0.1, consistency=1.0))
-    torch.testing.assert_close(WritingTask.losses(task, model, Inputs((text,), targets, 3, 3, 0.0)).objective, once)
+    torch.testing.assert_close(GenerationTask.losses(task, model, Inputs((text,), targets, 3, 3, 0.0)).objective, once)
 
 
 @pytest.mark.gpu

@@ -10,14 +10,14 @@ from PIL import Image
 
 from regard.look import render, trace
 from regard.models import VisionEncoderDecoderConfig
-from regard.tasks import ImageDescriptionConfig, Lexicon
+from regard.tasks import ImageDescriptionConfig, Vocabularies
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     tokenizer = Tokenizer.train(["a red circle left of a blue square"], WordConfig())
-    task = ImageDescriptionConfig().task(Lexicon({"target": tokenizer}))
+    task = ImageDescriptionConfig().task(Vocabularies({"target": tokenizer}))
     torch.manual_seed(1)
     model = task.build(VisionEncoderDecoderConfig(width=16, depth=1, heads=2, image=16, patch=4, dropout=0.0)).eval()
     image = tmp_path / "scene.png"

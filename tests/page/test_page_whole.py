@@ -10,7 +10,7 @@ import torch
 from regard import api
 from regard.look import content_security_policy, render, trace, trace_image
 from regard.models import EncoderConfig, VisionConfig
-from regard.tasks import ClassificationConfig, Lexicon
+from regard.tasks import ClassificationConfig, Vocabularies
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 AXE = Path(__file__).parents[2] / "page" / "vendor" / "axe.min.js"
@@ -63,7 +63,7 @@ def test_no_text_becomes_markup(opened: Any, tree: dict[str, Any], tmp_path: Pat
 
 def test_a_classifier_s_page(opened: Any, tmp_path: Path):
     tokenizer = Tokenizer.train(["a good film", "a dull film"], WordConfig(size=50))
-    task = ClassificationConfig().task(Lexicon({"text": tokenizer}, ["bad", "good"]))
+    task = ClassificationConfig().task(Vocabularies({"text": tokenizer}, ["bad", "good"]))
     model = task.build(EncoderConfig(width=16, depth=1, heads=2, position="none", dropout=0.0)).eval()
     file = tmp_path / "classifier.html"
     file.write_text(render(trace(model, task, "a good film")), encoding="utf-8")

@@ -11,7 +11,7 @@ from regard.data.collate import Ragged, pack, pad
 from regard.export.huggingface import parameter_names as mappings
 from regard.models import EncoderConfig, preset
 from regard.nn.loss import IGNORED
-from regard.tasks import Lexicon, MaskedLanguageModelConfig
+from regard.tasks import MaskedLanguageModelConfig, Vocabularies
 from regard.text.tokenizer import ByteConfig, Tokenizer
 
 DEPTH, LENGTH = 2, 40
@@ -28,7 +28,7 @@ def test_loss_and_gradients_of_the_same_hidden_tokens(lay):
         max_position_embeddings=LENGTH, vocab_size=tokenizer.vocab_size, attn_implementation="eager",
     )  # fmt: skip
     both = Twins(config.build(tokenizer.vocab_size), BertForMaskedLM(theirs), mappings.bert(DEPTH))
-    task = MaskedLanguageModelConfig().task(Lexicon({"text": tokenizer}))
+    task = MaskedLanguageModelConfig().task(Vocabularies({"text": tokenizer}))
     rows = Ragged.of([tokenizer.encode(text) for text in TEXTS])
     batch = Batch({"text": lay(rows)}, {}, np.arange(len(TEXTS)), seed=3, epoch=1)
     inputs = task.inputs(batch, config, torch.device("cpu"))

@@ -96,9 +96,9 @@ def test_a_translator_that_trains_can_translate_and_be_tested(translator: tuple[
 def test_a_translation_with_a_given_beginning_depends_on_no_other(translator: tuple[Run, list[str]]):
     run, _ = translator
     texts, starts = ["The dog sleeps.", "Anna sees it.", "The cat sleeps."], ["", "Der Hund schläft, weil", "Die"]
-    together = run.writer().translate(texts, GreedyConfig(), starts)
+    together = run.generator().translate(texts, GreedyConfig(), starts)
     alone = [
-        run.writer().translate([text], GreedyConfig(), [start])[0] for text, start in zip(texts, starts, strict=True)
+        run.generator().translate([text], GreedyConfig(), [start])[0] for text, start in zip(texts, starts, strict=True)
     ]
     assert [row[0].text for row in together] == [row[0].text for row in alone]
 
@@ -155,6 +155,6 @@ def test_an_ensemble_reads_what_all_of_its_members_can(translator: tuple[Run, li
     tree = translation(steps=2)
     other = api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
     assert (other.longest, other.longest_with([short])) == (256, 34)
-    assert len(other.writer(short).translate([long], GreedyConfig(), cut=True)[0][0].tokens) <= 34
+    assert len(other.generator(short).translate([long], GreedyConfig(), cut=True)[0][0].tokens) <= 34
     with pytest.raises(InputError, match="the model takes at most 34"):
         other.translate([long], others=[short])

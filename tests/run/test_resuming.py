@@ -254,7 +254,7 @@ def test_without_a_checkpoint_all_begins_anew_with_the_data_of_now(base: Path):
     out, said = resume(base)
     assert any("begins at its beginning" in sentence for sentence in said)
     run = api.load(out)
-    assert "fine" in run.task.lexicon.tokenizers["text"].core.get_vocab()
+    assert "fine" in run.task.vocabularies.tokenizers["text"].core.get_vocab()
     assert run.step == 8
 
 

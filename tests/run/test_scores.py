@@ -34,7 +34,7 @@ def documents(folder: Path) -> dict:
 def test_bits_per_byte_count_what_is_predicted_and_not_the_begin_tokens(tmp_path: Path):
     run = api.train(write_recipe(tmp_path, documents(tmp_path)), out=tmp_path / "run", watcher=Quiet())
     texts = [f"no {number}" for number in range(60)]
-    rows = [run.task.lexicon.tokenizers["text"].encode(text) for text in texts]
+    rows = [run.task.vocabularies.tokenizers["text"].encode(text) for text in texts]
     model: Any = run.model
     nats = -sum(map(sum, score(model, None, rows, eos=EOS, bos=BOS, device=run.device)))
     expected = nats / math.log(2) / sum(map(len, texts))
@@ -92,7 +92,7 @@ def test_the_first_token_of_a_line_that_is_read_alone_is_charged(tmp_path: Path)
     run = api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
     (tmp_path / "lines.txt").write_text("the dog sees the cat\n\n")
     report = api.evaluate(run, SourceConfig(file=str(tmp_path / "lines.txt")))
-    tokens, vocab = 22, run.task.lexicon.tokenizers["text"].vocab_size
+    tokens, vocab = 22, run.task.vocabularies.tokenizers["text"].vocab_size
     bits = report.metrics["loss"] * (tokens - 2) / math.log(2) + 2 * math.log2(vocab)
     assert report.metrics["bits_per_byte"] == pytest.approx(bits / tokens)
 

@@ -57,7 +57,7 @@ def test_unknown_words_are_replaced_where_asked(words: Path, tmp_path: Path):
     dictionary.write_text("\n".join(f"{word}\tDEUTSCH" for word in texts[0].rstrip(".").split()))
     opened = api.load(words)
     task = opened.task.config.but(unknown="replace", dictionary=str(dictionary))
-    replaced = task.task(opened.task.lexicon).writer(opened.model, opened.device)
+    replaced = task.task(opened.task.vocabularies).generator(opened.model, opened.device)
     written = replaced.translate(texts, opened.recipe.usual_search)[0][0]
     assert "<unk>" in kept.text
     assert "<unk>" not in written.text

@@ -13,7 +13,7 @@ from regard.errors import ConfigError
 from regard.models import EncoderConfig
 from regard.nn.head import PooledHeadConfig, TokenHeadConfig
 from regard.run.initial_weights import StartConfig, class_parameters
-from regard.tasks import Lexicon
+from regard.tasks import Vocabularies
 
 LABELS = ["a", "b", "c"]
 HEADS = [None, PooledHeadConfig(hidden=6), TokenHeadConfig()]
@@ -32,7 +32,7 @@ def rows(built: torch.nn.Module, labels: list[str]) -> dict[str, list[list[float
 def taken(known: list[str], labels: list[str], head=None, **settings) -> tuple[torch.nn.Module, torch.nn.Module, str]:
     trained, built = model(known, head), model(labels, head)
     start = StartConfig(run="runs/x", **settings)
-    return trained, built, start.load(built, trained, Lexicon({}, labels), Lexicon({}, known))
+    return trained, built, start.load(built, trained, Vocabularies({}, labels), Vocabularies({}, known))
 
 
 @pytest.mark.parametrize("head", HEADS, ids=["mean", "hidden", "token"])
@@ -78,7 +78,9 @@ def test_a_vocabulary_of_other_tokens_is_refused(tmp_path: Path):
 
     one, other = (Tokenizer.train([text], WordConfig()) for text in ("good bad", "fine poor"))
     with pytest.raises(ConfigError, match=r"tokenizer: runs/x has other tokens for text"):
-        StartConfig(run="runs/x").load(model(LABELS), model(LABELS), Lexicon({"text": one}), Lexicon({"text": other}))
+        StartConfig(run="runs/x").load(
+            model(LABELS), model(LABELS), Vocabularies({"text": one}), Vocabularies({"text": other})
+        )
 
 
 def test_a_classifier_with_its_labels_turned_round_keeps_its_accuracy(tmp_path: Path):
@@ -86,7 +88,7 @@ def test_a_classifier_with_its_labels_turned_round_keeps_its_accuracy(tmp_path: 
     tree = classification(tmp_path, steps=40)
     first = api.train(write_recipe(tmp_path, tree), out=tmp_path / "first", watcher=Quiet())
     labels = tmp_path / "first" / "labels.json"
-    turned = [*first.task.lexicon.labels][::-1]
+    turned = [*first.task.vocabularies.labels][::-1]
     labels.write_text(json.dumps(turned))
     strip_fingerprints(tmp_path / "first")  # so that the folder is as an import leaves it: the meaning is turned round
     watcher = Quiet()

@@ -76,7 +76,7 @@ def test_an_encoder_becomes_a_classifier_without_its_output_layer(runs: dict[str
     )
     assert "head.transform.weight" in report
     assert run.task.tokenizer.identity == api.load(runs["masked"]).task.tokenizer.identity
-    assert set(run.task.lexicon.labels) == {"positive", "negative"}
+    assert set(run.task.vocabularies.labels) == {"positive", "negative"}
     assert run.classify(["a good film"])[0]
 
 

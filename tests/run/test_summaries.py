@@ -137,7 +137,7 @@ def test_scores_are_those_of_their_definitions(trained: Path, data: Path):
         assert report.evidence[name] == pytest.approx(each)
         assert report.metrics[name] == pytest.approx(sum(each) / len(each))
         assert "rouge-score" in report.signatures[name] or "version" in report.signatures[name]
-    logprobs = [one for row in run.writer().score(texts, wanted) for one in row]
+    logprobs = [one for row in run.generator().score(texts, wanted) for one in row]
     assert report.metrics["loss"] == pytest.approx(-sum(logprobs) / len(logprobs), rel=1e-4)
     assert report.metrics["perplexity"] == pytest.approx(math.exp(report.metrics["loss"]))
 

@@ -16,7 +16,7 @@ from regard.models import DecoderConfig, EncoderConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import cross_entropy
 from regard.tasks.adversarial import adversarial_loss, worst_move
-from regard.tasks.base import Inputs, Lexicon
+from regard.tasks.base import Inputs, Vocabularies
 from regard.tasks.classification import Classification, ClassificationConfig
 from regard.text.tokenizer import Tokenizer, WordConfig
 
@@ -29,7 +29,7 @@ def inputs_of(targets: list[int]) -> Inputs:
 
 def task_of(**settings: Any) -> Classification:
     words = Tokenizer.train(["a b c d e"], WordConfig())
-    return ClassificationConfig(**settings).task(Lexicon({"text": words}, ["no", "yes"]))
+    return ClassificationConfig(**settings).task(Vocabularies({"text": words}, ["no", "yes"]))
 
 
 def test_a_linear_model_loses_as_much_as_its_margin_can():

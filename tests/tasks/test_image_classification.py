@@ -36,7 +36,7 @@ def run(shapes: Path) -> api.Run:
 
 
 def test_a_run_knows_its_classes_and_its_size(run: api.Run):
-    assert run.task.lexicon.labels == ["circle", "square", "triangle"]
+    assert run.task.vocabularies.labels == ["circle", "square", "triangle"]
     assert not list(run.folder.glob("tokenizer*"))
     built = sum(weight.numel() for weight in run.model.parameters())
     assert run.task.num_params(run.recipe.model) == built

@@ -41,7 +41,7 @@ def test_the_loss_is_minus_the_log_probability_of_each_token(run: api.Run, scene
     batches = measuring_batches(preparation.open(run.task, "test"), recipe.task.batching(recipe.data), 512)
     found = measure(run.task, run.model, batches, torch.device("cpu"))["loss"]
     rows = [line.split("\t") for line in (scenes / "test.tsv").read_text().splitlines()[1:]]
-    writer = run.writer()
+    writer = run.generator()
     logprobs = writer.score([str(scenes / name) for name, _ in rows], [caption for _, caption in rows])
     assert found == pytest.approx(-np.concatenate(logprobs).mean(), abs=1e-5)
 
@@ -77,7 +77,7 @@ def test_writing_takes_names_bytes_and_blank_lines(run: api.Run, scenes: Path):
     first, blank, second = run.translate([str(file), "", file.read_bytes()])  # type: ignore[list-item]
     assert first[0].text == second[0].text
     assert blank[0].text == ""
-    forced = run.writer().translate([str(file)], run.recipe.usual_search, ["a red"])
+    forced = run.generator().translate([str(file)], run.recipe.usual_search, ["a red"])
     assert forced[0][0].text.startswith("a red")
 
 

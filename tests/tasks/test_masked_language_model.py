@@ -18,7 +18,7 @@ from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderCo
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe
 from regard.run.scoring.masked_language_model import spread
-from regard.tasks import Lexicon, MaskedLanguageModelConfig
+from regard.tasks import MaskedLanguageModelConfig, Vocabularies
 from regard.tasks.evaluation import measuring_batches
 from regard.tasks.mask_filling import fill, masked_ids, surprises
 from regard.tasks.masked_language_model import MaskedLanguageModel, head_flops
@@ -66,7 +66,7 @@ def train(tree: dict[str, Any], out: Path, **options: Any):
 
 
 def masked_task(tokenizer: Tokenizer = WORDS, **settings: Any) -> MaskedLanguageModel:
-    return MaskedLanguageModelConfig(**settings).task(Lexicon({"text": tokenizer}))
+    return MaskedLanguageModelConfig(**settings).task(Vocabularies({"text": tokenizer}))
 
 
 def some_batch(lay: Any, seed: int = 0, epoch: int = 0) -> Batch:

@@ -13,7 +13,7 @@ from torch import nn
 from regard.data.readers.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
-from regard.run.scoring import Asked, Report
+from regard.run.scoring import Report, ScoringRequest
 from regard.run.scoring.generation import score_translation
 
 TREEBANK = Path(__file__).parents[2] / "examples" / "syntax" / "test.conllu"
@@ -33,7 +33,9 @@ def scored(source: SourceConfig, change: tuple[str, str] = ("", "")) -> Report:
     task: Any = SimpleNamespace(writer=lambda *_: Changed())
     preparation: Any = SimpleNamespace(base=Path())
     return score_translation(
-        Asked(task, nn.Module(), source, preparation, torch.device("cpu"), GreedyConfig(), tokens_per_batch=100)
+        ScoringRequest(
+            task, nn.Module(), source, preparation, torch.device("cpu"), GreedyConfig(), tokens_per_batch=100
+        )
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from regard.data.store import Store
 from regard.run.recipe import resolve_recipe
-from regard.tasks import Lexicon
+from regard.tasks import Vocabularies
 from regard.tasks.prepare import Preparation
 
 
@@ -19,10 +19,10 @@ def preparation(base: Path, train: dict, **task: object) -> Preparation:
     return Preparation(recipe.task, recipe.data, recipe.tokenizer, base / "cache", model=recipe.model)
 
 
-def opened(base: Path, train: dict, lexicon: Lexicon | None = None) -> tuple[Store, Lexicon]:
+def opened(base: Path, train: dict, vocabularies: Vocabularies | None = None) -> tuple[Store, Vocabularies]:
     made = preparation(base, train)
-    lexicon = lexicon or made.learn()
-    return made.open(made.config.task(lexicon), "train"), lexicon
+    vocabularies = vocabularies or made.learn()
+    return made.open(made.config.task(vocabularies), "train"), vocabularies
 
 
 def labels(store: Store) -> list[int]:
@@ -44,19 +44,19 @@ def test_rows_of_the_hub_are_in_the_key(tmp_path: Path, monkeypatch: pytest.Monk
     library.load_dataset = lambda *_, **__: [{"text": text, "label": label} for text, label in rows]  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", library)
     train = {"hub": "owner/name", "split": "train", "text": "text", "label": "label"}
-    before, lexicon = opened(tmp_path, train)
-    assert opened(tmp_path, train, lexicon)[0].folder == before.folder
+    before, vocabularies = opened(tmp_path, train)
+    assert opened(tmp_path, train, vocabularies)[0].folder == before.folder
     rows[:] = SWAPPED  # the data set has a new revision under its old name
-    after, _ = opened(tmp_path, train, lexicon)
+    after, _ = opened(tmp_path, train, vocabularies)
     assert labels(after) == [1 - label for label in labels(before)]
 
 
 def test_a_file_that_changed_within_a_moment_is_read_anew(tmp_path: Path):
     train = {"file": "x.tsv", "text": 0, "label": 1}
     write(tmp_path / "x.tsv", ROWS)
-    before, lexicon = opened(tmp_path, train)
+    before, vocabularies = opened(tmp_path, train)
     write(tmp_path / "x.tsv", SWAPPED)
-    after, _ = opened(tmp_path, train, lexicon)
+    after, _ = opened(tmp_path, train, vocabularies)
     assert labels(after) == [1 - label for label in labels(before)]
 
 
@@ -75,7 +75,7 @@ def test_how_a_file_is_read_is_in_the_key(tmp_path: Path, other: dict):
 def test_the_order_of_the_labels_is_in_the_key(tmp_path: Path):
     write(tmp_path / "x.tsv", ROWS)
     train = {"file": "x.tsv", "text": 0, "label": 1}
-    before, lexicon = opened(tmp_path, train)
-    after, _ = opened(tmp_path, train, Lexicon(lexicon.tokenizers, lexicon.labels[::-1]))
+    before, vocabularies = opened(tmp_path, train)
+    after, _ = opened(tmp_path, train, Vocabularies(vocabularies.tokenizers, vocabularies.labels[::-1]))
     assert labels(after) == [1 - label for label in labels(before)]
     np.testing.assert_array_equal(after.stream("text"), before.stream("text"))

@@ -19,7 +19,7 @@ from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, RecurrentDecoderConfig, Seq2SeqConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED
-from regard.tasks import Lexicon, Summarisation, SummarisationConfig, Translation, TranslationConfig
+from regard.tasks import Summarisation, SummarisationConfig, Translation, TranslationConfig, Vocabularies
 from regard.tasks.prepare import Preparation
 from regard.tasks.summarisation import need_separator
 from regard.tasks.summarisation_sequence import join, joined_inputs
@@ -52,7 +52,7 @@ def tokenizer() -> Tokenizer:
 
 
 def task_of(tokenizer: Tokenizer, **settings) -> Summarisation:
-    return SummarisationConfig(**settings).task(Lexicon({"source": tokenizer, "target": tokenizer}))
+    return SummarisationConfig(**settings).task(Vocabularies({"source": tokenizer, "target": tokenizer}))
 
 
 def fields(pairs: list, lay=pad) -> tuple:
@@ -128,7 +128,7 @@ def test_the_loss_is_that_of_the_definition(tokenizer: Tokenizer, kind: str, lay
 def test_two_stacks_are_trained_as_translation_is(tokenizer: Tokenizer):
     config = EncoderDecoderConfig(**SIZES)
     model, task = built(config, tokenizer.vocab_size), task_of(tokenizer)
-    translation = TranslationConfig().task(task.lexicon)
+    translation = TranslationConfig().task(task.vocabularies)
     mine, theirs = (one.inputs(batch_of(PAIRS), config, CPU) for one in (task, translation))
     assert task.loss(model, mine).equal(translation.loss(model, theirs))
     assert (mine.count, mine.tokens, mine.flops) == (theirs.count, theirs.tokens, theirs.flops)
@@ -161,7 +161,7 @@ def test_inputs_are_cut_at_their_limit_and_counted(tokenizer: Tokenizer, tmp_pat
     data = DataConfig(train=source, valid=source, folder=str(tmp_path))
     config = SummarisationConfig(input_tokens=6)
     preparation = Preparation(config, data, BpeConfig(size=300), tmp_path / "cache")
-    task = config.task(Lexicon({"source": tokenizer, "target": tokenizer}))
+    task = config.task(Vocabularies({"source": tokenizer, "target": tokenizer}))
     longer = sum(len(tokenizer.encode(text)) + 1 > 6 for text in TEXTS)
     assert 0 < longer < len(TEXTS)
     for split, training in (("train", True), ("valid", False)):
@@ -211,7 +211,7 @@ def test_no_input_at_all_is_refused(tokens: int):
 
 def test_a_decoder_needs_one_vocabulary_with_a_separator(tokenizer: Tokenizer):
     other = Tokenizer.train(["other words"], BpeConfig(size=290))
-    task = SummarisationConfig().task(Lexicon({"source": tokenizer, "target": other}))
+    task = SummarisationConfig().task(Vocabularies({"source": tokenizer, "target": other}))
     with pytest.raises(ConfigError, match=r"tokenizer\.joint: a decoder reads input and output as one text"):
         task.build(DECODERS["full"])
     assert task.build(EncoderDecoderConfig(**SIZES, embedding={"share": "output"})) is not None  # type: ignore[arg-type]

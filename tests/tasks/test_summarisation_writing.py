@@ -93,7 +93,7 @@ def test_quoting_the_input_is_no_repetition():
 def test_texts_in_texts_out(tokenizer: Tokenizer, kind: str):
     config = EncoderDecoderConfig(**SIZES) if kind == "two stacks" else DECODERS[kind]
     model, task = built(config, tokenizer.vocab_size), task_of(tokenizer, input_tokens=6)
-    writer, asked = task.writer(model, CPU, longest=3), BeamConfig(size=2, max_length=5)
+    writer, asked = task.generator(model, CPU, longest=3), BeamConfig(size=2, max_length=5)
     together = writer.translate([TEXTS[0], " ", TEXTS[1]], asked)
     alone = [writer.translate([text], asked)[0] for text in (TEXTS[0], TEXTS[1])]
     assert [row[0].text for row in together] == [alone[0][0].text, "", alone[1][0].text]
@@ -106,7 +106,7 @@ def test_texts_in_texts_out(tokenizer: Tokenizer, kind: str):
 
 def test_scores_of_given_summaries(tokenizer: Tokenizer):
     model, task = built(DECODERS["alternating"], tokenizer.vocab_size), task_of(tokenizer, input_tokens=8)
-    found = task.writer(model, CPU).score(TEXTS, ["dog", "", "a bird"])
+    found = task.generator(model, CPU).score(TEXTS, ["dog", "", "a bird"])
     ids = [*tokenizer.encode(TEXTS[2])[:7], SEP, *tokenizer.encode("a bird")]
     whole = model(Sequences.padded([ids]))[0].log_softmax(-1)
     following = [*tokenizer.encode("a bird"), EOS]
@@ -117,6 +117,6 @@ def test_scores_of_given_summaries(tokenizer: Tokenizer):
 def test_one_stack_and_two_write_together(tokenizer: Tokenizer):
     task = task_of(tokenizer)
     one, two = built(DECODERS["full"], tokenizer.vocab_size), built(EncoderDecoderConfig(**SIZES), tokenizer.vocab_size)
-    both = task.writer(Ensemble([one, two]), CPU).score(TEXTS[:1], ["dog"])[0]
-    apart = [torch.tensor(task.writer(model, CPU).score(TEXTS[:1], ["dog"])[0]) for model in (one, two)]
+    both = task.generator(Ensemble([one, two]), CPU).score(TEXTS[:1], ["dog"])[0]
+    apart = [torch.tensor(task.generator(model, CPU).score(TEXTS[:1], ["dog"])[0]) for model in (one, two)]
     assert both == pytest.approx(torch.stack(apart).exp().mean(0).log().tolist(), abs=1e-4)

@@ -21,7 +21,7 @@ from regard.look import trace
 from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderConfig
 from regard.nn.loss import IGNORED
 from regard.run.recipe import read_recipe, resolve_recipe
-from regard.tasks import Lexicon, Tagging, TaggingConfig
+from regard.tasks import Tagging, TaggingConfig, Vocabularies
 from regard.tasks.tensors import to_sequences, with_heads
 from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer
 from regard.web import ServeConfig, make_app
@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def task() -> Tagging:
     tokenizer = Tokenizer.train([sentence.text for sentence in SENTENCES], CharConfig())
-    return TaggingConfig().task(Lexicon({"text": tokenizer}, TAGS))
+    return TaggingConfig().task(Vocabularies({"text": tokenizer}, TAGS))
 
 
 def store_of(task: Tagging, folder: Path, sentences: list[Tagged] = SENTENCES) -> Store:
@@ -223,7 +223,7 @@ def test_a_run_goes_on_where_it_stopped_and_starts_others(run: Path, tmp_path: P
     assert api.load(run, which="last").step == 62
     begun = resolve_recipe({"model": {"from": str(run)}, **{key: recipe()[key] for key in ("task", "data")},
                             "train": {**recipe()["train"], "steps": 2}})  # fmt: skip
-    assert api.train(begun, out=tmp_path / "second").task.lexicon.labels == api.load(run).task.lexicon.labels
+    assert api.train(begun, out=tmp_path / "second").task.vocabularies.labels == api.load(run).task.vocabularies.labels
 
 
 @pytest.mark.gpu

@@ -3,14 +3,14 @@
 import torch
 
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
-from regard.tasks.generation import Writer
+from regard.tasks.generation import TextGenerator
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 WORDS = Tokenizer.train(["a b c"], WordConfig())
 
 
 def test_a_gpu_takes_more_but_no_more_rows_than_its_memory_holds():
-    cpu, gpu = (Writer(None, WORDS, WORDS, torch.device(where)) for where in ("cpu", "cuda"))
+    cpu, gpu = (TextGenerator(None, WORDS, WORDS, torch.device(where)) for where in ("cpu", "cuda"))
     assert gpu.at_once(GreedyConfig())["tokens_per_batch"] > cpu.at_once(GreedyConfig())["tokens_per_batch"]
     assert "rows_per_batch" not in cpu.at_once(BeamConfig(size=5))
     most = gpu.at_once(GreedyConfig())["rows_per_batch"]

@@ -82,7 +82,7 @@ def test_logprobs_of_an_echoed_prompt_are_the_models(openai: OpenAI, folders: di
 
 
 def test_token_ids_are_a_prompt_too(openai: OpenAI, folders: dict[str, Path]):
-    ids = api.load(folders["letters"], "cpu").task.lexicon.tokenizers["text"].encode("the cow")
+    ids = api.load(folders["letters"], "cpu").task.vocabularies.tokenizers["text"].encode("the cow")
     by_text = openai.completions.create(model="letters", prompt="the cow", max_tokens=9, seed=1)
     by_ids = openai.completions.create(model="letters", prompt=ids, max_tokens=9, seed=1)
     assert by_ids.choices[0].text == by_text.choices[0].text

@@ -62,7 +62,7 @@ def test_a_request_that_cannot_be_is_refused_by_its_field(folders: dict[str, Pat
 )
 def test_the_server_generates_what_the_command_line_does(usual: Any, folders: dict[str, Path]):
     run = run_of(folders, usual)
-    search, tokenizer = search_for(run, asked(n=2)), run.task.lexicon.tokenizers["text"]
+    search, tokenizer = search_for(run, asked(n=2)), run.task.vocabularies.tokenizers["text"]
     ids = tokenizer.encode("the ")
     rows = [Passage(tokenizer, ids, 12, seed=1, sample=sample, index=sample) for sample in range(2)]
     RunEngine(run).write(rows, search, 2)

@@ -40,7 +40,7 @@ class Heads(Claim):
         flops = {shape: [_flops(shape, count) for count in heads] for shape in SHAPES}
         run = setup.translator
         sentences = [source for source, _ in pairs("test", setup.pick(100, 8))]
-        ids = [run.task.lexicon.tokenizers["source"].encode(text) for text in sentences]
+        ids = [run.task.vocabularies.tokenizers["source"].encode(text) for text in sentences]
         setup.seeded(1)
         untrained = run.task.build(run.recipe.model).eval()
         return {

@@ -48,9 +48,9 @@ class CoreferenceHead(Claim):
     def measure(self, setup: Setup) -> Numbers:
         """How sure the translator is of the pronoun with and without each head, and where each head looks."""
         run = setup.translator
-        lexicon = run.task.lexicon.tokenizers
+        vocabularies = run.task.vocabularies.tokenizers
         cases = list(islice(pronoun_cases("test", 4000), setup.pick(240, 12)))
-        halves = [_Cases(cases[start::2], lexicon["source"], lexicon["target"]) for start in (0, 1)]
+        halves = [_Cases(cases[start::2], vocabularies["source"], vocabularies["target"]) for start in (0, 1)]
         heads = _heads(run.model)
         whole = [half.certainty(run.model) for half in halves]
         without = [[half.without(run.model, *head) for head in heads] for half in halves]

@@ -179,8 +179,8 @@ def _torch_translator(
 
 def say_how(opened: Any) -> None:  # noqa: ANN401
     """Says which way a run's model decodes, where there was a choice."""
-    if opened.quick.why:
-        detail(opened.quick.why)
+    if opened.backend.reason:
+        detail(opened.backend.reason)
 
 
 def generate(

@@ -10,8 +10,8 @@ from regard.decode.constraints import Rules as Rules
 from regard.decode.ensemble import Ensemble as Ensemble
 from regard.decode.greedy import Greedy as Greedy
 from regard.decode.greedy import GreedyConfig as GreedyConfig
+from regard.decode.hypothesis import GeneratedToken as GeneratedToken
 from regard.decode.hypothesis import Hypothesis as Hypothesis
-from regard.decode.hypothesis import Written as Written
 from regard.decode.penalty import LengthPenalty as LengthPenalty
 from regard.decode.sampling import SampleConfig as SampleConfig
 from regard.decode.sampling import Sampler as Sampler

@@ -19,27 +19,27 @@ CAPTURED = (
 
 
 @dataclass(frozen=True)
-class Quick:
-    """A stepper for a model, and why this one; nothing is said where there was nothing to choose."""
+class Backend:
+    """A stepper for a model and why it was chosen; no reason where there is no choice."""
 
     stepper: Any
-    why: str
+    reason: str
 
 
-def quickest(model: Any, device: torch.device, way: Way | None = None) -> Quick:  # noqa: ANN401
+def choose_backend(model: Any, device: torch.device, way: Way | None = None) -> Backend:  # noqa: ANN401
     """On a CPU the short way of a step, on a GPU its captured step, where the model allows it."""
     if device.type != "cuda":
-        return Quick(model if too_special(model) else Lean(model), "")
+        return Backend(model if too_special(model) else Lean(model), "")
     if why := obstacle(model) or ("" if HAS_TRITON else "its kernels need Triton, which is not installed"):
-        return Quick(model, f"decoding goes kernel by kernel: {why}")
-    return Quick(Graphed(model, way), f"decoding: {CAPTURED}")
+        return Backend(model, f"decoding goes kernel by kernel: {why}")
+    return Backend(Graphed(model, way), f"decoding: {CAPTURED}")
 
 
-def exchanged(stepper: Any, quick_ones: Mapping[int, Any]) -> Any:  # noqa: ANN401
+def with_backends(stepper: Any, quick_ones: Mapping[int, Any]) -> Any:  # noqa: ANN401
     """A stepper whose models gave way to their quick steppers, which are known by the models' ids."""
     if isinstance(stepper, Ensemble):
-        return Ensemble([exchanged(member, quick_ones) for member in stepper.members], stepper.mean)  # type: ignore[arg-type]
+        return Ensemble([with_backends(member, quick_ones) for member in stepper.members], stepper.mean)  # type: ignore[arg-type]
     if isinstance(stepper, Prompted):
-        decoder = exchanged(stepper.decoder, quick_ones)
+        decoder = with_backends(stepper.decoder, quick_ones)
         return Prompted(decoder, begin=stepper.begin, separator=stepper.separator)
     return quick_ones.get(id(stepper), stepper)

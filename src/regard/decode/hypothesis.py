@@ -17,7 +17,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedToken:
     """One token as it comes, for streams."""
 
     row: int

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decode.batch import Tokens, checked_prompts, home, laid
-from regard.decode.hypothesis import Written
+from regard.decode.hypothesis import GeneratedToken
 from regard.decode.trace import Trace
 from regard.errors import ConfigError
 from regard.models.stepper import Stepper
@@ -82,5 +82,5 @@ def _record(
         likely = logits[row, span].float().log_softmax(-1)
         for step, (token, logprob) in enumerate(zip(tail, logprobs, strict=True)):
             last = step + 1 == len(tail)
-            written = Written(row, 0, token, logprob, ended=last and given.eos is not None, last=last)
+            written = GeneratedToken(row, 0, token, logprob, ended=last and given.eos is not None, last=last)
             trace.record_step(step, [written], likely[step : step + 1])

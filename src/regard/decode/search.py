@@ -9,7 +9,7 @@ from regard.config import BARE_KIND, BY_KIND
 from regard.decode.batch import Tokens, make_job
 from regard.decode.beam import BeamConfig
 from regard.decode.greedy import GreedyConfig
-from regard.decode.hypothesis import Hypothesis, Written
+from regard.decode.hypothesis import GeneratedToken, Hypothesis
 from regard.decode.sampling import SampleConfig
 from regard.decode.trace import Trace
 from regard.errors import ConfigError
@@ -58,7 +58,7 @@ def stream(
     device: torch.device | str | None = None,
     regroup: bool = True,
     trace: Trace | None = None,
-) -> Iterator[Written]:
+) -> Iterator[GeneratedToken]:
     """The same tokens as `search` finds, each as soon as it is chosen; the rows of a step follow one another."""
     if isinstance(config, BeamConfig):
         raise ConfigError("kind", "beam search knows its words only at the end; stream with 'greedy' or 'sample'")
@@ -67,6 +67,6 @@ def stream(
 
 
 @torch.no_grad()
-def _tokens(steps: Iterator[list[Written]]) -> Iterator[Written]:
+def _tokens(steps: Iterator[list[GeneratedToken]]) -> Iterator[GeneratedToken]:
     for step in steps:
         yield from step

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decode.batch import Job
-from regard.decode.hypothesis import Hypothesis, Written
+from regard.decode.hypothesis import GeneratedToken, Hypothesis
 from regard.decode.trace import Trace
 from regard.errors import Failure
 from regard.nn.device import Arriving
@@ -64,7 +64,7 @@ class Stepwise(ABC):
         tokens = choose(allowed, batch.history, batch.sequences, number)
         return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
-    def stream(self, job: Job, trace: Trace | None = None) -> Iterator[list[Written]]:
+    def stream(self, job: Job, trace: Trace | None = None) -> Iterator[list[GeneratedToken]]:
         """The tokens of each step as they are chosen."""
         for step in self.steps(job, trace):
             yield step.written(job, self.samples)
@@ -92,10 +92,10 @@ class Step:
     last: set[int]
     """The sequences that end with it."""
 
-    def written(self, job: Job, samples: int) -> list[Written]:
+    def written(self, job: Job, samples: int) -> list[GeneratedToken]:
         """The same, token by token."""
         return [
-            Written(*divmod(sequence, samples), token, logprob, token == job.eos, sequence in self.last)
+            GeneratedToken(*divmod(sequence, samples), token, logprob, token == job.eos, sequence in self.last)
             for sequence, token, logprob in zip(self.sequences, self.tokens, self.logprobs, strict=True)
         ]
 

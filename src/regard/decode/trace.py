@@ -7,7 +7,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.decode.hypothesis import Written
+from regard.decode.hypothesis import GeneratedToken
 from regard.decode.top_k import top
 
 Fate = Literal["kept", "finished", "pruned"]
@@ -60,7 +60,7 @@ class Trace:
     _tips: dict[int, list[int]] = field(default_factory=dict, repr=False)
     """Beam search: which branch each open hypothesis of a row ends with, best first."""
 
-    def record_step(self, step: int, written: Sequence[Written], logprobs: Float[Tensor, "rows vocab"]) -> None:
+    def record_step(self, step: int, written: Sequence[GeneratedToken], logprobs: Float[Tensor, "rows vocab"]) -> None:
         """One step of searches that write one token a row."""
         values, tokens = top(logprobs, min(self.top, logprobs.shape[-1]))
         for chosen, likely, least in zip(written, tokens.tolist(), values.tolist(), strict=True):

@@ -47,25 +47,25 @@ class Reader:
         """Whether one stack reads the source and writes on from it, a separator between them."""
         self.documents = documents or self.joins
         self.device = next(model.parameters()).device
-        self.labels = list(task.lexicon.labels)
+        self.labels = list(task.vocabularies.labels)
 
     @property
     def shape(self) -> Shape:
         """What the task's models do with a text."""
-        if "target" in self.task.lexicon.tokenizers:
+        if "target" in self.task.vocabularies.tokenizers:
             return "text" if self.joins else "pair"
         return "label" if self.labels else "text"
 
     @property
     def source(self) -> Tokenizer:
         """The vocabulary of what is read."""
-        known = self.task.lexicon.tokenizers
+        known = self.task.vocabularies.tokenizers
         return known["source"] if "source" in known else next(iter(known.values()))
 
     @property
     def target(self) -> Tokenizer:
         """The vocabulary of what is written."""
-        return self.task.lexicon.tokenizers.get("target", self.source)
+        return self.task.vocabularies.tokenizers.get("target", self.source)
 
     def ids(self, text: str) -> list[int]:
         """The tokens that are read: with their end in a pair or before a label, with their begin in a document."""

@@ -94,11 +94,11 @@ def _convert(run: Run, made: Path, precision: Precision, texts: Sequence[str], h
 
 def _subject(run: Run) -> Subject:
     length = max(run.longest or 0, run.recipe.usual_search.max_length, ROOM)
-    lexicon = run.task.lexicon
+    vocabularies = run.task.vocabularies
     kind, model = run.recipe.task.kind, run.recipe.model
     refuse_task(run.recipe.task)
     return Subject(
-        run.model, model, kind, lexicon.tokenizers, lexicon.labels, run.documents, length, run.name,
+        run.model, model, kind, vocabularies.tokenizers, vocabularies.labels, run.documents, length, run.name,
         input_tokens=_input_tokens(run), spare_positions=1,
     )  # fmt: skip
 
@@ -155,7 +155,7 @@ def _held_out(run: Run) -> tuple[list[str], HeldOut]:
         found = HeldOut.of(islice(read_examples(data.split("valid"), Path(data.folder or "")), COMPARED))
     except (ConfigError, DataError):
         found = _random_texts(run)
-    source = next(iter(run.task.lexicon.tokenizers.values()))
+    source = next(iter(run.task.vocabularies.tokenizers.values()))
     most = inf if _input_tokens(run) else run.longest or COMPARED
     texts = [text for text in found.texts if 0 < len(source.encode(text)) < most]
     checked = HeldOut(found.texts[:CHECKED], found.references[:CHECKED])
@@ -163,7 +163,7 @@ def _held_out(run: Run) -> tuple[list[str], HeldOut]:
 
 
 def _random_texts(run: Run) -> HeldOut:
-    tokenizers = run.task.lexicon.tokenizers
+    tokenizers = run.task.vocabularies.tokenizers
     texts = {name: _babble(tokenizer) for name, tokenizer in tokenizers.items()}
     return HeldOut(texts.get("source", texts.get("text", [])), texts.get("target", []))
 

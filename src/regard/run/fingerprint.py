@@ -9,7 +9,7 @@ from regard.data.content_hash import tree_sha256
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
 from regard.run.recipe import Recipe
-from regard.tasks import Lexicon
+from regard.tasks import Vocabularies
 from regard.tasks.base import LABELS_FILE
 from regard.train.checkpoint import Checkpoint
 
@@ -37,10 +37,12 @@ class Fingerprint(Config):
     """SHA-256 of the labels, in their order."""
 
     @classmethod
-    def of(cls, recipe: Recipe, lexicon: Lexicon, splits: Mapping[str, Store]) -> "Fingerprint":
+    def of(cls, recipe: Recipe, vocabularies: Vocabularies, splits: Mapping[str, Store]) -> "Fingerprint":
         """Of a run as it is now."""
         data = {name: ExamplesFingerprint(**store.fingerprint) for name, store in splits.items()}
-        return cls(recipe=recipe.tree(), data=data, tokenizers=identities(lexicon), labels=labels_sha256(lexicon))
+        return cls(
+            recipe=recipe.tree(), data=data, tokenizers=identities(vocabularies), labels=labels_sha256(vocabularies)
+        )
 
     @classmethod
     def saved(cls, checkpoint: Checkpoint) -> "Fingerprint | None":
@@ -62,11 +64,11 @@ class Fingerprint(Config):
         except ConfigError as error:
             raise RunError(f"{folder}: its checkpoint is of another version of regard ({error})") from None
 
-    def vocabulary_changes(self, lexicon: Lexicon) -> list[str]:
+    def vocabulary_changes(self, vocabularies: Vocabularies) -> list[str]:
         """The files of vocabularies and labels that are not those of the checkpoint."""
         tokenizers = "tokenizer.json" if len(set(self.tokenizers.values())) == 1 else "tokenizer.*.json"
-        changed = [(tokenizers, self.tokenizers != identities(lexicon))]
-        changed.append((LABELS_FILE, self.labels != labels_sha256(lexicon)))
+        changed = [(tokenizers, self.tokenizers != identities(vocabularies))]
+        changed.append((LABELS_FILE, self.labels != labels_sha256(vocabularies)))
         return [name for name, differs in changed if differs]
 
     def data_changes(self, splits: Mapping[str, Store]) -> list[str]:
@@ -100,14 +102,14 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def identities(lexicon: Lexicon) -> dict[str, str]:
+def identities(vocabularies: Vocabularies) -> dict[str, str]:
     """The identity of each field's tokenizer."""
-    return {name: tokenizer.identity for name, tokenizer in lexicon.tokenizers.items()}
+    return {name: tokenizer.identity for name, tokenizer in vocabularies.tokenizers.items()}
 
 
-def labels_sha256(lexicon: Lexicon) -> str:
+def labels_sha256(vocabularies: Vocabularies) -> str:
     """SHA-256 of the labels, in their order."""
-    return tree_sha256({"labels": list(lexicon.labels)})
+    return tree_sha256({"labels": list(vocabularies.labels)})
 
 
 def _counts(old: ExamplesFingerprint, new: ExamplesFingerprint) -> str:

@@ -15,7 +15,7 @@ from regard.export.huggingface.import_model import Imported
 from regard.export.huggingface.logit_check import compare_with_library
 from regard.run.recipe import Recipe
 from regard.run.trained import CHECKPOINTS, RECIPE_FILE
-from regard.tasks import Lexicon
+from regard.tasks import Vocabularies
 from regard.text.tokenizer import Tokenizer
 from regard.train import checkpoint
 
@@ -26,26 +26,26 @@ def refuse_occupied(out: Path) -> None:
         raise RunError(f"{out}: is not empty; name another folder with --out")
 
 
-def imported_model(model: Imported) -> tuple[Recipe, Lexicon, nn.Module]:
+def imported_model(model: Imported) -> tuple[Recipe, Vocabularies, nn.Module]:
     """Recipe, vocabularies and the model itself, with parameters of its own only where the folder has none."""
     recipe = _recipe(model)
     texts = recipe.task.texts
     tokenizers = dict(zip(texts, model.tokenizers * len(texts), strict=False))
-    lexicon = Lexicon(tokenizers, model.labels)
-    built = recipe.task.task(lexicon).build(recipe.model)
+    vocabularies = Vocabularies(tokenizers, model.labels)
+    built = recipe.task.task(vocabularies).build(recipe.model)
     built.load_state_dict(model.weights, strict=False)
-    return recipe, lexicon, built.eval()
+    return recipe, vocabularies, built.eval()
 
 
 def write_imported(model: Imported, out: Path, origin: str, say: Callable[[str], None] = lambda sentence: None) -> None:
     """Writes recipe, vocabulary, weights and a card into a folder that is no run yet, all of them or nothing."""
     refuse_occupied(out)
-    recipe, lexicon, built = imported_model(model)
+    recipe, vocabularies, built = imported_model(model)
     say(compare_with_library(model, built, Path(origin)))
     aside = out.with_name(f".{out.name}.{os.getpid()}.import")
     try:
         aside.mkdir(parents=True)
-        lexicon.save(aside)
+        vocabularies.save(aside)
         (aside / RECIPE_FILE).write_text(dump_toml(recipe.tree()), encoding="utf-8")
         weights = {name: weight.detach() for name, weight in built.named_parameters()}
         checkpoint.save(aside / CHECKPOINTS, 0, model=weights, optimizer={}, state={})

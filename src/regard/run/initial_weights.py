@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.config import Config, FileName
 from regard.errors import ConfigError
 from regard.nn.head import PooledHead
-from regard.tasks import Lexicon
+from regard.tasks import Vocabularies
 from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.text.vocabularies import load_tokenizers
 
@@ -43,7 +43,11 @@ class StartConfig(Config):
     """Each layer below the last learns at this share of the rate of the one above it; embeddings as the lowest."""
 
     def load(
-        self, model: nn.Module, trained: nn.Module, lexicon: Lexicon | None = None, known: Lexicon | None = None
+        self,
+        model: nn.Module,
+        trained: nn.Module,
+        vocabularies: Vocabularies | None = None,
+        known: Vocabularies | None = None,
     ) -> str:
         """Puts a trained model's weights into another; says what was taken over and what was not.
 
@@ -55,9 +59,9 @@ class StartConfig(Config):
             self._require_fit(model.config, trained.config)
             self._require_vocabulary(own, weights)
         matched = ""
-        if lexicon is not None and known is not None:
-            self._require_tokens(lexicon, known)
-            weights, matched = self._by_label(model, weights, lexicon.labels, known.labels)
+        if vocabularies is not None and known is not None:
+            self._require_tokens(vocabularies, known)
+            weights, matched = self._by_label(model, weights, vocabularies.labels, known.labels)
         taken = take_over(model, weights)
         if not taken.loaded:
             raise ConfigError(
@@ -96,10 +100,10 @@ class StartConfig(Config):
         listed = f"; new labels: {', '.join(new[:SHOWN])}" if new else ""
         return weights, f"; rows of the output layer were matched by label, {len(kept)} of {len(labels)}{listed}"
 
-    def _require_tokens(self, lexicon: Lexicon, known: Lexicon) -> None:
+    def _require_tokens(self, vocabularies: Vocabularies, known: Vocabularies) -> None:
         """Refuses a vocabulary of other tokens, of whatever size: a row of a table is one token's."""
         identities = {tokenizer.identity for tokenizer in known.tokenizers.values()}
-        for field, tokenizer in lexicon.tokenizers.items():
+        for field, tokenizer in vocabularies.tokenizers.items():
             if tokenizer.identity not in identities:
                 raise ConfigError(
                     "tokenizer",

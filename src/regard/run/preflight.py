@@ -21,7 +21,7 @@ from regard.errors import ConfigError, DataError, RunError
 from regard.metrics.registry import needs_text
 from regard.progress import tracked
 from regard.run.recipe import Recipe
-from regard.run.scoring import Asked, score
+from regard.run.scoring import ScoringRequest, score
 from regard.tasks import Task
 from regard.tasks.generation import AnySearch
 from regard.tasks.prepare import Preparation
@@ -74,8 +74,8 @@ def try_validation(
         metrics = task.summarise(task.measure(model, inputs))
         if task.verb == "generate":
             train = recipe.data.train
-            writer = task.writer(model, device, recipe.longest_input, preparation.base)
-            writer.generate([""], _short(recipe.usual_search), documents=train is None or not train.is_running_text)
+            generator = task.generator(model, device, recipe.longest_input, preparation.base)
+            generator.generate([""], _short(recipe.usual_search), documents=train is None or not train.is_running_text)
         elif task.verb == "translate":
             metrics |= _try_translation(recipe, task, model, preparation, device)
     model.train(learning)
@@ -92,8 +92,10 @@ def _try_translation(
     """The scores of a few tokens for a few validation examples, by the search that the trained model will use."""
     source, search = recipe.data.split("valid").but(limit=TRIED_EXAMPLES), _short(recipe.usual_search)
     unnoted = replace(preparation, notes=[])  # what is noticed of a few examples is nothing to tell
-    asked = Asked(task, model, source, unnoted, device, search, recipe.train.tokens_per_batch, recipe.longest_input)
-    return score(replace(asked, overlong="cut")).metrics
+    request = ScoringRequest(
+        task, model, source, unnoted, device, search, recipe.train.tokens_per_batch, recipe.longest_input
+    )
+    return score(replace(request, overlong="cut")).metrics
 
 
 def _has_pronouns(source: SourceConfig, base: Path) -> bool:
@@ -123,14 +125,14 @@ def score_generated(
     greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in RulesConfig.model_fields})
     if longest_reference:  # a model that has learnt little would write on to the end of its room
         greedy = greedy.but(max_length=max(greedy.min_length + 1, min(greedy.max_length, longest_reference + ROOM)))
-    asked = Asked(task, model, source, preparation, device, greedy, per_batch, longest)
-    found = score(replace(asked, overlong=recipe.data.overlong, watch=watch, examples=examples)).metrics
+    request = ScoringRequest(task, model, source, preparation, device, greedy, per_batch, longest)
+    found = score(replace(request, overlong=recipe.data.overlong, watch=watch, examples=examples)).metrics
     return found if examples is None else {name: value for name, value in found.items() if needs_text(name)}
 
 
 def _reference(task: Task, example: Example) -> Sequence[int]:
     """The tokens of what a person wrote for an example."""
-    tokenizer, text = task.lexicon.tokenizers.get("target"), getattr(example, "target", "")
+    tokenizer, text = task.vocabularies.tokenizers.get("target"), getattr(example, "target", "")
     return tokenizer.encode(text) if tokenizer is not None else ()
 
 

@@ -13,7 +13,7 @@ from regard.errors import ConfigError, RunError
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.recipe import Recipe
 from regard.run.trained import RECIPE_FILE, read_run_recipe
-from regard.tasks import Lexicon
+from regard.tasks import Vocabularies
 from regard.train.budget import BudgetConfig, Spent
 from regard.train.checkpoint import Checkpoint
 
@@ -87,9 +87,9 @@ class Resumption:
                     f"expected at least the {used[name]:.6g} that {self.out} has used already, got {limit:.6g}",
                 )
 
-    def check_vocabulary(self, lexicon: Lexicon) -> list[str]:
+    def check_vocabulary(self, vocabularies: Vocabularies) -> list[str]:
         """What to say about a tokenizer or labels that changed, where that is accepted."""
-        return self._refuse(self.fingerprint.vocabulary_changes(lexicon) if self.fingerprint else [])
+        return self._refuse(self.fingerprint.vocabulary_changes(vocabularies) if self.fingerprint else [])
 
     def check_data(self, splits: Mapping[str, Store]) -> list[str]:
         """What to say about data that changed, where that is accepted."""

@@ -106,7 +106,7 @@ def _asked(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[st
 
 def _identity(run: Run) -> dict[str, Any]:
     """Which model it is, wherever its folder lies: the manifest of its checkpoint names the SHA-256 of each file."""
-    vocabularies = {name: tokenizer.identity for name, tokenizer in run.task.lexicon.tokenizers.items()}
+    vocabularies = {name: tokenizer.identity for name, tokenizer in run.task.vocabularies.tokenizers.items()}
     checkpoint = sha256_of(run.folder / CHECKPOINTS / f"step-{run.step}" / MANIFEST)
     settings = _digest([json.dumps(run.recipe.model.tree(), sort_keys=True), str(run.longest), str(vocabularies)])
     return {"step": run.step, "checkpoint": checkpoint, "settings": settings}

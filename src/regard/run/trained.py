@@ -15,15 +15,15 @@ from regard.data.examples import Picture, Tagged
 from regard.data.readers.lines import plain_texts
 from regard.data.sources import SourceConfig
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
-from regard.decode.backend import Quick, exchanged, quickest
+from regard.decode.backend import Backend, choose_backend, with_backends
 from regard.errors import ConfigError, RunError
 from regard.files.checkpoint_links import BEST, LAST, STEP
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.memory_check import BYTES_TO_USE, demand_memory
 from regard.run.recipe import Recipe
-from regard.tasks import Lexicon, Task
+from regard.tasks import Task, Vocabularies
 from regard.tasks.base import LABELS_FILE, Verb
-from regard.tasks.generation import Output, Writer
+from regard.tasks.generation import Output, TextGenerator
 from regard.tasks.search_request import AnySearch, search_with
 from regard.text.paragraphs import Paragraphs
 from regard.text.splitting import Splitting, splitting_of
@@ -48,12 +48,12 @@ def read_run_recipe(folder: Path) -> Recipe:
     return Recipe.from_tree(read_toml(folder / RECIPE_FILE))
 
 
-def read_lexicon(recipe: Recipe, folder: Path) -> Lexicon:
+def read_vocabularies(recipe: Recipe, folder: Path) -> Vocabularies:
     """The vocabularies and labels in a run folder; RunError where the task needs labels and there are none."""
-    lexicon = Lexicon.load(recipe.task.texts, folder)
-    if recipe.task.has_classes and not lexicon.labels:
+    vocabularies = Vocabularies.load(recipe.task.texts, folder)
+    if recipe.task.has_classes and not vocabularies.labels:
         raise RunError(f"{folder / LABELS_FILE}: the labels of the run are missing; restore the file from a copy")
-    return lexicon
+    return vocabularies
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class Run:
         take_in_hand(where)
         recipe = read_run_recipe(folder)
         recipe.check()
-        lexicon = read_lexicon(recipe, folder)
-        task = recipe.task.task(lexicon)
+        vocabularies = read_vocabularies(recipe, folder)
+        task = recipe.task.task(vocabularies)
         demand_memory(task.num_params(recipe.model), torch.device("cpu"), BYTES_TO_USE)
         saved = checkpoint.load(_chosen(folder, which))
-        _refuse_edited(folder, saved, lexicon, recipe)
+        _refuse_edited(folder, saved, vocabularies, recipe)
         model = task.build(recipe.model)
         put_weights(model, _served(saved, folder))
         return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
@@ -115,27 +115,29 @@ class Run:
         """The same run with some settings of its task changed, such as what becomes of unknown words."""
         recipe = self.recipe.but(task=self.recipe.task.but(**task))
         recipe.check()
-        return replace(self, recipe=recipe, task=recipe.task.task(self.task.lexicon))
+        return replace(self, recipe=recipe, task=recipe.task.task(self.task.vocabularies))
 
-    def writer(self, *others: "Run") -> Writer:
+    def generator(self, *others: "Run") -> TextGenerator:
         """What writes text with this run's model, or with several runs' models together."""
         steppers: list[Any] = [self.model, *(other.model for other in others)]
         stepper = self.model if not others else Ensemble(steppers)
         self.refuse_strangers(others)
-        writer = self.task.writer(stepper, self.device, self.longest_with(others), Path(self.recipe.data.folder or ""))
-        quick_ones = {id(run.model): run.quick.stepper for run in (self, *others)}
-        return replace(writer, stepper=exchanged(writer.stepper, quick_ones))
+        generator = self.task.generator(
+            stepper, self.device, self.longest_with(others), Path(self.recipe.data.folder or "")
+        )
+        backends = {id(run.model): run.backend.stepper for run in (self, *others)}
+        return replace(generator, stepper=with_backends(generator.stepper, backends))
 
     def limit(self, search: AnySearch | None = None, others: Sequence["Run"] = ()) -> str | None:
         """A sentence where the model, or one of several, has fewer positions than the search may generate tokens."""
         if self.task.verb not in ("translate", "generate"):
             return None
-        return self.writer(*others).limit(search or self.recipe.usual_search)
+        return self.generator(*others).limit(search or self.recipe.usual_search)
 
     @cached_property
-    def quick(self) -> Quick:
+    def backend(self) -> Backend:
         """The model as it writes quickest where it is, and why in this way."""
-        return quickest(self.model, self.device)
+        return choose_backend(self.model, self.device)
 
     def refuse_strangers(self, others: Sequence["Run"]) -> None:
         """Only runs with one vocabulary write together."""
@@ -163,12 +165,12 @@ class Run:
         """
         self.require("translate")
         cut = self.cuts if cut is None else cut
-        given, search, writer = self._given(texts), self._search(search), self.writer(*others)
+        given, search, generator = self._given(texts), self._search(search), self.generator(*others)
         if not split or self.splitting is None:
-            return writer.translate(given, search, cut=cut)
+            return generator.translate(given, search, cut=cut)
         divided = Paragraphs.of(given, self.splitting)
         with divided.renumbered():
-            return divided.joined(writer.translate(divided.sentences, search, cut=cut))
+            return divided.joined(generator.translate(divided.sentences, search, cut=cut))
 
     @cached_property
     def splitting(self) -> Splitting | None:
@@ -178,12 +180,12 @@ class Run:
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
         """What the model writes after each prompt."""
         self.require("generate")
-        return self.writer().generate(plain_texts(prompts), self._search(search), self.documents)
+        return self.generator().generate(plain_texts(prompts), self._search(search), self.documents)
 
     def stream(self, prompt: str, search: AnySearch | None = None) -> Iterator[str]:
         """What the model writes after a prompt, as it comes."""
         self.require("generate")
-        return self.writer().stream(plain_texts([prompt])[0], self._search(search), self.documents)
+        return self.generator().stream(plain_texts([prompt])[0], self._search(search), self.documents)
 
     def classify(self, texts: Sequence[str], cut: bool | None = None) -> list[dict[str, float] | None]:
         """The probability of each label for each text; those that are too long are `cut` as in training, or refused."""
@@ -243,12 +245,12 @@ def _chosen(folder: Path, which: str) -> Path:
     return path
 
 
-def _refuse_edited(folder: Path, saved: checkpoint.Checkpoint, lexicon: Lexicon, recipe: Recipe) -> None:
+def _refuse_edited(folder: Path, saved: checkpoint.Checkpoint, vocabularies: Vocabularies, recipe: Recipe) -> None:
     """Weights mean what they were trained as: with this vocabulary, these labels, this model."""
     kept = Fingerprint.saved(saved)
     if kept is None:
         return
-    if changed := kept.vocabulary_changes(lexicon):
+    if changed := kept.vocabulary_changes(vocabularies):
         raise RunError(
             f"{folder}: {' and '.join(changed)} changed since step {saved.step:,} was trained; restore it from a copy"
         )
@@ -271,8 +273,8 @@ def _served(saved: checkpoint.Checkpoint, folder: Path) -> dict[str, torch.Tenso
 
 
 def _same_vocabulary(one: Run, other: Run) -> None:
-    mine = {name: tokenizer.identity for name, tokenizer in one.task.lexicon.tokenizers.items()}
-    theirs = {name: tokenizer.identity for name, tokenizer in other.task.lexicon.tokenizers.items()}
+    mine = {name: tokenizer.identity for name, tokenizer in one.task.vocabularies.tokenizers.items()}
+    theirs = {name: tokenizer.identity for name, tokenizer in other.task.vocabularies.tokenizers.items()}
     if mine != theirs:
         raise ConfigError(
             "ensemble",

@@ -24,7 +24,7 @@ from regard.run.memory_check import BYTES_TO_TRAIN, demand_memory
 from regard.run.preflight import check_at_once, check_disk, check_test_data, score_generated, try_validation
 from regard.run.recipe import Recipe
 from regard.run.resume import Resumption
-from regard.run.trained import CHECKPOINTS, RECIPE_FILE, Run, read_lexicon
+from regard.run.trained import CHECKPOINTS, RECIPE_FILE, Run, read_vocabularies
 from regard.run.unused_settings import refuse_unused
 from regard.tasks import Task
 from regard.tasks.baseline import trivial_baseline
@@ -190,19 +190,19 @@ def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team
         known = None
         if recipe.start is not None and start is not None:
             recipe.start.require_tokenizer(recipe.tokenizer, start.recipe.tokenizer)
-            known = recipe.start.tokenizers(start.task.lexicon.tokenizers, recipe.task.texts)
-        lexicon = preparation.learn(known)
-        needed = sum(len(tokenizer.core.to_str()) for tokenizer in lexicon.tokenizers.values())
+            known = recipe.start.tokenizers(start.task.vocabularies.tokenizers, recipe.task.texts)
+        vocabularies = preparation.learn(known)
+        needed = sum(len(tokenizer.core.to_str()) for tokenizer in vocabularies.tokenizers.values())
         shutil.rmtree(own, ignore_errors=True)
         with reported("the vocabulary", out, needed):
             own.mkdir()
-            lexicon.save(own)
+            vocabularies.save(own)
             if measured := preparation.measure_sources():
                 measured.save(own)
     team.wait()
-    lexicon = read_lexicon(recipe, own)
-    preparation.notes += resumption.check_vocabulary(lexicon)
-    task = recipe.task.task(lexicon)
+    vocabularies = read_vocabularies(recipe, own)
+    preparation.notes += resumption.check_vocabulary(vocabularies)
+    task = recipe.task.task(vocabularies)
     _refuse_unknown_best(recipe, task)
     return task
 
@@ -301,13 +301,13 @@ def _trainer(
     torch.manual_seed(recipe.seed)
     model = task.build(recipe.model)
     if recipe.start is not None:
-        known = start.task.lexicon if start is not None else None
-        said = [recipe.start.load(model, start.model, task.lexicon, known)] if start is not None else []
+        known = start.task.vocabularies if start is not None else None
+        said = [recipe.start.load(model, start.model, task.vocabularies, known)] if start is not None else []
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
     if team.leads:
         if task.verb in ("translate", "generate"):
-            limit = task.writer(model, torch.device("cpu"), None, preparation.base).limit(recipe.usual_search)
+            limit = task.generator(model, torch.device("cpu"), None, preparation.base).limit(recipe.usual_search)
             preparation.notes += [limit] if limit else []
         alone = config.parallel != "fsdp" and divided_among == 1
         try_validation(recipe, task, model.to(team.device) if alone else model, valid, preparation, precision.autocast)
@@ -334,7 +334,7 @@ def _trainer(
         config, task, model, batches, validate, out,
         seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=Quiet(), stop=stop,
         rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
-        fingerprint=Fingerprint.of(recipe, task.lexicon, splits).tree(),
+        fingerprint=Fingerprint.of(recipe, task.vocabularies, splits).tree(),
     )  # fmt: skip
 
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from regard.config import BARE_KIND, BY_KIND
 from regard.tasks.base import Inputs as Inputs
-from regard.tasks.base import Lexicon as Lexicon
 from regard.tasks.base import Task as Task
+from regard.tasks.base import Vocabularies as Vocabularies
 from regard.tasks.classification import Classification as Classification
 from regard.tasks.classification import ClassificationConfig as ClassificationConfig
 from regard.tasks.image_classification import ImageClassification as ImageClassification

@@ -28,7 +28,7 @@ from regard.models import kinds_of
 from regard.nn.experts import balance_loss
 from regard.nn.loss import Losses
 from regard.tasks.consistency import consistent_losses, twice
-from regard.tasks.generation import Writer
+from regard.tasks.generation import TextGenerator
 from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.text.vocabularies import load_tokenizers, save_tokenizers
 
@@ -39,7 +39,7 @@ Verb = Literal["translate", "generate", "classify"]
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class Vocabularies:
     """What was learnt from the training data before the model: vocabularies, and the names of the classes."""
 
     tokenizers: Mapping[str, Tokenizer]
@@ -52,7 +52,7 @@ class Lexicon:
             (folder / LABELS_FILE).write_text(json.dumps(list(self.labels), ensure_ascii=False), encoding="utf-8")
 
     @classmethod
-    def load(cls, texts: Sequence[str], folder: Path) -> "Lexicon":
+    def load(cls, texts: Sequence[str], folder: Path) -> "Vocabularies":
         """Reads it from a run folder."""
         file, labels = folder / LABELS_FILE, []
         if file.exists():
@@ -123,7 +123,7 @@ class TaskBase(Config):
         """The text field that its models are given; None where they are given something else than text."""
         return next((name for name in self.texts if name in ("source", "text")), None)
 
-    def task(self, lexicon: Lexicon) -> "Task":
+    def task(self, vocabularies: Vocabularies) -> "Task":
         """The task, once vocabularies and classes are known."""
         raise TypeError(f"{type(self).__name__} must make its task")
 
@@ -183,8 +183,8 @@ class Task(ABC):
     predicted: ClassVar[tuple[str, ...]] = ()
     """Texts that are predicted token by token: the model reads all of their tokens but the last."""
 
-    def __init__(self, lexicon: Lexicon, config: TaskBase) -> None:
-        self.lexicon, self.config = lexicon, config
+    def __init__(self, vocabularies: Vocabularies, config: TaskBase) -> None:
+        self.vocabularies, self.config = vocabularies, config
         self._costs: dict[tuple[int, ...], int] = {}
 
     @property
@@ -263,7 +263,13 @@ class Task(ABC):
         """Metrics of a whole split from the sums of its batches."""
         return {"loss": sums["nll"] / sums["count"] if sums["count"] else math.nan}  # of nothing, no loss is best
 
-    def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
+    def generator(
+        self,
+        stepper: Any,  # noqa: ANN401
+        device: torch.device,
+        longest: int | None = None,
+        base: Path = Path(),
+    ) -> TextGenerator:
         """What writes with a model, or with an ensemble of them."""
         raise ConfigError("task", f"a model of {self.config.kind} writes no text")  # type: ignore[attr-defined]
 
@@ -279,7 +285,7 @@ class Task(ABC):
         raise ConfigError("task", f"a model of {self.config.kind} gives no labels")  # type: ignore[attr-defined]
 
 
-class WritingTask(Task):
+class GenerationTask(Task):
     """A task whose model predicts tokens: the loss is the cross-entropy of each, given all before it."""
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:

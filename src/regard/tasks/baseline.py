@@ -15,7 +15,7 @@ TAGS = "tags"
 def trivial_baseline(task: Task, train: Store, valid: Store) -> Baseline:
     """What an answer without a look at the input scores on the validation data."""
     if task.config.has_classes:
-        names = list(task.lexicon.labels)
+        names = list(task.vocabularies.labels)
         counts = [_class_counts(task, store, len(names)) for store in (train, valid)]
         likeliest = names[int(counts[0].argmax())]
         return Baseline(f"always '{likeliest}'", most_frequent(*counts))

@@ -19,7 +19,7 @@ from regard.errors import ConfigError, DataError, nearest, shortened
 from regard.nn.device import sent
 from regard.nn.loss import Losses, cross_entropy, smoothed_losses
 from regard.tasks.adversarial import adversarial_loss
-from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
+from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.generation import classify
 from regard.tasks.tensors import to_sequences
@@ -44,9 +44,9 @@ class ClassificationConfig(TaskBase):
         """A blank text has no label: `classify` gives none."""
         return not isinstance(example, Labelled) or bool(example.text.strip())
 
-    def task(self, lexicon: Lexicon) -> "Classification":
+    def task(self, vocabularies: Vocabularies) -> "Classification":
         """The task, once vocabulary and labels are known."""
-        return Classification(lexicon, self)
+        return Classification(vocabularies, self)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
@@ -68,10 +68,10 @@ class Classification(Task):
     adversarial: float = 0.0
     """Share of their length by which words move; images, which have none, leave it at zero."""
 
-    def __init__(self, lexicon: Lexicon, config: ClassificationConfig) -> None:
-        super().__init__(lexicon, config)
-        self.tokenizer, self.adversarial = lexicon.tokenizers["text"], config.adversarial
-        self.number = {label: number for number, label in enumerate(lexicon.labels)}
+    def __init__(self, vocabularies: Vocabularies, config: ClassificationConfig) -> None:
+        super().__init__(vocabularies, config)
+        self.tokenizer, self.adversarial = vocabularies.tokenizers["text"], config.adversarial
+        self.number = {label: number for number, label in enumerate(vocabularies.labels)}
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """Texts end with the end token, so that even an empty one has something to pool."""
@@ -160,4 +160,4 @@ class Classification(Task):
         cut: bool = False,
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each text; None for a blank one."""
-        return classify(model, self.tokenizer, self.lexicon.labels, texts, device, longest, cut)
+        return classify(model, self.tokenizer, self.vocabularies.labels, texts, device, longest, cut)

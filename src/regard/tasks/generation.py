@@ -33,7 +33,7 @@ Item = TypeVar("Item", bound=Sized)
 
 
 @dataclass(frozen=True)
-class Writer:
+class TextGenerator:
     """A trained model with its vocabularies."""
 
     stepper: Any

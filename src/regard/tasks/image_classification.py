@@ -16,7 +16,7 @@ from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.errors import DataError, nearest, shortened
 from regard.nn.device import sent
-from regard.tasks.base import Inputs, Lexicon, Task, need_shape
+from regard.tasks.base import Inputs, Task, Vocabularies, need_shape
 from regard.tasks.classification import Classification
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
 from regard.text.tokenizer import AnyTokenizerConfig
@@ -32,9 +32,9 @@ class ImageClassificationConfig(ImageTaskBase):
     usual_model: ClassVar[str] = "vision"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
-    def task(self, lexicon: Lexicon) -> "ImageClassification":
+    def task(self, vocabularies: Vocabularies) -> "ImageClassification":
         """The task, once the labels are known."""
-        return ImageClassification(lexicon, self)
+        return ImageClassification(vocabularies, self)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
@@ -50,9 +50,9 @@ class ImageClassificationConfig(ImageTaskBase):
 class ImageClassification(ImageTask, Classification):
     """−log P(label | image)."""
 
-    def __init__(self, lexicon: Lexicon, config: ImageClassificationConfig) -> None:
-        Task.__init__(self, lexicon, config)
-        self.number = {label: number for number, label in enumerate(lexicon.labels)}
+    def __init__(self, vocabularies: Vocabularies, config: ImageClassificationConfig) -> None:
+        Task.__init__(self, vocabularies, config)
+        self.number = {label: number for number, label in enumerate(vocabularies.labels)}
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """No text at all."""
@@ -100,4 +100,6 @@ class ImageClassification(ImageTask, Classification):
             images = self.numbers(self.read(named[start : start + at_once], config), device)
             rows += model(images).float().softmax(-1).tolist()
         found = iter(rows)
-        return [dict(zip(self.lexicon.labels, next(found), strict=True)) if given(image) else None for image in texts]
+        return [
+            dict(zip(self.vocabularies.labels, next(found), strict=True)) if given(image) else None for image in texts
+        ]

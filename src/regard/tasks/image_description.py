@@ -19,8 +19,8 @@ from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import Ensemble, score, search
 from regard.models import Patches
-from regard.tasks.base import Inputs, Lexicon, WritingTask, need_shape
-from regard.tasks.generation import AnySearch, Output, Writer
+from regard.tasks.base import GenerationTask, Inputs, Vocabularies, need_shape
+from regard.tasks.generation import AnySearch, Output, TextGenerator
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
 from regard.tasks.tensors import shift
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
@@ -41,9 +41,9 @@ class ImageDescriptionConfig(ImageTaskBase):
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True
 
-    def task(self, lexicon: Lexicon) -> "ImageDescription":
+    def task(self, vocabularies: Vocabularies) -> "ImageDescription":
         """The task, once the vocabulary is known."""
-        return ImageDescription(lexicon, self)
+        return ImageDescription(vocabularies, self)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
@@ -51,20 +51,26 @@ class ImageDescriptionConfig(ImageTaskBase):
         super().check(model, data)
 
 
-class ImageDescription(ImageTask, WritingTask):
+class ImageDescription(ImageTask, GenerationTask):
     """−Σ log P(y_i | y_<i, image): each token from those before it and the whole image."""
 
     verb = "translate"
     predicted = ("target",)
 
-    def __init__(self, lexicon: Lexicon, config: ImageDescriptionConfig) -> None:
-        super().__init__(lexicon, config)
-        self.target = lexicon.tokenizers["target"]
+    def __init__(self, vocabularies: Vocabularies, config: ImageDescriptionConfig) -> None:
+        super().__init__(vocabularies, config)
+        self.target = vocabularies.tokenizers["target"]
 
-    def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
+    def generator(
+        self,
+        stepper: Any,  # noqa: ANN401
+        device: torch.device,
+        longest: int | None = None,
+        base: Path = Path(),
+    ) -> TextGenerator:
         """What describes images with a model, or with an ensemble of them."""
         model: Any = stepper.members[0] if isinstance(stepper, Ensemble) else stepper
-        return Describer(stepper, None, self.target, device, task=self, model=model.config)
+        return ImageDescriber(stepper, None, self.target, device, task=self, model=model.config)
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """Sentences begin and end with their tokens."""
@@ -97,7 +103,7 @@ class ImageDescription(ImageTask, WritingTask):
 
 
 @dataclass(frozen=True)
-class Describer(Writer):
+class ImageDescriber(TextGenerator):
     """A trained model that writes about images, with its vocabulary."""
 
     task: ImageDescription | None = None

@@ -17,8 +17,8 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
-from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape
-from regard.tasks.generation import Writer
+from regard.tasks.base import GenerationTask, Inputs, TaskBase, Vocabularies, need_shape
+from regard.tasks.generation import TextGenerator
 from regard.tasks.tensors import shift
 from regard.text.tokenizer import AnyTokenizerConfig
 
@@ -35,9 +35,9 @@ class LanguageModelConfig(TaskBase):
     generates: ClassVar[bool] = True
     usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = SampleConfig(temperature=0.8, top_k=200)
 
-    def task(self, lexicon: Lexicon) -> "LanguageModel":
+    def task(self, vocabularies: Vocabularies) -> "LanguageModel":
         """The task, once the vocabulary is known."""
-        return LanguageModel(lexicon, self)
+        return LanguageModel(vocabularies, self)
 
     def batching(self, data: DataConfig) -> BatchingConfig:
         """One long stream unless the recipe says otherwise."""
@@ -56,19 +56,25 @@ class LanguageModelConfig(TaskBase):
             yield Unused("data.overlong", "on the documents of a language model, which are read whole")
 
 
-class LanguageModel(WritingTask):
+class LanguageModel(GenerationTask):
     """−Σ log P(x_i | x_<i)."""
 
     verb = "generate"
     predicted = ("text",)
 
-    def __init__(self, lexicon: Lexicon, config: LanguageModelConfig) -> None:
-        super().__init__(lexicon, config)
-        self.tokenizer = lexicon.tokenizers["text"]
+    def __init__(self, vocabularies: Vocabularies, config: LanguageModelConfig) -> None:
+        super().__init__(vocabularies, config)
+        self.tokenizer = vocabularies.tokenizers["text"]
 
-    def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
+    def generator(
+        self,
+        stepper: Any,  # noqa: ANN401
+        device: torch.device,
+        longest: int | None = None,
+        base: Path = Path(),
+    ) -> TextGenerator:
         """What writes on with a model."""
-        return Writer(stepper, None, self.tokenizer, device)
+        return TextGenerator(stepper, None, self.tokenizer, device)
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """A running text is one stream; documents begin and end with their tokens."""

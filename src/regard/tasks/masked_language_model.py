@@ -26,7 +26,7 @@ from regard.errors import ConfigError
 from regard.models.recurrent.single import SingleRecurrentConfig
 from regard.nn.device import sent
 from regard.nn.loss import Losses, cross_entropy
-from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, total_tokens, with_balance
+from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.mask_filling import Filled, fill
 from regard.tasks.tensors import to_sequences
@@ -46,9 +46,9 @@ class MaskedLanguageModelConfig(TaskBase):
     masking: MaskingConfig = MaskingConfig()
     """What is hidden, and how."""
 
-    def task(self, lexicon: Lexicon) -> "MaskedLanguageModel":
+    def task(self, vocabularies: Vocabularies) -> "MaskedLanguageModel":
         """The task, once the vocabulary is known."""
-        return MaskedLanguageModel(lexicon, self)
+        return MaskedLanguageModel(vocabularies, self)
 
     def batching(self, data: DataConfig) -> BatchingConfig:
         """One long stream unless the recipe says otherwise; a row of it has `context` tokens, all of them read."""
@@ -80,9 +80,9 @@ class MaskedInputs(Inputs):
 class MaskedLanguageModel(Task):
     """−Σ log P(x_i | everything but the hidden tokens), over the hidden tokens i."""
 
-    def __init__(self, lexicon: Lexicon, config: MaskedLanguageModelConfig) -> None:
-        super().__init__(lexicon, config)
-        self.tokenizer = lexicon.tokenizers["text"]
+    def __init__(self, vocabularies: Vocabularies, config: MaskedLanguageModelConfig) -> None:
+        super().__init__(vocabularies, config)
+        self.tokenizer = vocabularies.tokenizers["text"]
         self.masking = config.masking.build(self.tokenizer)
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:

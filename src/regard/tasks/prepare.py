@@ -19,7 +19,7 @@ from regard.data.sources import SourceConfig
 from regard.data.store import Store
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
-from regard.tasks.base import Lexicon, Task, TaskBase, examples_text
+from regard.tasks.base import Task, TaskBase, Vocabularies, examples_text
 from regard.text.splitting import Measured, measure
 from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.text.training_words import TrainingWords
@@ -51,7 +51,7 @@ class Preparation:
         """Where relative paths start."""
         return Path(self.data.folder or "")
 
-    def learn(self, known: Mapping[str, Tokenizer] | None = None) -> Lexicon:
+    def learn(self, known: Mapping[str, Tokenizer] | None = None) -> Vocabularies:
         """Vocabularies (unless they are known) and classes from the training data, which is checked on the way."""
         source = self.data.split("train")
         if self.data.holds_out:
@@ -60,15 +60,15 @@ class Preparation:
             )
         labels = self._labels(source)
         if known is not None:
-            return Lexicon(known, labels)
+            return Vocabularies(known, labels)
         names = self.config.texts
         with phase("tokenising", unit="texts") as advance:
             if self.tokenizer.joint and self.tokenizer.sample < 1 and len(names) > 1:  # large data: read once for all
                 sampled = {" and ".join(names): lambda: self._sampled_texts(source, advance)}
                 [shared] = train_tokenizers(sampled, self.tokenizer).values()
-                return Lexicon(dict.fromkeys(names, shared), labels)
+                return Vocabularies(dict.fromkeys(names, shared), labels)
             texts = {name: lambda name=name: self._texts(source, name, advance) for name in names}
-            return Lexicon(train_tokenizers(texts, self.tokenizer), labels)
+            return Vocabularies(train_tokenizers(texts, self.tokenizer), labels)
 
     def measure_sources(self) -> Measured | None:
         """Whether training sources are sentences or longer, where inputs may be split into sentences."""
@@ -132,8 +132,8 @@ class Preparation:
             "content": self._content(source),
             "task": self.config.tree(),
             "tokenizer": self.tokenizer.tree(),
-            "vocabularies": {name: tokenizer.identity for name, tokenizer in task.lexicon.tokenizers.items()},
-            "labels": list(task.lexicon.labels),
+            "vocabularies": {name: tokenizer.identity for name, tokenizer in task.vocabularies.tokenizers.items()},
+            "labels": list(task.vocabularies.labels),
             "code": code_sha256("tasks"),
         }
 

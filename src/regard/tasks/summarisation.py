@@ -25,8 +25,8 @@ from regard.decode import Ensemble
 from regard.errors import ConfigError
 from regard.models.prefix_decoder import Prompted
 from regard.nn.loss import IGNORED, Losses
-from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, with_balance
-from regard.tasks.summarisation_generation import SummaryWriter
+from regard.tasks.base import GenerationTask, Inputs, TaskBase, Vocabularies, need_shape, with_balance
+from regard.tasks.summarisation_generation import Summariser
 from regard.tasks.summarisation_sequence import OneSequence, joined_inputs
 from regard.tasks.translation import Translation, TranslationConfig
 from regard.text.special_tokens import BOS, SEP, SPECIAL_TOKENS
@@ -53,9 +53,9 @@ class SummarisationConfig(TaskBase):
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True
 
-    def task(self, lexicon: Lexicon) -> "Summarisation":
+    def task(self, vocabularies: Vocabularies) -> "Summarisation":
         """The task, once the vocabulary is known."""
-        return Summarisation(lexicon, self)
+        return Summarisation(vocabularies, self)
 
     def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
         """Refuses a model or data that this task cannot use."""
@@ -74,17 +74,17 @@ class SummarisationConfig(TaskBase):
             )
 
 
-class Summarisation(WritingTask):
+class Summarisation(GenerationTask):
     """−Σ log P(y_i | y_<i, m_1 … m_L): each token of the output from those before it and the first L of the input."""
 
     verb = "translate"
     predicted = ("target",)
 
-    def __init__(self, lexicon: Lexicon, config: SummarisationConfig) -> None:
-        super().__init__(lexicon, config)
+    def __init__(self, vocabularies: Vocabularies, config: SummarisationConfig) -> None:
+        super().__init__(vocabularies, config)
         self.input_tokens, self.predict_input = config.input_tokens, config.predict_input
-        self.source, self.target = lexicon.tokenizers["source"], lexicon.tokenizers["target"]
-        self._pairs = Translation(lexicon, TranslationConfig(consistency=config.consistency))
+        self.source, self.target = vocabularies.tokenizers["source"], vocabularies.tokenizers["target"]
+        self._pairs = Translation(vocabularies, TranslationConfig(consistency=config.consistency))
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """As for translation, but inputs are cut at their limit, after training too."""
@@ -154,19 +154,19 @@ class Summarisation(WritingTask):
         finally:
             model.train(learning)
 
-    def writer(
+    def generator(
         self,
         stepper: Any,  # noqa: ANN401
         device: torch.device,
         longest: int | None = None,
         base: Path = Path(),
-    ) -> SummaryWriter:
+    ) -> Summariser:
         """What summarises with a model, or with an ensemble of them, of one stack or two."""
         if isinstance(stepper, Ensemble):
             reading: Any = Ensemble([reads_source(member) for member in stepper.members], stepper.mean)  # type: ignore[arg-type]
         else:
             reading = reads_source(stepper)
-        return SummaryWriter(reading, self.source, self.target, device, input_tokens=self.input_tokens)
+        return Summariser(reading, self.source, self.target, device, input_tokens=self.input_tokens)
 
 
 def losses_at_answers(model: nn.Module, x: Tensor, targets: Tensor, smoothing: float = 0.0) -> Losses:

@@ -8,13 +8,13 @@ from regard.decode import Ensemble, in_batches, score
 from regard.decode.batch import positions_of
 from regard.models.prefix_decoder import Prompted
 from regard.nn.layout import Sequences
-from regard.tasks.generation import AnySearch, Writer
+from regard.tasks.generation import AnySearch, TextGenerator
 from regard.text.segments import Output, Passage, Summary, beginning, joined
 from regard.text.special_tokens import BOS, EOS
 
 
 @dataclass(frozen=True)
-class SummaryWriter(Writer):
+class Summariser(TextGenerator):
     """A trained model that reads the beginning of each text."""
 
     input_tokens: int = 500

@@ -26,7 +26,7 @@ from regard.nn.device import sent
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED, Losses, cross_entropy, smoothed_losses
-from regard.tasks.base import Inputs, Lexicon, Task, TaskBase, need_shape, needs_tree, with_balance
+from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, needs_tree, with_balance
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.tensors import to_sequences, with_heads
 from regard.text.segments import TOKENS_AT_ONCE, refuse_overlong
@@ -52,9 +52,9 @@ class TaggingConfig(TaskBase):
     usual_model: ClassVar[str] = "encoder"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
-    def task(self, lexicon: Lexicon) -> "Tagging":
+    def task(self, vocabularies: Vocabularies) -> "Tagging":
         """The task, once vocabulary and tags are known."""
-        return Tagging(lexicon, self)
+        return Tagging(vocabularies, self)
 
     @property
     def has_classes(self) -> bool:
@@ -85,10 +85,10 @@ class Tagging(Task):
     verb = "classify"
     beside = ("heads", "tags")
 
-    def __init__(self, lexicon: Lexicon, config: TaggingConfig) -> None:
-        super().__init__(lexicon, config)
-        self.tokenizer = lexicon.tokenizers["text"]
-        self.number = {tag: number for number, tag in enumerate(lexicon.labels)}
+    def __init__(self, vocabularies: Vocabularies, config: TaggingConfig) -> None:
+        super().__init__(vocabularies, config)
+        self.tokenizer = vocabularies.tokenizers["text"]
+        self.number = {tag: number for number, tag in enumerate(vocabularies.labels)}
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, NumbersField]:
         """Tokens, the head of each, and the tag of each that begins a word."""
@@ -196,7 +196,7 @@ class Tagging(Task):
         def work(batch: list[_Job]) -> list[list[tuple[str, float]]]:
             likely, chosen = model(_grid(batch, follows, device)).float().softmax(-1).max(-1)
             rows = zip(batch, likely.tolist(), chosen.tolist(), strict=True)
-            labels = list(self.lexicon.labels)
+            labels = list(self.vocabularies.labels)
             return [[(labels[tags[at]], sure[at]) for at in job.cut.starts] for job, sure, tags in rows]
 
         return in_batches(jobs, work, tokens_per_batch=TOKENS_AT_ONCE)

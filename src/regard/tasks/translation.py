@@ -20,8 +20,8 @@ from regard.data.store_writer import Row
 from regard.decode import Ensemble
 from regard.errors import ConfigError
 from regard.nn.loss import Losses
-from regard.tasks.base import Inputs, Lexicon, TaskBase, WritingTask, need_shape, total_tokens
-from regard.tasks.generation import Writer
+from regard.tasks.base import GenerationTask, Inputs, TaskBase, Vocabularies, need_shape, total_tokens
+from regard.tasks.generation import TextGenerator
 from regard.tasks.reward import RewardConfig, expected_reward_loss
 from regard.tasks.tensors import shift, to_sequences
 from regard.tasks.unknown_words import UnknownWords, read_dictionary
@@ -51,9 +51,9 @@ class TranslationConfig(TaskBase):
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True
 
-    def task(self, lexicon: Lexicon) -> "Translation":
+    def task(self, vocabularies: Vocabularies) -> "Translation":
         """The task, once vocabularies are known."""
-        return Translation(lexicon, self)
+        return Translation(vocabularies, self)
 
     def scores_on(self, source: SourceConfig) -> tuple[str, ...]:
         """Pronouns are scored on the embedded corpus, attachment where trees are generated."""
@@ -81,16 +81,16 @@ class TranslationConfig(TaskBase):
             yield Unused("task.smoothing", "with task.reward.likelihood = 0")
 
 
-class Translation(WritingTask):
+class Translation(GenerationTask):
     """−Σ log P(y_i | y_<i, x): each target token from those before it and the whole source."""
 
     verb = "translate"
     predicted = ("target",)
 
-    def __init__(self, lexicon: Lexicon, config: TranslationConfig) -> None:
-        super().__init__(lexicon, config)
+    def __init__(self, vocabularies: Vocabularies, config: TranslationConfig) -> None:
+        super().__init__(vocabularies, config)
         self.reward = config.reward
-        self.source, self.target = lexicon.tokenizers["source"], lexicon.tokenizers["target"]
+        self.source, self.target = vocabularies.tokenizers["source"], vocabularies.tokenizers["target"]
 
     @property
     def passes(self) -> float:
@@ -118,7 +118,13 @@ class Translation(WritingTask):
         finally:
             model.train(learning)
 
-    def writer(self, stepper: Any, device: torch.device, longest: int | None = None, base: Path = Path()) -> Writer:  # noqa: ANN401
+    def generator(
+        self,
+        stepper: Any,  # noqa: ANN401
+        device: torch.device,
+        longest: int | None = None,
+        base: Path = Path(),
+    ) -> TextGenerator:
         """What translates with a model, or with an ensemble of them."""
         assert isinstance(self.config, TranslationConfig)
         unknown = None
@@ -126,7 +132,7 @@ class Translation(WritingTask):
             file = self.config.dictionary
             models: list[Any] = list(stepper.members) if isinstance(stepper, Ensemble) else [stepper]
             unknown = UnknownWords(models, read_dictionary(base / file) if file else {})
-        return Writer(stepper, self.source, self.target, device, longest, unknown)
+        return TextGenerator(stepper, self.source, self.target, device, longest, unknown)
 
     def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
         """Sources end with the end token; targets begin and end with theirs."""

@@ -284,7 +284,7 @@ class Trainer:
     def _pass_over(self, pulse: Pulse) -> None:
         """Stops at a loss or gradient that is no number, or counts the batch: in either case no weight changes."""
         batch, place = self.feed.batch(), f"batch {self.feed.index} of epoch {self.feed.epoch}"
-        words = self.task.lexicon.tokenizers
+        words = self.task.vocabularies.tokenizers
         self._bad.pass_over(account(self.spent.steps + 1, pulse, self.model, place, batch, words))
         self.spent.skipped += 1
 

@@ -132,6 +132,6 @@ def _text_sizes(served: Served, text: str, target: str | None) -> list[int]:
 
 def _image_sizes(served: Served, target: str | None) -> list[int]:
     """Patches that are read, and tokens that are written."""
-    writer = served.run.task.lexicon.tokenizers.get("target")
+    writer = served.run.task.vocabularies.tokenizers.get("target")
     written = len(writer.encode(target)) if writer and target else 0
     return [served.run.recipe.model.tokens, written]  # type: ignore[union-attr]

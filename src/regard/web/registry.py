@@ -33,7 +33,7 @@ def task_of(run: Run) -> TaskName | None:
     by_verb: dict[str | None, TaskName] = {
         "translate": "translation", "generate": "language_model", "classify": "classification",
     }  # fmt: skip
-    reads_text = {"source", "text"} & run.task.lexicon.tokenizers.keys()
+    reads_text = {"source", "text"} & run.task.vocabularies.tokenizers.keys()
     return by_verb.get(run.task.verb) if reads_text else None
 
 
@@ -61,7 +61,7 @@ class Served:
     @property
     def tokenizer(self) -> Tokenizer:
         """The vocabulary of what the run reads; of a translator, the source's."""
-        tokenizers = self.run.task.lexicon.tokenizers
+        tokenizers = self.run.task.vocabularies.tokenizers
         return tokenizers["source" if self.task == "translation" else "text"]
 
     @property

@@ -17,10 +17,10 @@ from regard import __version__
 from regard.data.batches import Batch, Batches
 from regard.data.collate import Ragged, pack, pad
 from regard.decode import BeamConfig, GreedyConfig
-from regard.decode.backend import quickest
+from regard.decode.backend import choose_backend
 from regard.models import DecoderConfig, EncoderDecoderConfig
-from regard.tasks import LanguageModelConfig, Lexicon, TranslationConfig
-from regard.tasks.generation import Writer
+from regard.tasks import LanguageModelConfig, TranslationConfig, Vocabularies
+from regard.tasks.generation import TextGenerator
 from regard.text.special_tokens import BOS
 from regard.text.tokenizer import Tokenizer, WordConfig
 from regard.train.loop import Trainer
@@ -79,11 +79,11 @@ def train(asked: protocol.Asked) -> protocol.Step:
     lay = pack if "packed" in sys.argv[1:] else pad
     device = torch.device(work["device"])
     if work["kind"] == "train-pair":
-        task: Any = TranslationConfig(smoothing=0.0).task(Lexicon({"source": words, "target": words}))
+        task: Any = TranslationConfig(smoothing=0.0).task(Vocabularies({"source": words, "target": words}))
         source, target = (protocol.rows(work, asked["lengths"], seed) for seed in (1, 2))
         fields = {"source": lay(Ragged.of(source)), "target": lay(Ragged.of([[BOS, *row] for row in target]))}
     else:
-        task = LanguageModelConfig().task(Lexicon({"text": words}))
+        task = LanguageModelConfig().task(Vocabularies({"text": words}))
         longer = [length + 1 for length in asked["lengths"]]
         fields = {"text": lay(Ragged.of(protocol.rows(work, longer, 1)))}
     config = TrainConfig(steps=10**9, clip=0.0, schedule=ConstantConfig(lr=1e-4), optimiser=AdamWConfig())
@@ -104,7 +104,7 @@ def train(asked: protocol.Asked) -> protocol.Step:
 
 
 def write(asked: protocol.Asked) -> protocol.Step:
-    """The writer that `regard translate` and `regard generate` use."""
+    """The generator that `regard translate` and `regard generate` use."""
     work, words = asked["work"], vocabulary(asked["work"])
     pairs = work["kind"] == "translate"
     sizes = (words.vocab_size, words.vocab_size) if pairs else (words.vocab_size,)
@@ -114,10 +114,10 @@ def write(asked: protocol.Asked) -> protocol.Step:
     count = {"max_length": work["write"], "min_length": work["write"] - 1}
     search = GreedyConfig(**count) if work["beam"] == 1 else BeamConfig(size=work["beam"], **count)
     device = torch.device(work["device"])
-    writer = Writer(quickest(model, device).stepper, words if pairs else None, words, device)
+    generator = TextGenerator(choose_backend(model, device).stepper, words if pairs else None, words, device)
     if pairs:
-        return lambda: writer.translate(texts, search)
-    return lambda: writer.generate(texts, search, documents=False)
+        return lambda: generator.translate(texts, search)
+    return lambda: generator.generate(texts, search, documents=False)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from regard.run.scoring.labels import score_labels
 from regard.run.scoring.lengths import treated, with_overlong
 from regard.run.scoring.loss import score_language_model
 from regard.run.scoring.masked_language_model import score_masked
-from regard.run.scoring.report import Asked as Asked
 from regard.run.scoring.report import Report as Report
+from regard.run.scoring.report import ScoringRequest as ScoringRequest
 from regard.run.scoring.summaries import score_summarisation
 from regard.run.trained import Run
 from regard.tasks import (
@@ -34,7 +34,7 @@ from regard.tasks.generation import AnySearch
 from regard.tasks.prepare import Preparation
 from regard.text.segments import Overlong
 
-SCORERS: dict[type[Task], Callable[[Asked], Report]] = {
+SCORERS: dict[type[Task], Callable[[ScoringRequest], Report]] = {
     Translation: score_translation,
     LanguageModel: score_language_model,
     MaskedLanguageModel: score_masked,
@@ -67,15 +67,17 @@ def score_run(
     search = search or recipe.usual_search
     per_batch = recipe.train.tokens_per_batch
     longest = run.longest_with(others)
-    asked = Asked(run.task, run.model, source, preparation, run.device, search, per_batch, longest, models)
+    request = ScoringRequest(run.task, run.model, source, preparation, run.device, search, per_batch, longest, models)
     with phase("testing"):
-        return score(replace(asked, overlong=overlong or recipe.data.overlong))
+        return score(replace(request, overlong=overlong or recipe.data.overlong))
 
 
-def score(asked: Asked) -> Report:
+def score(request: ScoringRequest) -> Report:
     """The scores of a model that need not be in a run folder yet."""
-    asked, beyond = treated(asked)
-    report = SCORERS[type(asked.task)](asked)
+    request, beyond = treated(request)
+    report = SCORERS[type(request.task)](request)
     require_registered(report.metrics)
-    some = ("loss", "perplexity") if isinstance(asked.task, Summarisation) else ()  # ROUGE compares texts of any length
-    return with_overlong(report, beyond, asked.overlong, some)
+    some = (
+        ("loss", "perplexity") if isinstance(request.task, Summarisation) else ()
+    )  # ROUGE compares texts of any length
+    return with_overlong(report, beyond, request.overlong, some)

@@ -11,14 +11,14 @@ from regard.data.examples import Pair
 from regard.data.sources import SourceConfig
 from regard.decode import Ensemble
 from regard.errors import DataError, located
-from regard.run.scoring.report import Asked, Report, fingerprint
+from regard.run.scoring.report import Report, ScoringRequest, fingerprint
 
 
-def score_translation(asked: Asked) -> Report:
+def score_translation(request: ScoringRequest) -> Report:
     """BLEU, chrF, TER and exact match of the translations; pronouns on the embedded corpus; attachment of trees."""
     began = time.perf_counter()
-    sources, references, written = write_all(asked)
-    return report_written(sources, references, written, asked.source, began)
+    sources, references, written = write_all(request)
+    return report_written(sources, references, written, request.source, began)
 
 
 def report_written(
@@ -49,18 +49,18 @@ def report_written(
     )
 
 
-def write_all(asked: Asked) -> tuple[list[str], list[str], list[str]]:
+def write_all(request: ScoringRequest) -> tuple[list[str], list[str], list[str]]:
     """The sources of a split of pairs, their references, and what the model writes for each."""
-    read = enumerate(cast(Iterable[Pair], asked.read()))
-    pairs = [pair for number, pair in read if number not in asked.left_out]
+    read = enumerate(cast(Iterable[Pair], request.read()))
+    pairs = [pair for number, pair in read if number not in request.left_out]
     if not pairs:
         raise DataError("data", "no example is left to test: all are too long for the model; see data.max_length")
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    together: list[Any] = [asked.model, *asked.others]
-    stepper = Ensemble(together) if asked.others else asked.model
-    writer = asked.task.writer(stepper, asked.device, asked.longest, asked.preparation.base)
-    writer = replace(writer, watch=asked.watch)
+    together: list[Any] = [request.model, *request.others]
+    stepper = Ensemble(together) if request.others else request.model
+    generator = request.task.generator(stepper, request.device, request.longest, request.preparation.base)
+    generator = replace(generator, watch=request.watch)
     with located([pair.place.origin for pair in pairs]):
-        outputs = writer.translate(sources, asked.search, cut=asked.overlong == "cut")
+        outputs = generator.translate(sources, request.search, cut=request.overlong == "cut")
     written = [found[0].text for found in outputs]
     return sources, references, written

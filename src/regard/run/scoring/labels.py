@@ -14,21 +14,21 @@ from regard.data.readers.source_reader import read_examples
 from regard.data.store import Store
 from regard.nn.loss import IGNORED
 from regard.run.scoring.loss import open_source
-from regard.run.scoring.report import Asked, Report, content_of, fingerprint, targets_of
+from regard.run.scoring.report import Report, ScoringRequest, content_of, fingerprint, targets_of
 from regard.tasks.evaluation import MeasuredBatch, measure
 
 MOST_LABELS = 200
 """Labels up to which the confusion matrix, which has a cell for each two, is given."""
 
 
-def score_labels(asked: Asked) -> Report:
+def score_labels(request: ScoringRequest) -> Report:
     """Loss, accuracy, macro-F1 and the confusion matrix; the evidence is whether each label is right.
 
     Measured as in training: blank texts, which no model answers, are left out, and texts that are too long are cut or
     left out as the recipe says. How many were left out is in the details.
     """
     began = time.perf_counter()
-    store, batches = open_source(asked)
+    store, batches = open_source(request)
     given: dict[int, NDArray[np.int64]] = {}
     expected: dict[int, NDArray[np.int64]] = {}
 
@@ -40,13 +40,13 @@ def score_labels(asked: Asked) -> Report:
             counts = targets[row] != IGNORED
             given[example], expected[example] = predicted[row][counts], targets[row][counts]
 
-    values = measure(asked.task, asked.model, batches, asked.device, note)
-    names = asked.task.lexicon.labels
+    values = measure(request.task, request.model, batches, request.device, note)
+    names = request.task.vocabularies.labels
     answers, right = ([names[label] for example in range(len(store)) for label in side[example].tolist()]
                       for side in (given, expected))  # fmt: skip
     scores = metrics.f1_scores(answers, right)
     values["macro_f1"] = sum(scores.values()) / len(scores)
-    tested, left_out = _tested(asked, store)
+    tested, left_out = _tested(request, store)
     details: dict[str, Any] = {"left_out": left_out} if left_out else {}
     if len(scores) <= MOST_LABELS:
         matrix = metrics.confusion_matrix(answers, right)
@@ -54,26 +54,26 @@ def score_labels(asked: Asked) -> Report:
     return Report(
         values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{len(scores)}"}, details,
         {"right": [one == other for one, other in zip(answers, right, strict=True)]},
-        fingerprint(map(content_of, tested)), targets_of(asked.task), unit=_unit(asked),
+        fingerprint(map(content_of, tested)), targets_of(request.task), unit=_unit(request),
     )  # fmt: skip
 
 
-def _unit(asked: Asked) -> str:
-    return "word" if asked.source.content == "tagged" else "example"
+def _unit(request: ScoringRequest) -> str:
+    return "word" if request.source.content == "tagged" else "example"
 
 
-def _tested(asked: Asked, store: Store) -> tuple[list[Example], dict[str, int]]:
+def _tested(request: ScoringRequest, store: Store) -> tuple[list[Example], dict[str, int]]:
     """The examples that were scored, and how many were not, by reason."""
-    examples = list(read_examples(asked.source, asked.preparation.base))
-    answered = [example for example in examples if asked.task.config.is_answered(example)]
+    examples = list(read_examples(request.source, request.preparation.base))
+    answered = [example for example in examples if request.task.config.is_answered(example)]
     left_out = Counter({"blank": len(examples) - len(answered), **store.skipped})
     if store.skipped:
-        answered = [example for example in answered if not _is_overlong(asked, store, example)]
+        answered = [example for example in answered if not _is_overlong(request, store, example)]
     return answered, {reason: count for reason, count in left_out.items() if count}
 
 
-def _is_overlong(asked: Asked, store: Store, example: Example) -> bool:
-    row = asked.task.row(example)
+def _is_overlong(request: ScoringRequest, store: Store, example: Example) -> bool:
+    row = request.task.row(example)
     fields = [(field, row[name]) for name, field in store.fields.items() if name in row]
     return any(
         field.is_overlong(field.encode([value])[0]) and (not isinstance(field, TextField) or field.overlong == "skip")

@@ -10,7 +10,7 @@ from regard.data.examples import Example, Pair
 from regard.data.fields import AnyField
 from regard.errors import ConfigError, DataError, OverlongError
 from regard.run.scoring.loss import open_source
-from regard.run.scoring.report import Asked, Report
+from regard.run.scoring.report import Report, ScoringRequest
 from regard.tasks import Summarisation, Tagging, Task, Translation
 from regard.text.segments import Overlong, passages
 
@@ -22,23 +22,23 @@ Beyond = dict[int, tuple[Example, str]]
 """Examples that are too long, by their number from zero, and what is wrong with each."""
 
 
-def find_overlong(asked: Asked) -> Beyond:
+def find_overlong(request: ScoringRequest) -> Beyond:
     """The examples that are too long for the model, by their number from zero, and what is wrong with each."""
-    task, preparation = asked.task, asked.preparation
+    task, preparation = request.task, request.preparation
     if isinstance(task, Translation):
-        pairs = cast(Sequence[Pair], list(asked.read()))
-        return overlong_pairs(task, pairs, asked.longest)
+        pairs = cast(Sequence[Pair], list(request.read()))
+        return overlong_pairs(task, pairs, request.longest)
     if not task.config.texts or isinstance(preparation.config.batching(preparation.data), StreamConfig):
         return {}
-    if asked.source.content == "captions":  # read as images, and the sentences about them are only compared
+    if request.source.content == "captions":  # read as images, and the sentences about them are only compared
         return {}
-    store, _ = open_source(asked)
+    store, _ = open_source(request)
     if not store.skipped and not store.cut:
         return {}
     fields = {name: field for name, field in store.fields.items() if name in task.config.texts}
     if isinstance(task, Summarisation):
         fields.pop("source")  # cut by design, and counted as such
-    return dict(_beyond(task, fields, asked.read()))
+    return dict(_beyond(task, fields, request.read()))
 
 
 def overlong_pairs(task: Translation, pairs: Sequence[Pair], longest: int | None) -> Beyond:
@@ -67,14 +67,14 @@ def _beyond(
         first += len(batch)
 
 
-def treated(asked: Asked) -> tuple[Asked, Beyond]:
-    """What is asked with the examples to leave out, and those that are too long; DataError where these are an error."""
-    if asked.overlong == "cut" and isinstance(asked.task, Tagging):
+def treated(request: ScoringRequest) -> tuple[ScoringRequest, Beyond]:
+    """The request without examples that are too long, and those examples; DataError where they are an error."""
+    if request.overlong == "cut" and isinstance(request.task, Tagging):
         raise ConfigError("--overlong", "a sentence with its tags cannot be cut; choose skip or error")
-    beyond = find_overlong(asked)
-    refuse(beyond, asked.overlong)
-    left_out = asked.overlong == "skip" and not isinstance(asked.task, Summarisation)
-    return replace(asked, left_out=frozenset(beyond) if left_out else frozenset()), beyond
+    beyond = find_overlong(request)
+    refuse(beyond, request.overlong)
+    left_out = request.overlong == "skip" and not isinstance(request.task, Summarisation)
+    return replace(request, left_out=frozenset(beyond) if left_out else frozenset()), beyond
 
 
 def refuse(beyond: Beyond, overlong: Overlong) -> None:

@@ -15,14 +15,14 @@ from regard.data.readers.source_reader import read_texts
 from regard.data.store import Store
 from regard.errors import DataError
 from regard.metrics.spelling import Restoration
-from regard.run.scoring.report import Asked, Report, fingerprint, targets_of
+from regard.run.scoring.report import Report, ScoringRequest, fingerprint, targets_of
 from regard.tasks import Tagging
 from regard.tasks.evaluation import MeasuredBatch, measure, measuring_batches
 from regard.text.special_tokens import UNK
 from regard.text.tokenizer import Tokenizer
 
 
-def score_language_model(asked: Asked) -> Report:
+def score_language_model(request: ScoringRequest) -> Report:
     """Loss, perplexity, and bits per byte of the text; the evidence is the loss of each batch.
 
     Bits per byte charge for all of the text, also for what its tokens do not tell (`metrics.spelling`); where some was
@@ -30,11 +30,11 @@ def score_language_model(asked: Asked) -> Report:
     nothing, and costs as much as one of all tokens does.
     """
     began = time.perf_counter()
-    store, batches = open_source(asked)
-    values, evidence, predicted = measure_batches(asked, batches)
+    store, batches = open_source(request)
+    values, evidence, predicted = measure_batches(request, batches)
     field, tokens = _text_field(store), sum(int(lengths.sum()) for lengths in store.lengths.values())
     restoration = Restoration()
-    tested = fingerprint((text,) for text in _restored(asked, field.tokenizer, restoration))
+    tested = fingerprint((text,) for text in _restored(request, field.tokenizer, restoration))
     unit = f"unit:token|unknown:{restoration.unknown / tokens:.2%}"
     signatures = {"loss": unit, "perplexity": unit}
     if (size := restoration.size) and not store.cut:  # what was cut off is not predicted
@@ -43,7 +43,7 @@ def score_language_model(asked: Asked) -> Report:
         values["bits_per_byte"] = metrics.bits_per_byte(values["loss"] * predicted, size, first + unknown + altered)
         charges = f"unknown:{unknown / size:.3f}|altered:{altered / size:.3f}|first:{first / size:.3f}"
         signatures["bits_per_byte"] = f"bytes:{size}|{charges}"
-    targets = f"{targets_of(asked.task)}{' and ends of documents' if field.end else ''}"
+    targets = f"{targets_of(request.task)}{' and ends of documents' if field.end else ''}"
     tested += f" cut: {store.cut}" if store.cut else ""  # which are other examples
     seconds = time.perf_counter() - began
     return Report(
@@ -51,10 +51,10 @@ def score_language_model(asked: Asked) -> Report:
     )
 
 
-def _restored(asked: Asked, tokenizer: Tokenizer, restoration: Restoration) -> Iterator[str]:
+def _restored(request: ScoringRequest, tokenizer: Tokenizer, restoration: Restoration) -> Iterator[str]:
     """The texts of a source one by one; what it takes to restore each from its tokens is added up."""
-    for number, example in enumerate(read_texts(asked.source, asked.preparation.base)):
-        if number in asked.left_out:
+    for number, example in enumerate(read_texts(request.source, request.preparation.base)):
+        if number in request.left_out:
             continue
         text = example.text + example.end
         restore(text, tokenizer, restoration)
@@ -85,16 +85,16 @@ def begin_tokens(store: Store, batches: Batches) -> int:
     return 0 if isinstance(batches, StreamBatches) else len(store) * _text_field(store).begin
 
 
-def open_source(asked: Asked) -> tuple[Store, Batches]:
+def open_source(request: ScoringRequest) -> tuple[Store, Batches]:
     """The encoded source and its batches, cut alike for all models with one vocabulary and batch size."""
-    overlong = "cut" if asked.overlong == "cut" and not isinstance(asked.task, Tagging) else "skip"
-    data = asked.preparation.data.but(test=asked.source, overlong=overlong)
-    preparation = replace(asked.preparation, data=data)
-    store = preparation.open(asked.task, "test")
-    return store, measuring_batches(store, preparation.config.batching(preparation.data), asked.tokens_per_batch)
+    overlong = "cut" if request.overlong == "cut" and not isinstance(request.task, Tagging) else "skip"
+    data = request.preparation.data.but(test=request.source, overlong=overlong)
+    preparation = replace(request.preparation, data=data)
+    store = preparation.open(request.task, "test")
+    return store, measuring_batches(store, preparation.config.batching(preparation.data), request.tokens_per_batch)
 
 
-def measure_batches(asked: Asked, batches: Batches) -> tuple[dict[str, float], dict[str, list], int]:
+def measure_batches(request: ScoringRequest, batches: Batches) -> tuple[dict[str, float], dict[str, list], int]:
     """The task's metrics over all batches, with perplexity; the evidence, which is loss and targets of each batch; and
     how many targets there are."""
     losses: list[float] = []
@@ -107,7 +107,7 @@ def measure_batches(asked: Asked, batches: Batches) -> tuple[dict[str, float], d
         losses.append(part.sums["nll"] / max(1, part.sums["count"]))
         targets.append(sha256(part.inputs.targets.cpu().numpy().tobytes()).hexdigest()[:16])
 
-    values = measure(asked.task, asked.model, batches, asked.device, note)
+    values = measure(request.task, request.model, batches, request.device, note)
     if not counted:
         raise DataError("data", "there is no token to predict: no text has more than one")
     values["perplexity"] = metrics.perplexity(values["loss"], 1)

@@ -8,14 +8,14 @@ from regard import metrics
 from regard.data.batches import Batches
 from regard.data.masking import FIRST
 from regard.run.scoring.loss import measure_batches, open_source
-from regard.run.scoring.report import Asked, Report, fingerprint_of, targets_of
+from regard.run.scoring.report import Report, ScoringRequest, fingerprint_of, targets_of
 from regard.tasks.mask_filling import surprises
 
 ALONE = 256
 """Tokens that are hidden alone for the pseudo-perplexity; each takes a pass over its whole row."""
 
 
-def score_masked(asked: Asked) -> Report:
+def score_masked(request: ScoringRequest) -> Report:
     """Loss, perplexity and accuracy on one fixed masking of the text, and pseudo-perplexity; the evidence is the loss
     of each batch.
 
@@ -23,16 +23,16 @@ def score_masked(asked: Asked) -> Report:
     over tokens spread evenly through the text.
     """
     began = time.perf_counter()
-    store, batches = open_source(asked)
-    values, evidence, _ = measure_batches(asked, batches)
+    store, batches = open_source(request)
+    values, evidence, _ = measure_batches(request, batches)
     chosen = spread(batches, ALONE)
-    alone = surprises(asked.model, chosen, asked.device)
+    alone = surprises(request.model, chosen, request.device)
     values["pseudo_perplexity"] = metrics.perplexity(sum(alone), len(alone))
     signatures = {"pseudo_perplexity": f"tokens:{len(alone)}|hidden:alone"}
     tokens = sum(int(lengths.sum()) for lengths in store.lengths.values())
     return Report(
-        values, tokens, time.perf_counter() - began, signatures, evidence=evidence, targets=targets_of(asked.task),
-        fingerprint=fingerprint_of(asked.source, asked.preparation.base, asked.left_out),
+        values, tokens, time.perf_counter() - began, signatures, evidence=evidence, targets=targets_of(request.task),
+        fingerprint=fingerprint_of(request.source, request.preparation.base, request.left_out),
         unit="token",
     )  # fmt: skip
 

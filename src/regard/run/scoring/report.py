@@ -1,4 +1,4 @@
-"""What a test is asked to do, and what it found."""
+"""What a test is request to do, and what it found."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from regard.text.segments import Overlong
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScoringRequest:
     """A trained model and what to test it on."""
 
     task: Task
@@ -122,10 +122,12 @@ def content_of(example: Example) -> tuple[str, ...]:
 
 def targets_of(task: Task) -> str:
     """What a model of this task predicts; means over targets are comparable where it is the same."""
-    config, lexicon = task.config, task.lexicon
+    config, vocabularies = task.config, task.vocabularies
     if not config.predicts_tokens:
-        return f"{counted(len(lexicon.labels), 'label')} ({fingerprint((name,) for name in lexicon.labels)[:8]})"
-    tokenizer = lexicon.tokenizers[config.texts[-1]]
+        return (
+            f"{counted(len(vocabularies.labels), 'label')} ({fingerprint((name,) for name in vocabularies.labels)[:8]})"
+        )
+    tokenizer = vocabularies.tokenizers[config.texts[-1]]
     masking = getattr(config, "masking", None)
     hidden = "" if masking is None else f", hidden as {fingerprint([(repr(masking),)])[:8]}"
     return f"{counted(tokenizer.vocab_size, 'token')} ({tokenizer.identity[:8]}{hidden})"
