@@ -26,7 +26,7 @@ from regard.export.exported_model import HeldOut, Subject
 from regard.export.huggingface.import_model import read_folder
 from regard.export.images import ImageForm
 from regard.export.parity import Parity
-from regard.files.checkpoint_links import checkpoints
+from regard.files.run_folder import CHECKPOINTS_FOLDER, METRICS_FILE, list_checkpoints
 from regard.progress import VERBOSITY
 from regard.run import Plan, Recipe, Run, plan_recipe
 from regard.run.conclusion import conclusion, resume_sentence
@@ -190,7 +190,7 @@ def attention(
         search=run.recipe.usual_search,
         **options,
     )
-    metrics = run.folder / "metrics.jsonl"
+    metrics = run.folder / METRICS_FILE
     lines = read_metrics(metrics) if metrics.exists() else []
     return {**tree, "training": [{name: _finite(value) for name, value in line.items()} for line in lines]}
 
@@ -349,7 +349,7 @@ def _finite(value: object) -> object:
 
 def _snapshots(run: Run) -> list[looking.Snapshot]:
     """The run's whole checkpoints, the earliest first."""
-    steps = sorted({step for step, _ in checkpoints(run.folder / "checkpoints")})
+    steps = sorted({step for step, _ in list_checkpoints(run.folder / CHECKPOINTS_FOLDER)})
     opened = (load(run.folder, str(run.device), f"step-{step}") for step in steps)
     return [looking.Snapshot(one.step, one.model) for one in opened]
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from safetensors.torch import load_file
 
-from regard.files.checkpoint_links import follow
+from regard.files.run_folder import resolve_link
 from regard.run.recipe import Recipe, resolve_recipe
 from regard.run.training import train_run
 from regard.train.log import read_metrics
@@ -78,7 +78,7 @@ def losses(folder: Path) -> list[float]:
 
 def weights(folder: Path, name: str = "last") -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint, file by file."""
-    place = follow(folder / "checkpoints" / name)
+    place = resolve_link(folder / "checkpoints" / name)
     return {f"{file.stem}/{key}": value for file in sorted(place.glob("*.safetensors"))
             for key, value in load_file(file).items()}  # fmt: skip
 
@@ -88,7 +88,7 @@ def differences(folder: Path, whole: Path) -> list[str]:
     found = [] if course(folder) == course(whole) else ["the numbers of metrics.jsonl"]
     for name in ("last", "best"):
         one, other = weights(folder, name), weights(whole, name)
-        if follow(folder / "checkpoints" / name).name != follow(whole / "checkpoints" / name).name:
+        if resolve_link(folder / "checkpoints" / name).name != resolve_link(whole / "checkpoints" / name).name:
             found.append(f"which checkpoint is {name}")
         if one.keys() != other.keys() or any(not torch.equal(one[key], other[key]) for key in one):
             found.append(f"the weights of {name}")

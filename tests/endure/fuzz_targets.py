@@ -29,7 +29,8 @@ from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.errors import RegardError
 from regard.export.huggingface.import_model import read_folder
-from regard.files.manifest import MANIFEST, write_manifest
+from regard.files.manifest import write_manifest
+from regard.files.run_folder import MANIFEST_FILE
 from regard.run.recipe import read_recipe
 from regard.run.trained import Run
 from regard.web import ServeConfig, make_app
@@ -160,8 +161,8 @@ class Targets:
         shutil.copytree(self.run, copy, symlinks=True)
         file = copy / self.files[number % len(self.files)].relative_to(self.run)
         file.write_bytes(content)
-        if agree % 2 and file.name != MANIFEST and file.parent.name.startswith("step-"):
-            (file.parent / MANIFEST).unlink()
+        if agree % 2 and file.name != MANIFEST_FILE and file.parent.name.startswith("step-"):
+            (file.parent / MANIFEST_FILE).unlink()
             write_manifest(file.parent)
         Run.open(copy, "cpu", "last").translate(["The dog sleeps."], GreedyConfig(max_length=3))
 

@@ -22,7 +22,8 @@ from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, DataError, RegardError, RunError
 from regard.export.huggingface.import_model import read_folder
-from regard.files.manifest import MANIFEST, write_manifest
+from regard.files.manifest import write_manifest
+from regard.files.run_folder import MANIFEST_FILE
 from regard.run.recipe import read_recipe
 from regard.run.trained import Run
 
@@ -87,14 +88,16 @@ class TestCanary:
             SourceConfig(file=name)
 
     @pytest.mark.parametrize("packed", [as_pickle, as_torch])
-    @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json", MANIFEST, "evil.pt"])
+    @pytest.mark.parametrize(
+        "name", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json", "evil.pt"]
+    )
     def test_in_a_checkpoint_also_where_the_manifest_agrees(self, run: Path, canary: Canary, packed, name: str):
         step = run / "checkpoints" / "step-2"
         (step / name).write_bytes(packed(canary))
         with pytest.raises(RunError, match=name):
             Run.open(run, "cpu")
-        if name not in (MANIFEST, "evil.pt"):
-            (step / MANIFEST).unlink()
+        if name not in (MANIFEST_FILE, "evil.pt"):
+            (step / MANIFEST_FILE).unlink()
             write_manifest(step)
             with pytest.raises(RunError, match=name):
                 Run.open(run, "cpu")
@@ -170,7 +173,7 @@ class TestAbsurdSizes:
     def test_in_a_safetensors_file_that_its_manifest_agrees_with(self, run: Path, header: dict):
         step, text = run / "checkpoints" / "step-2", json.dumps(header).encode()
         (step / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
-        (step / MANIFEST).unlink()
+        (step / MANIFEST_FILE).unlink()
         write_manifest(step)
         with pytest.raises(RunError, match=r"model.safetensors: is no sound safetensors file"):
             Run.open(run, "cpu")
@@ -299,7 +302,7 @@ class TestNames:
         state = json.loads((step / "state.json").read_text())
         state["state"]["serve"] = serve
         (step / "state.json").write_text(json.dumps(state))
-        (step / MANIFEST).unlink()
+        (step / MANIFEST_FILE).unlink()
         write_manifest(step)
         with pytest.raises(RunError, match="has no weights called"):
             Run.open(run, "cpu")
@@ -307,7 +310,7 @@ class TestNames:
     def test_a_state_of_another_kind_of_run_is_refused_by_a_run_that_goes_on(self, run: Path):
         step = run / "checkpoints" / "step-2"
         (step / "state.json").write_text(json.dumps({"step": 2, "state": {}}))
-        (step / MANIFEST).unlink()
+        (step / MANIFEST_FILE).unlink()
         write_manifest(step)
         recipe = tiny_recipe(4)
         with pytest.raises(RunError, match=r"step 2 was not saved by a run with these settings"):

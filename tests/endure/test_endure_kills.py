@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from endured import differences, tiny_recipe, train
 
-from regard.files import checkpoint_links as links
+from regard.files import run_folder
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
 
@@ -49,7 +49,7 @@ def test_killed_between_a_checkpoint_and_its_name_best_still_points_to_it(tmp_pa
         patch.setattr("regard.train.loop.point", killed)
         with pytest.raises(Killed):
             train(tiny_recipe(), tmp_path / "run")
-    assert links.pointed(tmp_path / "run" / "checkpoints", "best") is None
+    assert run_folder.linked_step(tmp_path / "run" / "checkpoints", "best") is None
     train(tiny_recipe(), tmp_path / "run", resume=True)
     assert differences(tmp_path / "run", tmp_path / "whole") == []
 

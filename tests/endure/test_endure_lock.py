@@ -9,7 +9,7 @@ import pytest
 from endured import tiny_recipe, train
 
 from regard.errors import RunError
-from regard.files.lock import LOCK
+from regard.files.run_folder import LOCK_FILE
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -31,6 +31,6 @@ def test_the_lock_that_a_dead_process_left_is_taken_over(tmp_path: Path):
     dead.wait()
     out.mkdir()
     record = {"pid": dead.pid, "host": os.uname().nodename, "since": "2026-01-01 00:00"}
-    (out / LOCK).write_text(json.dumps(record))
+    (out / LOCK_FILE).write_text(json.dumps(record))
     train(tiny_recipe(2), out)
-    assert (out / LOCK).read_text() == ""
+    assert (out / LOCK_FILE).read_text() == ""

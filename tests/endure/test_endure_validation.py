@@ -8,7 +8,7 @@ import torch
 from endured import course, differences, tiny_recipe, train
 
 from regard.errors import RunError
-from regard.files.checkpoint_links import BEST, point, pointed
+from regard.files.run_folder import BEST, link_checkpoint, linked_step
 from regard.run import training
 from regard.run.trained import Run
 from regard.tasks.generation import TextGenerator
@@ -149,13 +149,13 @@ def test_a_request_to_stop_is_answered_while_texts_are_generated(tmp_path: Path,
 def test_a_broken_best_checkpoint_is_named_before_the_first_step_and_chosen_anew(tmp_path: Path):
     train(tiny_recipe(6, save_every=2), tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints"
-    point(folder, BEST, 4)
+    link_checkpoint(folder, BEST, 4)
     (folder / "step-4" / "model.safetensors").write_bytes(b"")
     watching = train(tiny_recipe(8, save_every=2), tmp_path / "run", resume=True)
     assert any(
         "step-4/model.safetensors: has 0 bytes" in said and "chosen anew, from step 6" in said for said in watching.said
     )
-    assert pointed(folder, BEST) in (6, 8)
+    assert linked_step(folder, BEST) in (6, 8)
     Run.open(tmp_path / "run", "cpu")
 
 
@@ -167,14 +167,14 @@ def test_a_best_that_points_to_no_checkpoint_is_named_and_chosen_anew(target: st
     (folder / BEST).symlink_to(target)
     watching = train(tiny_recipe(6, save_every=2), tmp_path / "run", resume=True)
     assert any("best: points to no checkpoint" in said for said in watching.said)
-    assert pointed(folder, BEST) in (4, 6)
+    assert linked_step(folder, BEST) in (4, 6)
     Run.open(tmp_path / "run", "cpu")
 
 
 def test_a_broken_checkpoint_is_left_out_of_the_average(tmp_path: Path):
     train(tiny_recipe(6, save_every=2, keep=3), tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints"
-    point(folder, BEST, 6)
+    link_checkpoint(folder, BEST, 6)
     (folder / "step-4" / "model.safetensors").unlink()
     watching = train(tiny_recipe(6, save_every=2, keep=3, average=3), tmp_path / "run", resume=True)
     assert any(said.startswith("mean of 2 checkpoints") for said in watching.said)

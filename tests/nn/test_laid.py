@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.files import machine
 from regard.nn.fast import prepacked as laid
 from regard.nn.fast.prepacked import FEW, LARGE, MANY, Laid
 
@@ -63,7 +64,7 @@ def test_a_processor_says_whose_it_is(tmp_path, monkeypatch):
     known = {"vendor_id\t: GenuineIntel\n": True, "vendor_id\t: AuthenticAMD\nmodel name\t: x\n": False, "": True}
     for text, expected in known.items():
         (tmp_path / "cpuinfo").write_text(text)
-        monkeypatch.setattr(laid, "Path", lambda _: tmp_path / "cpuinfo")
-        assert laid.is_intel.__wrapped__() == expected
-    monkeypatch.setattr(laid, "Path", lambda _: tmp_path / "none")
-    assert laid.is_intel.__wrapped__()
+        monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
+        assert machine.is_intel.__wrapped__() == expected
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "none")
+    assert machine.is_intel.__wrapped__()

@@ -7,7 +7,7 @@ from small_runs import classification, language_model, write_recipe
 
 from regard import api
 from regard.claims.setup import Quiet
-from regard.files.checkpoint_links import BEST, LAST, pointed
+from regard.files.run_folder import BEST, LAST, linked_step
 from regard.run import training
 from regard.run.conclusion import conclusion
 from regard.run.trained import Run
@@ -25,8 +25,8 @@ def test_a_best_model_between_two_checkpoints_is_kept(
     tree["train"] |= {"save_every": 4, "valid_every": 1}
     api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
     folder = tmp_path / "run" / "checkpoints"
-    assert pointed(folder, BEST) == best
-    assert pointed(folder, LAST) == 6
+    assert linked_step(folder, BEST) == best
+    assert linked_step(folder, LAST) == 6
 
 
 @pytest.mark.parametrize(("losses", "best"), [([3, 2, 1], 3), ([1, 2, 3], 1), ([2, 1, 3], 2)])
@@ -38,6 +38,6 @@ def test_of_equal_scores_the_lower_loss_is_the_best(
     tree = classification(tmp_path, steps=3)
     tree["train"] |= {"save_every": 1, "best": "accuracy"}
     api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
-    assert pointed(tmp_path / "run" / "checkpoints", BEST) == best
+    assert linked_step(tmp_path / "run" / "checkpoints", BEST) == best
     shown = conclusion(Run.open(tmp_path / "run", "cpu"))
     assert shown[0].startswith(f"best: step {best},")

@@ -12,7 +12,8 @@ from regard import api
 from regard.config import dump_toml, read_toml
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError, RegardError, RunError
-from regard.files.manifest import MANIFEST, write_manifest
+from regard.files.manifest import write_manifest
+from regard.files.run_folder import MANIFEST_FILE
 from regard.run.recipe import read_recipe
 from regard.train.log import read_metrics
 
@@ -234,7 +235,7 @@ def edit_state(step: Path, edit) -> None:
     tree = json.loads((step / "state.json").read_text())
     edit(tree["state"])
     (step / "state.json").write_text(json.dumps(tree))
-    (step / MANIFEST).unlink()
+    (step / MANIFEST_FILE).unlink()
     write_manifest(step)
 
 

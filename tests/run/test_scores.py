@@ -13,7 +13,7 @@ from regard.claims.setup import Quiet
 from regard.data.sources import SourceConfig
 from regard.decode import score
 from regard.errors import ConfigError
-from regard.files.checkpoint_links import BEST, pointed
+from regard.files.run_folder import BEST, linked_step
 from regard.run import training
 from regard.run.recipe import Recipe
 from regard.tasks import LanguageModel
@@ -105,7 +105,7 @@ def test_the_best_checkpoint_follows_the_direction_of_its_score(best: str, tmp_p
     monkeypatch.setattr(training, "score_generated", lambda *_: {best: next(coming)})
     tree = {**translation(steps=3, save_every=1, valid_every=1, best=best), "task": task}
     api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
-    assert pointed(tmp_path / "run" / "checkpoints", BEST) == (2 if best == "ter" else 1)
+    assert linked_step(tmp_path / "run" / "checkpoints", BEST) == (2 if best == "ter" else 1)
     other = "bleu" if best == "rouge_l" else "rouge_l"
     tree["train"]["best"] = other
     with pytest.raises(ConfigError, match=f"the validation has no metric '{other}'"):

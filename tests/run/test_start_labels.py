@@ -105,11 +105,12 @@ def test_a_classifier_with_its_labels_turned_round_keeps_its_accuracy(tmp_path: 
 
 
 def strip_fingerprints(run: Path) -> None:
-    from regard.files.manifest import MANIFEST, write_manifest
+    from regard.files.manifest import write_manifest
+    from regard.files.run_folder import MANIFEST_FILE
 
     for step in (run / "checkpoints").glob("step-*"):
         state = json.loads((step / "state.json").read_text())
         state["state"].pop("fingerprint")
         (step / "state.json").write_text(json.dumps(state))
-        (step / MANIFEST).unlink()
+        (step / MANIFEST_FILE).unlink()
         write_manifest(step)

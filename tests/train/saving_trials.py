@@ -17,7 +17,7 @@ import torch
 
 from regard.errors import Failure
 from regard.files import atomic as durable
-from regard.files.checkpoint_links import checkpoints
+from regard.files.run_folder import list_checkpoints
 from regard.train import checkpoint
 from regard.train.checkpoint import broken, load, newest, prune, save
 
@@ -85,7 +85,7 @@ def at_every_operation(base: Path, step: int) -> int:
 
         killed = was_killed(forked(child))
         assert found(folder) in {(1, 0), (step, 7)}
-        assert not any(broken(path) for _, path in checkpoints(folder)), "half a checkpoint stands under a name"
+        assert not any(broken(path) for _, path in list_checkpoints(folder)), "half a checkpoint stands under a name"
         save_step(folder, 3)
         assert found(folder) == (3, 0)
         assert not [path for path in folder.iterdir() if path.name.startswith(".")], "something was left aside"

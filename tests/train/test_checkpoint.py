@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from regard.errors import Failure, RunError
 from regard.files import atomic as durable
-from regard.files import checkpoint_links as links
-from regard.files.checkpoint_links import checkpoints, point, pointed
+from regard.files import run_folder
+from regard.files.run_folder import link_checkpoint, linked_step, list_checkpoints
 from regard.train import checkpoint as checkpoint_module
 from regard.train.checkpoint import load, newest, prune, room_for, save
 
@@ -120,15 +120,15 @@ class TestLinks:
     def test_last_follows_each_save_and_best_is_set_by_hand(self, folder):
         for step in (1, 2, 3):
             save_step(folder, step)
-        point(folder, "best", 2)
+        link_checkpoint(folder, "best", 2)
         assert os.readlink(folder / "last") == "step-3"
-        assert (pointed(folder, "best"), load(folder / "best").step) == (2, 2)
+        assert (linked_step(folder, "best"), load(folder / "best").step) == (2, 2)
 
     def test_a_file_stands_for_a_link_where_there_are_none(self, folder, monkeypatch):
         def refuse(*_: object) -> None:
             raise OSError(errno.EPERM, "Operation not permitted")
 
-        monkeypatch.setattr(links.Path, "symlink_to", refuse)
+        monkeypatch.setattr(run_folder.Path, "symlink_to", refuse)
         save_step(folder, 1)
         save_step(folder, 2)
         assert (folder / "last").read_text() == "step-2\n"
@@ -148,12 +148,12 @@ class TestLinks:
     def test_pointing_to_nothing_is_refused(self, folder):
         save_step(folder, 1)
         with pytest.raises(RunError, match="no such checkpoint, so 'best' cannot point to it"):
-            point(folder, "best", 5)
+            link_checkpoint(folder, "best", 5)
 
     def test_text_that_names_another_place_is_not_followed(self, folder):
         save_step(folder, 1)
         (folder / "best").write_text("../../etc")
-        assert pointed(folder, "best") is None
+        assert linked_step(folder, "best") is None
 
 
 class TestPrune:
@@ -168,10 +168,10 @@ class TestPrune:
             for step in ordered:
                 (Path(place) / f"step-{step}").mkdir()
             chosen = ordered[best % len(ordered)]
-            point(Path(place), "best", chosen)
-            point(Path(place), "last", ordered[-1])
+            link_checkpoint(Path(place), "best", chosen)
+            link_checkpoint(Path(place), "last", ordered[-1])
             prune(Path(place), keep)
-            left = {step for step, _ in checkpoints(Path(place))}
+            left = {step for step, _ in list_checkpoints(Path(place))}
         assert left == {chosen, *ordered[-max(keep, 2) :]}
 
     def test_leaves_strange_names_alone(self, folder):

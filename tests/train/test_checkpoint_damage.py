@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 
 from regard.errors import RunError
 from regard.files import atomic as durable
-from regard.files.checkpoint_links import point
 from regard.files.manifest import write_manifest
+from regard.files.run_folder import link_checkpoint
 from regard.train.checkpoint import broken, load, newest
 
 
@@ -97,7 +97,7 @@ class TestDamage:
     def test_a_broken_later_one_goes_when_the_run_has_saved_again(self, folder):
         save_step(folder, 300)
         (save_step(folder, 400) / "state.json").unlink()
-        point(folder, "best", 400)
+        link_checkpoint(folder, "best", 400)
         save_step(folder, 350)
         assert names(folder) == ["last", "step-300", "step-350"]
         assert newest(folder) == (folder / "step-350", [])

@@ -9,7 +9,8 @@ import pytest
 
 from regard.errors import Failure, RunError
 from regard.files import lock as lock_module
-from regard.files.lock import LOCK, RunLock
+from regard.files.lock import RunLock
+from regard.files.run_folder import LOCK_FILE
 
 HOLD = """
 import sys, time
@@ -49,10 +50,10 @@ def test_a_second_process_is_refused_by_the_name_of_the_first(tmp_path):
 
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path):
     end(holder(tmp_path))
-    assert (tmp_path / LOCK).read_text()
+    assert (tmp_path / LOCK_FILE).read_text()
     with RunLock(tmp_path):
-        assert f'"pid": {os.getpid()}' in (tmp_path / LOCK).read_text()
-    assert (tmp_path / LOCK).read_text() == ""
+        assert f'"pid": {os.getpid()}' in (tmp_path / LOCK_FILE).read_text()
+    assert (tmp_path / LOCK_FILE).read_text() == ""
 
 
 def test_one_after_the_other_and_in_two_folders(tmp_path):
@@ -87,9 +88,9 @@ def test_another_thread_is_refused(tmp_path):
 
 def test_of_several_ranks_only_the_first_locks(tmp_path):
     with RunLock(tmp_path, rank=0), RunLock(tmp_path, rank=1), RunLock(tmp_path, rank=2):
-        assert f'"pid": {os.getpid()}' in (tmp_path / LOCK).read_text()
+        assert f'"pid": {os.getpid()}' in (tmp_path / LOCK_FILE).read_text()
     with RunLock(tmp_path, rank=1):
-        assert (tmp_path / LOCK).read_text() == ""
+        assert (tmp_path / LOCK_FILE).read_text() == ""
 
 
 FORK = """
@@ -134,10 +135,10 @@ def test_children_neither_keep_nor_free_the_lock(tmp_path, child_does):
 @pytest.mark.parametrize("record", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 5000, b'{"pid": 1}'])
 def test_a_record_that_cannot_be_read_does_not_matter(tmp_path, record):
     with RunLock(tmp_path):
-        (tmp_path / LOCK).write_bytes(record)
+        (tmp_path / LOCK_FILE).write_bytes(record)
         with pytest.raises(RunError, match=r"is being trained by another process"), RunLock(tmp_path):
             pass
-    (tmp_path / LOCK).write_bytes(record)
+    (tmp_path / LOCK_FILE).write_bytes(record)
     with RunLock(tmp_path):
         pass
 

@@ -29,7 +29,7 @@ def sound_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def broken_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "_announces_amx", lambda: True)
+    monkeypatch.setattr(precision, "has_amx", lambda: True)
     monkeypatch.setattr(precision, "_survives_bfloat16", lambda: False)
     precision._no_bfloat16.cache_clear()
     yield

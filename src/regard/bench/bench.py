@@ -12,7 +12,7 @@ from regard.bench.programs import PROGRAMS, Program, interpreter_for
 from regard.bench.rounds import Contestant, Row, Say, ceilings, measure
 from regard.bench.works import WORKS, Device, Work, sizes
 from regard.errors import ConfigError, nearest
-from regard.files.machine import cores
+from regard.files.machine import cores, processor_name
 
 ENVIRONMENT = Path(".venv-peers")
 """Where `make peers` installs."""
@@ -106,7 +106,7 @@ def _threads(program: Program, count: int) -> list[int]:
 
 
 def _machine(device: Device, count: int) -> dict[str, object]:
-    named = _gpu() if device == "cuda" else _processor()
+    named = _gpu() if device == "cuda" else processor_name()
     return {"device": device, "name": named, "cores": count, "system": platform.system(), "regard": __version__}
 
 
@@ -117,10 +117,3 @@ def _gpu() -> str:
     except OSError:
         return "a GPU"
     return (done.stdout.splitlines() or ["a GPU"])[0]
-
-
-def _processor() -> str:
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text().splitlines() if file.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

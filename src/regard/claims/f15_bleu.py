@@ -10,6 +10,7 @@ from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, RECURRENT, WINDOWS, bars
 from regard.data.street import pairs
 from regard.decode import GreedyConfig
+from regard.files.run_folder import METRICS_FILE
 from regard.metrics.translation import bleu
 from regard.run.demo import demo_recipe
 from regard.train.log import read_metrics
@@ -108,5 +109,5 @@ def _trained(name: str, setup: Setup) -> dict[str, object]:
     written = [
         outputs[0].text for outputs in run.translate(sources, GreedyConfig(max_length=setup.pick(64, 4)), split=False)
     ]
-    flops = max(line["flops"] for line in read_metrics(run.folder / "metrics.jsonl") if "flops" in line)
+    flops = max(line["flops"] for line in read_metrics(run.folder / METRICS_FILE) if "flops" in line)
     return {"name": name, "bleu": bleu(written, references).value, "flops": flops, "family": FAMILY[name]}

@@ -1,7 +1,6 @@
 """What comes of a claim: numbers that are kept, and the verdict, sentence and figure that follow from them."""
 
 import json
-import os
 import platform
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from regard.claims.registry import CLAIMS
 from regard.claims.setup import Setup
 from regard.claims.style import slide
 from regard.errors import DataError
+from regard.files.machine import cores
 
 MEASUREMENTS, FIGURES = Path("measurements", "claims"), Path("images", "claims")
 """Where an output folder keeps what was measured, and its pictures; `docs` is such a folder."""
@@ -77,7 +77,7 @@ def run_claim(claim: Claim, setup: Setup) -> Result:
     """Measures a claim."""
     began = time.perf_counter()
     numbers = json.loads(json.dumps(claim.measure(setup)))  # what is judged is what is kept
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}"
+    machine = f"{platform.machine()}, {cores()} cores, torch {torch.__version__}"
     return Result(claim, numbers, time.perf_counter() - began, setup.quick, setup.seed, machine)
 
 

@@ -22,12 +22,13 @@ def demo(
     from regard import api
     from regard.data.street import LECTURE_SENTENCES, pairs
     from regard.errors import RunError, counted
+    from regard.files.run_folder import is_run
     from regard.progress import shown_on
     from regard.progress.display import make_display
     from regard.run.demo import demo_recipe
 
     recipe = demo_recipe(settings or [])
-    if out.exists() and not (out / "recipe.toml").is_file() and not (out.is_dir() and not any(out.iterdir())):
+    if out.exists() and not is_run(out) and not (out.is_dir() and not any(out.iterdir())):
         raise RunError(f"{out}: not a run folder, so it is not made anew; choose another --out")
     if out.exists():
         shutil.rmtree(out)

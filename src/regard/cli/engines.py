@@ -75,8 +75,10 @@ def _draws(run: Path, options: Mapping[str, Any]) -> bool:
 
 def recipe_of(run: Path) -> dict[str, Any]:
     """The tree of a run's recipe; empty where it cannot be read, which opening the run explains."""
+    from regard.files.run_folder import RECIPE_FILE
+
     try:
-        return tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+        return tomllib.loads((run / RECIPE_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 

@@ -152,8 +152,9 @@ def _named(file: Path) -> "Input":
 def _describes(run: Path) -> bool:
     """Whether a run writes about images, so that a file is one and not a text."""
     from regard.config import read_toml
+    from regard.files.run_folder import RECIPE_FILE
 
-    task = read_toml(run / "recipe.toml").get("task")
+    task = read_toml(run / RECIPE_FILE).get("task")
     return (task.get("kind") if isinstance(task, dict) else task) == "image_description"
 
 

@@ -8,8 +8,6 @@ import typer
 from regard.cli.complete import complete_recipe, complete_setting
 from regard.cli.output import tell
 
-METRICS = "metrics.jsonl"
-
 
 def train(
     recipe: Annotated[
@@ -56,14 +54,17 @@ def train(
 
 def _interrupted(folder: Path) -> str:
     """What is left of a run that was interrupted at once, or before its first step."""
-    from regard.files.checkpoint_links import checkpoints
+    from regard.files.run_folder import CHECKPOINTS_FOLDER, list_checkpoints
     from regard.run.conclusion import resume_sentence
 
-    if not checkpoints(folder / "checkpoints"):
+    if not list_checkpoints(folder / CHECKPOINTS_FOLDER):
         return "interrupted before the first checkpoint: nothing was trained"
     return f"interrupted; steps since the last checkpoint are lost; {resume_sentence(folder)}"
 
 
 def _is_of_a_run(recipe: Path) -> bool:
     """Whether a recipe lies in the folder of the run that was made from it."""
-    return recipe.name == "recipe.toml" and any((recipe.parent / name).exists() for name in ("checkpoints", METRICS))
+    from regard.files.run_folder import CHECKPOINTS_FOLDER, METRICS_FILE, RECIPE_FILE
+
+    traces = (CHECKPOINTS_FOLDER, METRICS_FILE)
+    return recipe.name == RECIPE_FILE and any((recipe.parent / name).exists() for name in traces)

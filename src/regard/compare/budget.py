@@ -10,6 +10,7 @@ import torch
 
 from regard.compare.sweep import EqualConfig, Variant
 from regard.errors import ConfigError, RegardError
+from regard.files.run_folder import CACHE_FOLDER
 from regard.run.recipe import Recipe
 from regard.tasks import Task
 from regard.tasks.prepare import Preparation
@@ -29,7 +30,7 @@ class Planner:
 
     def preparation(self, recipe: Recipe) -> Preparation:
         """The data of a recipe."""
-        return Preparation(recipe.task, recipe.data, recipe.tokenizer, self.folder / "cache", model=recipe.model)
+        return Preparation(recipe.task, recipe.data, recipe.tokenizer, self.folder / CACHE_FOLDER, model=recipe.model)
 
     def task(self, recipe: Recipe) -> Task:
         """The task of a recipe with its vocabularies."""

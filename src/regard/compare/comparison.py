@@ -19,7 +19,7 @@ from regard.compare.sweep import Sweep, SweepConfig, Variant
 from regard.compare.table import Row
 from regard.compare.tuning import tuned
 from regard.errors import counted
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import write_atomic
 from regard.files.machine import cores
 from regard.files.strict_json import to_json
 from regard.metrics.registry import METRICS
@@ -60,8 +60,7 @@ class Comparison:
             "table.json": to_json(self.tree(), indent=1) + "\n",
         }
         for name, text in texts.items():
-            with reported(name, folder, len(text)), replacing(folder / name) as stream:
-                stream.write(text.encode())
+            write_atomic(folder / name, text)
 
     def write_plot(self, file: Path) -> str | None:
         """The table as a picture; a sentence where it cannot be written, which costs no comparison."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from regard.data.content_hash import source_sha256
 from regard.errors import RegardError, RunError
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import write_atomic
+from regard.files.run_folder import METRICS_FILE
 from regard.files.strict_json import from_json, to_json
 from regard.metrics.registry import METRICS
 from regard.run.recipe import Recipe
@@ -47,8 +48,7 @@ class Outcome:
 
     def save(self, folder: Path) -> None:
         """Keeps it in the run's folder."""
-        with reported(RESULT_FILE, folder, 0), replacing(folder / RESULT_FILE) as stream:
-            stream.write(to_json(asdict(self), indent=1).encode())
+        write_atomic(folder / RESULT_FILE, to_json(asdict(self), indent=1))
 
 
 def saved_outcome(folder: Path) -> Outcome | None:
@@ -64,10 +64,10 @@ def saved_outcome(folder: Path) -> Outcome | None:
 
 def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
     """What a trained run reached and spent; tested where that is asked for."""
-    lines = read_metrics(folder / "metrics.jsonl")
+    lines = read_metrics(folder / METRICS_FILE)
     trained, measured = ([line for line in lines if line.get("split") == split] for split in ("train", "valid"))
     if not trained or not measured:
-        raise RunError(f"{folder / 'metrics.jsonl'}: has no line about training and validation; remove {folder}")
+        raise RunError(f"{folder / METRICS_FILE}: has no line about training and validation; remove {folder}")
     spent, judged = trained[-1], measured[-1]
     run = Run.open(folder)
     valid = {name: value for name, value in judged.items() if name in METRICS}

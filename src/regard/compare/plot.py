@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.compare.table import Row
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import atomic_writer, report_disk_errors
 from regard.metrics.registry import METRICS
 
 EQUAL = 1.05  # budgets that differ by less than this factor lie on one another
@@ -70,5 +70,5 @@ def _by_flops(axes: Axes, rows: Sequence[Row], label: str) -> None:
 
 def write_figure(figure: Figure, png: Path) -> None:
     """Writes a figure in the place of an older one."""
-    with reported(png.name, png.parent, 0), replacing(png) as stream:
+    with report_disk_errors(png.name, png.parent, 0), atomic_writer(png) as stream:
         figure.savefig(stream, format="png", dpi=120)

@@ -15,9 +15,10 @@ from pathlib import Path
 from regard.compare.outcome import RESULT_FILE, Outcome, data_contents, saved_outcome, trained_outcome
 from regard.errors import Interrupted, RegardError, RunError
 from regard.files.lock import RunLock
+from regard.files.run_folder import CHECKPOINTS_FOLDER, is_run
 from regard.run import Recipe
 from regard.run.fingerprint import changed_settings
-from regard.run.trained import CHECKPOINTS, RECIPE_FILE, read_run_recipe
+from regard.run.trained import read_run_recipe
 from regard.run.training import train_run
 from regard.train.loop import STOPPED
 from regard.train.monitor import Watcher
@@ -66,7 +67,7 @@ class Queue:
         """A folder that holds runs of another comparison, or on other data, is not mixed with this one."""
         for job in jobs:
             folder = self.folder / job.key
-            if (folder / RECIPE_FILE).is_file() and _differ(read_run_recipe(folder), job.recipe):
+            if is_run(folder) and _differ(read_run_recipe(folder), job.recipe):
                 raise RunError(f"{folder}: was run with other settings or another budget; choose another --out")
             before = outcome.data if (outcome := saved_outcome(folder)) is not None else {}
             now = self._contents(job.recipe) if before else {}
@@ -102,7 +103,7 @@ class Queue:
         with self.watch() as watcher:
             watcher.say(title)
             try:
-                begun = (folder / RECIPE_FILE).is_file()
+                begun = is_run(folder)
                 ended = train_run(job.recipe, folder, watcher, resume=begun)
                 if ended == STOPPED:
                     raise KeyboardInterrupt
@@ -118,7 +119,7 @@ class Queue:
                 return outcome
         outcome.save(folder)
         if not self.keep_weights:
-            shutil.rmtree(folder / CHECKPOINTS)
+            shutil.rmtree(folder / CHECKPOINTS_FOLDER)
         return outcome
 
 

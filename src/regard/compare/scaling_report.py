@@ -12,7 +12,7 @@ from regard.compare.ladder import Rung, Scaling
 from regard.compare.laws import PowerLaw
 from regard.compare.plot import write_figure
 from regard.compare.queue import turn
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import write_atomic
 from regard.files.strict_json import to_json
 
 LAWS = {"by_params": ("parameters", "N"), "by_tokens": ("tokens", "D"), "by_compute": ("training FLOPs", "C")}
@@ -23,8 +23,7 @@ def write_scaling(found: Scaling, folder: Path) -> None:
     texts = {"scaling.md": markdown(found), "scaling.json": to_json(found.tree(), indent=1) + "\n"}
     with turn(folder / "locks" / "table"):
         for name, text in texts.items():
-            with reported(name, folder, len(text)), replacing(folder / name) as stream:
-                stream.write(text.encode())
+            write_atomic(folder / name, text)
         write_figure(draw(found), folder / "scaling.png")
 
 

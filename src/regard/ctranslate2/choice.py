@@ -14,6 +14,7 @@ from regard.config.search_options import draws
 from regard.ctranslate2.model_folder import Converted, Precision, Unfit, folder_for, is_ready, ready, verb_of
 from regard.ctranslate2.search import Search, unable
 from regard.errors import ConfigError
+from regard.files.run_folder import is_run
 
 ENGINES = ("auto", "torch", "ctranslate2")
 SAME = 0.999
@@ -54,7 +55,7 @@ def choose(
         raise ConfigError("--engine", f"expected one of {', '.join(ENGINES)}, got '{wanted}'")
     if wanted == "torch" and int8:
         raise ConfigError("--int8", "torch computes in floating point here; use --engine ctranslate2 with --int8")
-    if wanted == "torch" or not (run / "recipe.toml").is_file():  # what is no run, torch's way explains
+    if wanted == "torch" or not is_run(run):  # what is no run, torch's way explains
         return Choice("torch", "asked for" if wanted == "torch" else "")
     forced = int8 or wanted == "ctranslate2"
     try:

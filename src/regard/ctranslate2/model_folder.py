@@ -22,6 +22,16 @@ from typing import Any, Literal
 from regard import __version__
 from regard.ctranslate2.search import Search
 from regard.errors import RegardError
+from regard.files.atomic import write_atomic
+from regard.files.run_folder import (
+    CACHE_FOLDER,
+    MANIFEST_FILE,
+    RECIPE_FILE,
+    TOKENIZER_FILE,
+    TOKENIZER_FILES,
+    best_checkpoint,
+    field_tokenizer_file,
+)
 from regard.text.vocabulary import Vocabulary
 
 Precision = Literal["float32", "int8"]
@@ -102,10 +112,10 @@ class Converted:
 
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         """Of what is read and of what is written."""
-        if (self.folder / "tokenizer.json").exists():
-            shared = Vocabulary.load(self.folder / "tokenizer.json")
+        if (self.folder / TOKENIZER_FILE).exists():
+            shared = Vocabulary.load(self.folder / TOKENIZER_FILE)
             return shared, shared
-        source, target = (self.folder / f"tokenizer.{side}.json" for side in ("source", "target"))
+        source, target = (self.folder / field_tokenizer_file(side) for side in ("source", "target"))
         return Vocabulary.load(source), Vocabulary.load(target)
 
     def agreement(self, search: Search) -> tuple[int, int] | None:
@@ -118,18 +128,11 @@ class Converted:
         """Keeps what was found."""
         file = self.folder / AGREEMENT
         found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        replace_text(file, json.dumps({**found, _name(search): [same, of]}, indent=1) + "\n")
+        write_atomic(file, json.dumps({**found, _name(search): [same, of]}, indent=1) + "\n")
 
 
 def _name(search: Search) -> str:
     return json.dumps(dict(search), sort_keys=True)
-
-
-def replace_text(file: Path, text: str) -> None:
-    """Writes a file from one moment to the next."""
-    aside = file.with_name(f".{file.name}.new")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(file)
 
 
 def folder_for(run: Path, precision: Precision) -> Path:
@@ -138,9 +141,9 @@ def folder_for(run: Path, precision: Precision) -> Path:
     if checkpoint is None:
         raise Unfit("it has no checkpoint yet")
     key = sha256(_converter().encode())
-    for file in (checkpoint / "manifest.json", run / "recipe.toml", *sorted(run.glob("tokenizer*.json"))):
+    for file in (checkpoint / MANIFEST_FILE, run / RECIPE_FILE, *sorted(run.glob(TOKENIZER_FILES))):
         key.update(sha256(file.read_bytes()).digest())
-    return run / "cache" / f"ctranslate2-{key.hexdigest()[:16]}-{precision}"
+    return run / CACHE_FOLDER / f"ctranslate2-{key.hexdigest()[:16]}-{precision}"
 
 
 @cache
@@ -153,18 +156,6 @@ def _converter() -> str:
         return f"{__version__} {code} {version('ctranslate2')}"
     except PackageNotFoundError:
         return f"{__version__} {code}"
-
-
-def best_checkpoint(run: Path) -> Path | None:
-    """The checkpoint marked as best; where none is, the newest."""
-    folder = run / "checkpoints"
-    best = folder / "best"
-    if best.is_file():  # a file system without links
-        best = folder / best.read_text(encoding="utf-8").strip()
-    if (best / "manifest.json").is_file():
-        return best
-    steps = {int(path.name.removeprefix("step-")): path for path in folder.glob("step-*") if path.name[5:].isdecimal()}
-    return steps[max(steps)] if steps else None
 
 
 def ready(run: Path, precision: Precision, search: Search | None = None) -> Converted:

@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 from regard.ctranslate2.model import FastEngine, Workers
-from regard.ctranslate2.model_folder import Converted, replace_text
+from regard.ctranslate2.model_folder import Converted
 from regard.ctranslate2.search import Search
 from regard.errors import RegardError
+from regard.files.atomic import write_atomic
 from regard.files.machine import cores
 from regard.text.vocabulary import Vocabulary
 
@@ -98,7 +99,7 @@ def main(folder: Path) -> int:
     """The measuring process; where it cannot measure, one sentence says so, and one thread is used."""
     try:
         converted = Converted.read(folder)
-        replace_text(folder / FILE, json.dumps(measure(converted), indent=1) + "\n")
+        write_atomic(folder / FILE, json.dumps(measure(converted), indent=1) + "\n")
     except (RegardError, RuntimeError, OSError) as error:
         print(f"regard: {folder}: speed cannot be measured, so one thread is used: {error}", file=sys.stderr)  # noqa: T201
         return 1

@@ -1,4 +1,4 @@
-"""Writing so that a kill, a power cut or a full disk leaves the old or the new, never something between."""
+"""Atomic writes: after a kill, a power cut or on a full disk, a file has its old or its new contents, whole."""
 
 import errno
 import os
@@ -16,19 +16,19 @@ from regard.errors import Failure
 
 
 @contextmanager
-def reported(what: str, folder: Path, needed: int) -> Iterator[None]:
-    """Turns every refusal of the disk into a Failure that says how many bytes are needed and how many are free."""
+def report_disk_errors(what: str, folder: Path, needed: int) -> Iterator[None]:
+    """Turns an error of the disk into a Failure that says how many bytes are needed and how many are free."""
     try:
         yield
     except (OSError, SafetensorError) as error:
         raise Failure(
             f"{folder}: {what} could not be written ({_reason(error)}); it needs {needed:,} bytes and {_free(folder)} "
-            "there; what was saved before is untouched: mend this, then go on with --resume"
+            "there; what was saved before is untouched: mend this, then resume with --resume"
         ) from error
 
 
-def demand_room(folder: Path, needed: int) -> None:
-    """Fails like a full disk before a byte is written; a file system that does not tell its size is believed."""
+def require_free_space(folder: Path, needed: int) -> None:
+    """Raises the error of a full disk before a byte is written; a file system that reports no size is trusted."""
     usage = shutil.disk_usage(folder)
     if usage.total and usage.free < needed:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -42,7 +42,7 @@ def _free(folder: Path) -> str:
 
 
 def _reason(error: OSError | SafetensorError) -> str:
-    """The words of the operating system, which safetensors passes on only in brackets: `(os error 28)`."""
+    """The operating system's message, of which safetensors passes on only the number: `(os error 28)`."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     code = re.search(r"\(os error (\d+)\)", str(error))
@@ -50,8 +50,8 @@ def _reason(error: OSError | SafetensorError) -> str:
 
 
 @contextmanager
-def replacing(file: Path) -> Iterator[BinaryIO]:
-    """A stream whose contents take the place of the file, all at once, when the block ends well."""
+def atomic_writer(file: Path) -> Iterator[BinaryIO]:
+    """A stream whose contents replace the file, all at once, when the block ends without an error."""
     aside = file.with_name(f".{file.name}.new")
     try:
         with aside.open("wb") as stream:
@@ -65,8 +65,15 @@ def replacing(file: Path) -> Iterator[BinaryIO]:
             aside.unlink(missing_ok=True)
 
 
+def write_atomic(file: Path, contents: str | bytes) -> None:
+    """Replaces a file's contents, all at once; Failure where the disk refuses."""
+    data = contents.encode() if isinstance(contents, str) else contents
+    with report_disk_errors(file.name, file.parent, len(data)), atomic_writer(file) as stream:
+        stream.write(data)
+
+
 def sync_file(file: Path) -> None:
-    """Waits until the file is on the disk, and lets go of the copy in memory: who reads it back reads the disk."""
+    """Waits until the file is on the disk, and drops it from the page cache: reading it back reads the disk."""
     with file.open("rb+") as stream:
         os.fsync(stream.fileno())
         if hasattr(os, "posix_fadvise"):
@@ -74,7 +81,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Waits until the names in the folder are on the disk, where the file system can be asked to."""
+    """Waits until the folder's entries are on the disk, where the file system supports it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -86,12 +93,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256_of(file: Path) -> str:
-    """SHA-256 of a file's contents."""
     with file.open("rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
 
 
-def discard(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Removes a folder, if there is one, by a single rename first: nobody ever finds it half removed.
 
     What cannot go yet, because another process still reads it over a network, is left to `tidy`.
@@ -104,7 +110,7 @@ def discard(folder: Path) -> None:
     shutil.rmtree(removed, ignore_errors=True)
 
 
-def tidy(folder: Path) -> None:
-    """Removes what processes that are gone left aside in a folder, half written or half removed."""
+def remove_leftovers(folder: Path) -> None:
+    """Removes what processes that ended left behind in a folder, half written or half removed."""
     for path in (*folder.glob(".*.saving"), *folder.glob(".*.removed")):
         shutil.rmtree(path, ignore_errors=True)

@@ -14,10 +14,10 @@ from typing import Self
 from weakref import WeakSet
 
 from regard.errors import RunError
-from regard.files.atomic import reported
+from regard.files.atomic import report_disk_errors
+from regard.files.run_folder import LOCK_FILE
 from regard.files.strict_json import from_json, to_json
 
-LOCK = ".lock"
 RECORD_LIMIT = 1000  # bytes, far more than a pid, a host and a time take
 
 
@@ -26,7 +26,7 @@ class RunLock:
 
     def __init__(self, folder: Path, *, rank: int = 0) -> None:
         self.folder = folder
-        self.file = folder / LOCK
+        self.file = folder / LOCK_FILE
         self.rank = rank
         self._descriptor: int | None = None
 
@@ -64,7 +64,7 @@ class RunLock:
     def _write(self, record: str) -> None:
         assert self._descriptor is not None
         try:
-            with reported("the lock", self.folder, len(record)):
+            with report_disk_errors("the lock", self.folder, len(record)):
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, record.encode(), 0)
         except BaseException:

@@ -13,9 +13,9 @@ from typing import Any
 
 from regard.errors import RunError
 from regard.files.atomic import sha256_of, sync_file
+from regard.files.run_folder import MANIFEST_FILE
 from regard.files.strict_json import from_json, to_json
 
-MANIFEST = "manifest.json"
 FORMAT = 1
 JSON_LIMIT = 64 * 2**20  # bytes: a larger JSON file is not one of ours, and is not read
 
@@ -26,15 +26,15 @@ def write_manifest(folder: Path) -> None:
     for file in sorted(folder.iterdir()):
         files[file.name] = {"size": file.stat().st_size, "sha256": sha256_of(file)}
         sync_file(file)
-    (folder / MANIFEST).write_text(_sealed(files), encoding="utf-8")
-    sync_file(folder / MANIFEST)
+    (folder / MANIFEST_FILE).write_text(_sealed(files), encoding="utf-8")
+    sync_file(folder / MANIFEST_FILE)
 
 
 def problem_in(folder: Path, required: Collection[str] = ()) -> str | None:
     """What is wrong with a checkpoint, beginning with the file it is about; None where all is as it was written."""
     try:
         described = _read(folder)
-        present = {file.name for file in folder.iterdir() if not file.name.startswith(".")} - {MANIFEST}
+        present = {file.name for file in folder.iterdir() if not file.name.startswith(".")} - {MANIFEST_FILE}
         for name in sorted({*described, *present, *required}):
             if name not in present:
                 return f"{folder / name}: is missing"
@@ -47,7 +47,7 @@ def problem_in(folder: Path, required: Collection[str] = ()) -> str | None:
     except OSError as error:
         return f"{error.filename or folder}: cannot be read ({error.strerror})"
     except ValueError as error:
-        return f"{folder / MANIFEST}: {error}"
+        return f"{folder / MANIFEST_FILE}: {error}"
     return None
 
 
@@ -62,7 +62,7 @@ def _difference(file: Path, described: dict[str, Any]) -> str | None:
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
     """The files and what the manifest says of them; ValueError unless it is, byte for byte, what we would write."""
-    text = read_small(folder / MANIFEST).decode(errors="replace")
+    text = read_small(folder / MANIFEST_FILE).decode(errors="replace")
     try:
         found = from_json(text)
     except ValueError as error:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from regard import __version__
 from regard.errors import counted
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import write_atomic
+from regard.files.run_folder import CARD_FILE, METRICS_FILE
 from regard.metrics.registry import METRICS
 from regard.run.recipe import Recipe
 from regard.tasks import Task
@@ -26,7 +27,7 @@ USES = {
 def write_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> None:
     """Writes README.md into the run folder."""
     spent, model = trainer.spent, recipe.model
-    valid = [line for line in read_metrics(folder / "metrics.jsonl") if line.get("split") == "valid"]
+    valid = [line for line in read_metrics(folder / METRICS_FILE) if line.get("split") == "valid"]
     scores = {name: value for name, value in (valid[-1] if valid else {}).items() if name in METRICS}
     shown = [f"| {METRICS[name].label} | {value:,.4g} |" for name, value in scores.items()]
     lines = [
@@ -52,6 +53,4 @@ def write_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> No
         "`recipe.toml` has every setting; `metrics.jsonl` and `curves.png` show how training went.",
         "",
     ]
-    text = "\n".join(lines).encode()
-    with reported("README.md", folder, len(text)), replacing(folder / "README.md") as stream:
-        stream.write(text)
+    write_atomic(folder / CARD_FILE, "\n".join(lines))

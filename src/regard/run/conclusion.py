@@ -11,17 +11,17 @@ from regard import metrics
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Tagged
 from regard.data.readers.source_reader import read_examples, read_pairs
 from regard.errors import RegardError
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import write_atomic
+from regard.files.run_folder import BASELINE_FILE, METRICS_FILE, RECIPE_FILE
 from regard.files.strict_json import from_json, to_json
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS
 from regard.progress.text import duration
 from regard.run.recipe import Recipe
-from regard.run.trained import RECIPE_FILE, Run
+from regard.run.trained import Run
 from regard.train.log import read_metrics
 from regard.train.trend import shown_scores, shown_value
 
-BASELINE_FILE = "baseline.json"
 MOST_PAIRS = 1000
 """Pairs whose sources are scored as if they were translations."""
 LONGEST_SAMPLE = 40
@@ -44,7 +44,7 @@ def resume_sentence(folder: Path) -> str:
 
 def conclusion(run: Run) -> list[str]:
     """What a run reached, and what a trivial answer would have."""
-    lines, metric = read_metrics(run.folder / "metrics.jsonl"), run.recipe.train.best or run.task.best_metric
+    lines, metric = read_metrics(run.folder / METRICS_FILE), run.recipe.train.best or run.task.best_metric
     best = best_validation(lines, metric)
     if best is None:
         return []
@@ -76,9 +76,8 @@ def best_validation(lines: Iterable[Line], metric: str) -> Line | None:
 
 def write_baselines(folder: Path, baselines: Sequence[Baseline]) -> None:
     """Keeps what trivial answers score on the validation data of a run."""
-    text = to_json({baseline.answer: dict(baseline.scores) for baseline in baselines}, indent=1).encode()
-    with reported(BASELINE_FILE, folder, len(text)), replacing(folder / BASELINE_FILE) as stream:
-        stream.write(text + b"\n")
+    text = to_json({baseline.answer: dict(baseline.scores) for baseline in baselines}, indent=1)
+    write_atomic(folder / BASELINE_FILE, f"{text}\n")
 
 
 def read_baselines(folder: Path) -> list[Baseline]:

@@ -8,9 +8,9 @@ from regard.config import Config
 from regard.data.content_hash import tree_sha256
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
+from regard.files.run_folder import LABELS_FILE, TOKENIZER_FILE, field_tokenizer_file
 from regard.run.recipe import Recipe
 from regard.tasks import Vocabularies
-from regard.tasks.base import LABELS_FILE
 from regard.train.checkpoint import Checkpoint
 
 KEY = "fingerprint"
@@ -66,7 +66,7 @@ class Fingerprint(Config):
 
     def vocabulary_changes(self, vocabularies: Vocabularies) -> list[str]:
         """The files of vocabularies and labels that are not those of the checkpoint."""
-        tokenizers = "tokenizer.json" if len(set(self.tokenizers.values())) == 1 else "tokenizer.*.json"
+        tokenizers = TOKENIZER_FILE if len(set(self.tokenizers.values())) == 1 else field_tokenizer_file("*")
         changed = [(tokenizers, self.tokenizers != identities(vocabularies))]
         changed.append((LABELS_FILE, self.labels != labels_sha256(vocabularies)))
         return [name for name, differs in changed if differs]

@@ -5,17 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from regard.files.lock import LOCK, RunLock
-from regard.run.conclusion import BASELINE_FILE
-from regard.tasks.base import LABELS_FILE
-from regard.text.splitting import FILE as SENTENCES_FILE
-from regard.text.training_words import FILE as WORDS_FILE
-
-WRITTEN = (
-    "recipe.toml", "tokenizer*.json", LABELS_FILE, "metrics.jsonl", "cache", "checkpoints", "tensorboard", "curves.png",
-    "README.md", WORDS_FILE, SENTENCES_FILE, BASELINE_FILE, ".*.new",
-)  # fmt: skip
-"""What training writes into a run folder; whatever else stands there is somebody else's."""
+from regard.files.lock import RunLock
+from regard.files.run_folder import LOCK_FILE, WRITTEN
 
 
 @contextmanager
@@ -37,7 +28,7 @@ def _remove(folder: Path, before: set[str], made: list[Path]) -> None:
     for path in {path for name in WRITTEN for path in folder.glob(name)}:
         if path.name not in before:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if made and [path.name for path in folder.iterdir()] == [LOCK]:
-        (folder / LOCK).unlink()
+    if made and [path.name for path in folder.iterdir()] == [LOCK_FILE]:
+        (folder / LOCK_FILE).unlink()
         for path in made:  # the innermost first; one that holds something stays
             path.rmdir()

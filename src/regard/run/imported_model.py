@@ -13,8 +13,8 @@ from regard.config import dump_toml
 from regard.errors import RunError, counted
 from regard.export.huggingface.import_model import Imported
 from regard.export.huggingface.logit_check import compare_with_library
+from regard.files.run_folder import CARD_FILE, CHECKPOINTS_FOLDER, RECIPE_FILE
 from regard.run.recipe import Recipe
-from regard.run.trained import CHECKPOINTS, RECIPE_FILE
 from regard.tasks import Vocabularies
 from regard.text.tokenizer import Tokenizer
 from regard.train import checkpoint
@@ -48,8 +48,8 @@ def write_imported(model: Imported, out: Path, origin: str, say: Callable[[str],
         vocabularies.save(aside)
         (aside / RECIPE_FILE).write_text(dump_toml(recipe.tree()), encoding="utf-8")
         weights = {name: weight.detach() for name, weight in built.named_parameters()}
-        checkpoint.save(aside / CHECKPOINTS, 0, model=weights, optimizer={}, state={})
-        (aside / "README.md").write_text(_card(out, model, recipe, origin), encoding="utf-8")
+        checkpoint.save(aside / CHECKPOINTS_FOLDER, 0, model=weights, optimizer={}, state={})
+        (aside / CARD_FILE).write_text(_card(out, model, recipe, origin), encoding="utf-8")
         aside.rename(out)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

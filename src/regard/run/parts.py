@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import Failure, RunError
-from regard.files.atomic import replacing
+from regard.files.atomic import atomic_writer
 from regard.files.manifest import read_small
+from regard.files.run_folder import LOCK_FILE, MANIFEST_FILE
 from regard.files.strict_json import from_json, to_json
 
-MANIFEST = "manifest.json"
 FORMAT = 1
 SHOWN = 80  # characters of a setting in a sentence
 PAUSE = 0.5
@@ -42,14 +42,14 @@ class Parts:
     def open(cls, folder: Path, asked: Mapping[str, Any], lines: int, lines_per_part: int, suffix: str) -> "Parts":
         """Begins the work in an empty folder, or goes on with it; RunError where something else was begun there."""
         wanted = {"format": FORMAT, "lines": lines, "lines_per_part": lines_per_part, "suffix": suffix, **asked}
-        with _written(folder, MANIFEST):
+        with _written(folder, MANIFEST_FILE):
             folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / ".lock", wait=True), _written(folder, MANIFEST):  # others begin at the same time
-            if not (folder / MANIFEST).exists():
+        with _locked(folder / LOCK_FILE, wait=True), _written(folder, MANIFEST_FILE):  # others begin at the same time
+            if not (folder / MANIFEST_FILE).exists():
                 _refuse_strangers(folder)
-                with replacing(folder / MANIFEST) as stream:
+                with atomic_writer(folder / MANIFEST_FILE) as stream:
                     stream.write(f"{to_json(wanted, indent=1)}\n".encode())
-        _refuse_change(folder / MANIFEST, wanted)
+        _refuse_change(folder / MANIFEST_FILE, wanted)
         return cls(folder, lines, lines_per_part, suffix)
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class Parts:
             missing = not file.exists()
             if missing:
                 contents = make(number * self.lines_per_part, lines)
-                with _written(self.folder, file.name), replacing(file) as stream:
+                with _written(self.folder, file.name), atomic_writer(file) as stream:
                     stream.write(contents)
             lock.unlink(missing_ok=True)  # whoever locks this file now, or a new one of its name, finds the part
             return missing
@@ -123,7 +123,7 @@ def _cut(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 def _refuse_strangers(folder: Path) -> None:
     found = next((path.name for path in sorted(folder.iterdir()) if not path.name.startswith(".")), None)
     if found is not None:
-        raise RunError(f"{folder}: holds '{found}' and no {MANIFEST}, so it is not ours; choose another --out")
+        raise RunError(f"{folder}: holds '{found}' and no {MANIFEST_FILE}, so it is not ours; choose another --out")
 
 
 def _refuse_change(manifest: Path, wanted: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from regard.config.shipped import data_folder, recipe_file
 from regard.data.settings import DataConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
+from regard.files.run_folder import RECIPE_FILE, is_run
 from regard.models import EncoderDecoderConfig, ModelConfig, preset
 from regard.run.initial_weights import StartConfig
 from regard.run.memory_check import refuse_depth
@@ -152,10 +153,9 @@ def taken_out(key: str, tree: dict[str, Any], overrides: Sequence[str]) -> tuple
 
 def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """A tree on top of a run's own model and tokenizer settings, to start with its weights."""
-    file = Path(run) / "recipe.toml"
-    if not file.is_file():
-        raise ConfigError("model.from", f"{run} is no run folder, it has no recipe.toml")
-    before = read_toml(file)
+    if not is_run(Path(run)):
+        raise ConfigError("model.from", f"{run} is no run folder, it has no {RECIPE_FILE}")
+    before = read_toml(Path(run) / RECIPE_FILE)
     model = _model_of(before, tree, overrides)
     below = {"model": model, "tokenizer": before.get("tokenizer", {}), "start": {"run": run}}
     laid = layered(Recipe, below, tree)

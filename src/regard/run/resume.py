@@ -10,9 +10,10 @@ from pathlib import Path
 
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
+from regard.files.run_folder import RECIPE_FILE, is_run
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.recipe import Recipe
-from regard.run.trained import RECIPE_FILE, read_run_recipe
+from regard.run.trained import read_run_recipe
 from regard.tasks import Vocabularies
 from regard.train.budget import BudgetConfig, Spent
 from regard.train.checkpoint import Checkpoint
@@ -42,7 +43,7 @@ class Resumption:
         """From a checkpoint's fingerprint; one without it is compared with its run's recipe."""
         kept = Fingerprint.saved(saved) if saved is not None else None
         if kept is None:
-            before = read_run_recipe(out) if (out / RECIPE_FILE).is_file() else None
+            before = read_run_recipe(out) if is_run(out) else None
             return cls(out, saved, None, before, data_changed)
         return cls(out, saved, kept, kept.recipe_of(out), data_changed)
 

@@ -17,14 +17,14 @@ from regard.data.readers.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError
 from regard.files.atomic import sha256_of
-from regard.files.manifest import MANIFEST
+from regard.files.run_folder import CHECKPOINTS_FOLDER, MANIFEST_FILE, step_folder
 from regard.run.output_writer import LINES_PER_PART, SUFFIXES, Note, PartFormat, Write, maker, write_file
 from regard.run.parts import Parts
 from regard.run.scoring import Report
 from regard.run.scoring.generation import report_written
 from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
 from regard.run.scoring.summaries import report_summaries
-from regard.run.trained import CHECKPOINTS, Run
+from regard.run.trained import Run
 from regard.tasks import Summarisation, Translation
 from regard.tasks.generation import AnySearch
 from regard.text.segments import Overlong
@@ -107,7 +107,7 @@ def _asked(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[st
 def _identity(run: Run) -> dict[str, Any]:
     """Which model it is, wherever its folder lies: the manifest of its checkpoint names the SHA-256 of each file."""
     vocabularies = {name: tokenizer.identity for name, tokenizer in run.task.vocabularies.tokenizers.items()}
-    checkpoint = sha256_of(run.folder / CHECKPOINTS / f"step-{run.step}" / MANIFEST)
+    checkpoint = sha256_of(run.folder / CHECKPOINTS_FOLDER / step_folder(run.step) / MANIFEST_FILE)
     settings = _digest([json.dumps(run.recipe.model.tree(), sort_keys=True), str(run.longest), str(vocabularies)])
     return {"step": run.step, "checkpoint": checkpoint, "settings": settings}
 

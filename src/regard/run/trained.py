@@ -17,12 +17,12 @@ from regard.data.sources import SourceConfig
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
 from regard.decode.backend import Backend, choose_backend, with_backends
 from regard.errors import ConfigError, RunError
-from regard.files.checkpoint_links import BEST, LAST, STEP
+from regard.files.run_folder import BEST, CHECKPOINTS_FOLDER, LABELS_FILE, LAST, RECIPE_FILE, STEP, is_run
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.memory_check import BYTES_TO_USE, demand_memory
 from regard.run.recipe import Recipe
 from regard.tasks import Task, Vocabularies
-from regard.tasks.base import LABELS_FILE, Verb
+from regard.tasks.base import Verb
 from regard.tasks.generation import Output, TextGenerator
 from regard.tasks.search_request import AnySearch, search_with
 from regard.text.paragraphs import Paragraphs
@@ -31,8 +31,6 @@ from regard.train import checkpoint
 from regard.train.parallel.processes import device_called, take_in_hand
 from regard.train.parallel.state import put_weights
 
-RECIPE_FILE = "recipe.toml"
-CHECKPOINTS = "checkpoints"
 OTHER_THAN_TEXT = ("images", "captions", "tagged")
 """Contents of tasks whose models read images, or sentences with their trees; also as texts: names of files, words."""
 
@@ -43,7 +41,7 @@ def read_run_recipe(folder: Path) -> Recipe:
         raise RunError(f"{folder}: expected a run folder, got a file")
     if not folder.is_dir():
         raise RunError(f"{folder}: no such run folder; train one with: regard train RECIPE --out {folder}")
-    if not (folder / RECIPE_FILE).is_file():
+    if not is_run(folder):
         raise RunError(f"{folder}: not a run folder, it has no {RECIPE_FILE}")
     return Recipe.from_tree(read_toml(folder / RECIPE_FILE))
 
@@ -233,9 +231,9 @@ def _chosen(folder: Path, which: str) -> Path:
     """The checkpoint of that name; where no best one was marked, the newest that is whole."""
     if which not in (BEST, LAST) and not STEP.fullmatch(which):
         raise RunError(f"{folder}: expected the checkpoint {BEST}, {LAST} or step-N, got '{which}'")
-    path = folder / CHECKPOINTS / which
+    path = folder / CHECKPOINTS_FOLDER / which
     if which == "best" and not path.exists():
-        newest, _ = checkpoint.newest(folder / CHECKPOINTS)
+        newest, _ = checkpoint.newest(folder / CHECKPOINTS_FOLDER)
         if newest is None:
             raise RunError(
                 f"{folder}: no checkpoint yet; train it with: "

@@ -12,8 +12,18 @@ from torch import nn
 from regard.config import dump_toml
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError, counted, nearest
-from regard.files.atomic import replacing, reported
-from regard.files.checkpoint_links import checkpoints
+from regard.files.atomic import atomic_writer, report_disk_errors
+from regard.files.run_folder import (
+    CACHE_FOLDER,
+    CARD_FILE,
+    CHECKPOINTS_FOLDER,
+    CURVES_FILE,
+    METRICS_FILE,
+    NEW_VOCABULARY_FOLDER,
+    RECIPE_FILE,
+    is_run,
+    list_checkpoints,
+)
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import needs_text
 from regard.run.card import write_card
@@ -24,7 +34,7 @@ from regard.run.memory_check import BYTES_TO_TRAIN, demand_memory
 from regard.run.preflight import check_at_once, check_disk, check_test_data, score_generated, try_validation
 from regard.run.recipe import Recipe
 from regard.run.resume import Resumption
-from regard.run.trained import CHECKPOINTS, RECIPE_FILE, Run, read_vocabularies
+from regard.run.trained import Run, read_vocabularies
 from regard.run.unused_settings import refuse_unused
 from regard.tasks import Task
 from regard.tasks.baseline import trivial_baseline
@@ -48,10 +58,6 @@ from regard.train.precision import Precision, PrecisionSetting, choose_precision
 from regard.train.signals import Stopped, StopRequest
 from regard.train.trackers import open_trackers
 
-METRICS_FILE = "metrics.jsonl"
-NEW_VOCABULARY = ".vocabulary.new"
-"""Where the vocabularies of a run lie until it begins."""
-
 
 def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False, data_changed: bool = False) -> str:
     """Trains into a folder; with `resume`, from its newest whole checkpoint on. Says why it ended.
@@ -71,12 +77,12 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
     with memory_reported(), fresh_folder(out, team.rank, begun):
         _refuse_mixing(out, resume)
-        saved, problems = _newest(out / CHECKPOINTS) if resume else (None, [])
+        saved, problems = _newest(out / CHECKPOINTS_FOLDER) if resume else (None, [])
         resumption = Resumption.of(out, saved, data_changed)
         resumption.check_recipe(recipe)
         refuse_unused(recipe, resumption.before)
         team.wait()  # before one of us makes this folder a run's
-        preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / "cache", model=recipe.model)
+        preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / CACHE_FOLDER, model=recipe.model)
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
         preparation.words = _words(recipe, out, start, resumed=saved is not None) if team.leads else None
         task = _task(recipe, preparation, resumption, team, start)
@@ -146,10 +152,10 @@ def _baselines(
 def _write_summaries(recipe: Recipe, task: Task, trainer: Trainer, out: Path, watcher: Watcher) -> None:
     """The picture and the model card; a run is finished without them, whatever keeps them from being written."""
     title = f"{out.absolute().name}: {recipe.task.kind.replace('_', ' ')}"
-    drawn = lambda: curves(out / METRICS_FILE, out / "curves.png", title, trainer.metric, read_baselines(out))  # noqa: E731
+    drawn = lambda: curves(out / METRICS_FILE, out / CURVES_FILE, title, trainer.metric, read_baselines(out))  # noqa: E731
     for name, write in (
-        ("curves.png", drawn),
-        ("README.md", lambda: write_card(out, recipe, task, trainer)),
+        (CURVES_FILE, drawn),
+        (CARD_FILE, lambda: write_card(out, recipe, task, trainer)),
     ):
         try:
             write()
@@ -163,8 +169,8 @@ def _restore(trainer: Trainer, saved: checkpoint.Checkpoint, out: Path, same_val
         trainer.restore(saved, same_validation)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
-            f"{out / CHECKPOINTS}: step {saved.step} was not saved by a run with these settings ({error}); go on with "
-            "the run's own recipe, or start from it in a new --out with model.from"
+            f"{out / CHECKPOINTS_FOLDER}: step {saved.step} was not saved by a run with these settings ({error}); "
+            "resume with the run's own recipe, or start from it in a new --out with model.from"
         ) from None
 
 
@@ -175,7 +181,7 @@ def _log(recipe: Recipe, out: Path, resumed: int | None) -> MetricsLog:
 
 def _refuse_mixing(out: Path, resume: bool) -> None:
     """A folder holds one run: a new one needs an empty folder."""
-    if not resume and ((out / RECIPE_FILE).is_file() or checkpoints(out / CHECKPOINTS)):
+    if not resume and (is_run(out) or list_checkpoints(out / CHECKPOINTS_FOLDER)):
         raise RunError(f"{out}: a run is here already; go on with --resume, or choose another --out")
 
 
@@ -185,7 +191,7 @@ def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team
     Without a checkpoint they are learnt anew: the data may have changed since another process learnt them.
     """
     out = resumption.out
-    own = out if resumption.saved is not None else out / NEW_VOCABULARY
+    own = out if resumption.saved is not None else out / NEW_VOCABULARY_FOLDER
     if team.leads and own != out:
         known = None
         if recipe.start is not None and start is not None:
@@ -194,7 +200,7 @@ def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team
         vocabularies = preparation.learn(known)
         needed = sum(len(tokenizer.core.to_str()) for tokenizer in vocabularies.tokenizers.values())
         shutil.rmtree(own, ignore_errors=True)
-        with reported("the vocabulary", out, needed):
+        with report_disk_errors("the vocabulary", out, needed):
             own.mkdir()
             vocabularies.save(own)
             if measured := preparation.measure_sources():
@@ -226,20 +232,20 @@ def _save_words(preparation: Preparation, out: Path, resumed: bool) -> None:
     if preparation.words is None or (resumed and not preparation.has_read):
         return
     preparation.read_words()
-    with reported("the training words", out, 0):
-        preparation.words.save(out if resumed else out / NEW_VOCABULARY)
+    with report_disk_errors("the training words", out, 0):
+        preparation.words.save(out if resumed else out / NEW_VOCABULARY_FOLDER)
 
 
 def _write_beginning(recipe: Recipe, out: Path, new: bool) -> None:
     """New vocabularies, then the recipe in force: where a recipe stands, nothing else is missing."""
     text = dump_toml(recipe.tree()).encode()
     if new:
-        with reported("the vocabulary", out, 0):
-            for file in (out / NEW_VOCABULARY).iterdir():
+        with report_disk_errors("the vocabulary", out, 0):
+            for file in (out / NEW_VOCABULARY_FOLDER).iterdir():
                 file.replace(out / file.name)
-            (out / NEW_VOCABULARY).rmdir()
+            (out / NEW_VOCABULARY_FOLDER).rmdir()
     if not (out / RECIPE_FILE).is_file() or (out / RECIPE_FILE).read_bytes() != text:
-        with reported("the recipe", out, len(text)), replacing(out / RECIPE_FILE) as stream:
+        with report_disk_errors("the recipe", out, len(text)), atomic_writer(out / RECIPE_FILE) as stream:
             stream.write(text)
 
 

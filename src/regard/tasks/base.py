@@ -24,6 +24,7 @@ from regard.data.store import Store, open_store
 from regard.data.store_writer import LINE, Row
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.errors import ConfigError, DataError
+from regard.files.run_folder import LABELS_FILE
 from regard.models import kinds_of
 from regard.nn.experts import balance_loss
 from regard.nn.loss import Losses
@@ -32,7 +33,6 @@ from regard.tasks.generation import TextGenerator
 from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
 from regard.text.vocabularies import load_tokenizers, save_tokenizers
 
-LABELS_FILE = "labels.json"
 PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")
 """Settings of how each example is cut, which a stream of text does not have."""
 Verb = Literal["translate", "generate", "classify"]

@@ -16,9 +16,9 @@ from typing import Literal
 
 from regard.config import read_toml
 from regard.errors import DataError
+from regard.files.run_folder import RECIPE_FILE, SENTENCES_FILE, is_run
 from regard.text.sentences import LINE, spans
 
-FILE = "sentences.json"
 MOST_READ = 100_000
 """Examples at the beginning of the training data among which some are measured."""
 MOST_MEASURED = 4096
@@ -70,7 +70,7 @@ class Measured:
 
     def save(self, folder: Path) -> None:
         """Writes it into a run folder."""
-        (folder / FILE).write_text(f"{json.dumps(asdict(self))}\n", encoding="utf-8")
+        (folder / SENTENCES_FILE).write_text(f"{json.dumps(asdict(self))}\n", encoding="utf-8")
 
     @classmethod
     def load(cls, file: Path) -> "Measured":
@@ -111,7 +111,7 @@ def splitting_of(run: Path) -> Splitting | None:
 
     Only translators' are: a summary is of the whole.
     """
-    if (run / FILE).is_file():
-        return Measured.load(run / FILE).splitting
-    task = read_toml(run / "recipe.toml").get("task", TASK) if (run / "recipe.toml").is_file() else ""
+    if (run / SENTENCES_FILE).is_file():
+        return Measured.load(run / SENTENCES_FILE).splitting
+    task = read_toml(run / RECIPE_FILE).get("task", TASK) if is_run(run) else ""
     return Splitting() if (task.get("kind", TASK) if isinstance(task, dict) else task) == TASK else None

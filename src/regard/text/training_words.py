@@ -21,8 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from regard.errors import DataError
+from regard.files.run_folder import TRAINING_WORDS_FILE
 
-FILE = "training_words.safetensors"
 HASHES = 10
 LARGEST = 1 << 26
 """Bits of the largest filter."""
@@ -116,13 +116,13 @@ class TrainingWords:
         rate = (float(np.unpackbits(bits).mean())) ** HASHES
         about = {"words": self.count, "hashes": HASHES, "false_positives": float(f"{rate:.2g}")}
         save_file(
-            {"bits": bits}, folder / FILE, metadata={"filter": json.dumps(about)}
+            {"bits": bits}, folder / TRAINING_WORDS_FILE, metadata={"filter": json.dumps(about)}
         )  # one key: several have no order
 
     @classmethod
     def load(cls, folder: Path) -> "TrainingWords | None":
         """Those of a run folder; None where it has none, as runs that were imported or trained long ago."""
-        file = folder / FILE
+        file = folder / TRAINING_WORDS_FILE
         if not file.is_file():
             return None
         try:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+from regard.files.run_folder import TOKENIZER_FILE, field_tokenizer_file
 from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
-
-JOINT_FILE = "tokenizer.json"
 
 Texts = Callable[[], Iterable[str]]
 """Gives the texts of a field from the start, each time it is called."""
@@ -25,9 +24,9 @@ def train_tokenizers(fields: Mapping[str, Texts], config: AnyTokenizerConfig) ->
 def save_tokenizers(tokenizers: Mapping[str, Tokenizer], folder: Path) -> list[Path]:
     """Writes `tokenizer.json`, or `tokenizer.FIELD.json` for each field that has its own; gives the files' names."""
     if len({tokenizer.identity for tokenizer in tokenizers.values()}) == 1:
-        files = {folder / JOINT_FILE: next(iter(tokenizers.values()))}
+        files = {folder / TOKENIZER_FILE: next(iter(tokenizers.values()))}
     else:
-        files = {folder / _own_file(name): tokenizer for name, tokenizer in tokenizers.items()}
+        files = {folder / field_tokenizer_file(name): tokenizer for name, tokenizer in tokenizers.items()}
     for file, tokenizer in files.items():
         tokenizer.save(file)
     return list(files)
@@ -37,10 +36,6 @@ def load_tokenizers(fields: Sequence[str], folder: Path) -> dict[str, Tokenizer]
     """The tokenizers that `save_tokenizers` wrote."""
     if not fields:
         return {}
-    if (folder / JOINT_FILE).exists() or not any((folder / _own_file(name)).exists() for name in fields):
-        return dict.fromkeys(fields, Tokenizer.load(folder / JOINT_FILE))
-    return {name: Tokenizer.load(folder / _own_file(name)) for name in fields}
-
-
-def _own_file(field: str) -> str:
-    return f"tokenizer.{field}.json"
+    if (folder / TOKENIZER_FILE).exists() or not any((folder / field_tokenizer_file(name)).exists() for name in fields):
+        return dict.fromkeys(fields, Tokenizer.load(folder / TOKENIZER_FILE))
+    return {name: Tokenizer.load(folder / field_tokenizer_file(name)) for name in fields}

@@ -24,13 +24,23 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.errors import Failure, RunError
-from regard.files.atomic import demand_room, discard, reported, sync_folder, tidy
-from regard.files.checkpoint_links import BEST, LAST, checkpoints, follow, point, pointed, step_of
+from regard.files.atomic import remove_folder, remove_leftovers, report_disk_errors, require_free_space, sync_folder
 from regard.files.manifest import JSON_LIMIT, problem_in, read_small, write_manifest
+from regard.files.run_folder import (
+    BEST,
+    LAST,
+    MODEL_FILE,
+    OPTIMIZER_FILE,
+    STATE_FILE,
+    link_checkpoint,
+    linked_step,
+    list_checkpoints,
+    resolve_link,
+    step_of,
+)
 from regard.files.strict_json import from_json, to_json
 
-STATE = "state.json"
-ALWAYS = ("model.safetensors", "optimizer.safetensors", STATE)
+REQUIRED = (MODEL_FILE, OPTIMIZER_FILE, STATE_FILE)
 HEADER_PER_TENSOR = 256  # bytes beside its name: dtype, shape and offsets
 ROUNDING_PER_FILE = 8192  # bytes: a file takes whole blocks, and its name takes room in the folder
 
@@ -67,14 +77,14 @@ def save(
     if len(text) > JSON_LIMIT:
         raise ValueError(f"the state takes {len(text):,} bytes of JSON, at most {JSON_LIMIT:,} can be read back")
     needed = room_for(parts, text)
-    with reported(f"the checkpoint of step {step}", folder, needed):
+    with report_disk_errors(f"the checkpoint of step {step}", folder, needed):
         aside = begin(folder, step, needed)
         try:
-            (aside / STATE).write_text(text, encoding="utf-8")
+            (aside / STATE_FILE).write_text(text, encoding="utf-8")
             for name, tensors in parts.items():
                 packed = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}
                 save_file(packed, aside / f"{name}.safetensors", metadata={"format": "pt"})
-                shutil.copymode(aside / STATE, aside / f"{name}.safetensors")  # safetensors lets only the owner read
+                shutil.copymode(aside / STATE_FILE, aside / f"{name}.safetensors")  # safetensors has 0600
             return commit(aside)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -90,11 +100,11 @@ def room_for(parts: Mapping[str, Tensors], text: str = "") -> int:
 def begin(folder: Path, step: int, needed: int) -> Path:
     """An empty folder aside, to write the files of a checkpoint into, once it is sure that there is room."""
     folder.mkdir(parents=True, exist_ok=True)
-    tidy(folder)
-    for later, path in checkpoints(folder):
+    remove_leftovers(folder)
+    for later, path in list_checkpoints(folder):
         if later > step and not broken(path):
             raise RunError(f"{path}: is later than step {step}; resume from it, or train with another --out")
-    demand_room(folder, needed)
+    require_free_space(folder, needed)
     aside = folder / f".step-{step}.saving"
     aside.mkdir()
     return aside
@@ -109,13 +119,13 @@ def commit(aside: Path) -> Path:
     aside.rename(target)
     sync_folder(folder)
     if problem := broken(target):
-        discard(target)
+        remove_folder(target)
         if old.exists():
             old.rename(target)
         raise Failure(f"{problem}: the disk gave back something else than was written; the one before it is kept")
-    discard(old)
+    remove_folder(old)
     step = step_of(target) or 0
-    point(folder, LAST, step)
+    link_checkpoint(folder, LAST, step)
     _drop_later(folder, step)
     return target
 
@@ -125,20 +135,20 @@ def _make_way(target: Path) -> Path:
     old = target.with_name(f"{target.name}.old")
     if target.exists():
         if broken(target):
-            discard(target)
+            remove_folder(target)
         else:
-            discard(old)
+            remove_folder(old)
             target.rename(old)
     return old
 
 
 def _drop_later(folder: Path, step: int) -> None:
     """Checkpoints of later steps than the one just saved were broken, else `begin` would have refused to save."""
-    for later, path in checkpoints(folder):
+    for later, path in list_checkpoints(folder):
         if later > step:
-            if pointed(folder, BEST) == later:
+            if linked_step(folder, BEST) == later:
                 (folder / BEST).unlink()
-            discard(path)
+            remove_folder(path)
 
 
 def load(path: Path, parts: Collection[str] | None = None) -> Checkpoint:
@@ -147,7 +157,7 @@ def load(path: Path, parts: Collection[str] | None = None) -> Checkpoint:
     `parts` are the tensor files to read, such as `("model",)`; the others are checked but stay empty.
     """
     with _reading(path):
-        path = follow(path)
+        path = resolve_link(path)
         if not path.is_dir():
             raise RunError(f"{path}: no checkpoint there")
     if problem := broken(path):
@@ -163,7 +173,7 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
     """The newest whole checkpoint, with a sentence for each broken one passed over; RunError where all are broken."""
     problems: list[str] = []
     with _reading(folder):
-        found = checkpoints(folder)
+        found = list_checkpoints(folder)
     for _, path in found:
         problem = broken(path)
         if problem is None:
@@ -179,7 +189,7 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
 
 def broken_best(folder: Path, step: int) -> str | None:
     """What is wrong with the best checkpoint of a run that resumes at a step; later ones will be made again."""
-    best = pointed(folder, BEST)
+    best = linked_step(folder, BEST)
     if best is None:
         is_there = (folder / BEST).is_symlink() or (folder / BEST).exists()
         return f"{folder / BEST}: points to no checkpoint" if is_there else None
@@ -191,24 +201,24 @@ def prune(folder: Path, keep: int = 2) -> None:
 
     Two are kept even if fewer are asked for: one that turns out to be damaged has another before it.
     """
-    with reported("the removal of old checkpoints", folder, 0):
-        found = checkpoints(folder)
+    with report_disk_errors("the removal of old checkpoints", folder, 0):
+        found = list_checkpoints(folder)
         steps = sorted({step for step, _ in found}, reverse=True)
-        kept = {*steps[: max(keep, 2)], pointed(folder, BEST), pointed(folder, LAST)}
+        kept = {*steps[: max(keep, 2)], linked_step(folder, BEST), linked_step(folder, LAST)}
         for step, path in found:
             if step not in kept:
-                discard(path)
+                remove_folder(path)
 
 
 def broken(path: Path) -> str | None:
     """What is wrong with a checkpoint, beginning with the file; None where it is whole."""
-    if problem := problem_in(path, required=ALWAYS):
+    if problem := problem_in(path, required=REQUIRED):
         return problem
     try:
         step = _read_state(path)["step"]
     except RunError as error:
         return str(error)
-    return None if step_of(path) in (None, step) else f"{path / STATE}: is of step {step}, not of {path.name}"
+    return None if step_of(path) in (None, step) else f"{path / STATE_FILE}: is of step {step}, not of {path.name}"
 
 
 def _checked(extra: Mapping[str, Tensors]) -> Mapping[str, Tensors]:
@@ -228,11 +238,11 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _read_state(path: Path) -> dict[str, Any]:
     try:
-        found = from_json(read_small(path / STATE))
+        found = from_json(read_small(path / STATE_FILE))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path / STATE}: cannot be read ({error})") from None
+        raise RunError(f"{path / STATE_FILE}: cannot be read ({error})") from None
     if not isinstance(found, dict) or type(found.get("step")) is not int or not isinstance(found.get("state"), dict):
-        raise RunError(f"{path / STATE}: is not the state of a checkpoint")
+        raise RunError(f"{path / STATE_FILE}: is not the state of a checkpoint")
     return found
 
 

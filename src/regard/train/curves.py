@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import atomic_writer, report_disk_errors
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS
 from regard.progress.text import duration
@@ -42,7 +42,7 @@ def curves(
 ) -> None:
     """Draws the metrics of a run, all of it, into a PNG file that takes the place of an older one."""
     figure = draw(read_metrics(metrics_file), title, metric, baselines)
-    with reported(png.name, png.parent, 0), replacing(png) as stream:
+    with report_disk_errors(png.name, png.parent, 0), atomic_writer(png) as stream:
         figure.savefig(stream, format="png", dpi=120)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from regard.errors import DataError, RunError
-from regard.files.atomic import replacing, reported
+from regard.files.atomic import atomic_writer, report_disk_errors
 from regard.files.strict_json import from_json, to_json
 from regard.train.trackers import Tracker
 
@@ -33,7 +33,7 @@ class MetricsLog:
         self.validation: Line | None = None
         if resumed is None and file.exists() and file.stat().st_size:
             raise RunError(f"{file}: a run was here already; go on with --resume, or choose another --out")
-        with reported(file.name, file.parent, 0):
+        with report_disk_errors(file.name, file.parent, 0):
             if resumed is not None:
                 self.validation = _cut(file, resumed)
             self._descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -70,7 +70,7 @@ class MetricsLog:
 
     def sync(self) -> None:
         """Waits until all lines are on the disk: a checkpoint must not survive a power cut that its lines do not."""
-        with reported(self.file.name, self.file.parent, 0):
+        with report_disk_errors(self.file.name, self.file.parent, 0):
             os.fsync(self._descriptor)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class MetricsLog:
 
     def _append(self, line: Line) -> None:
         data = _encoded(line)
-        with reported(f"a line of {self.file.name}", self.file.parent, len(data)):
+        with report_disk_errors(f"a line of {self.file.name}", self.file.parent, len(data)):
             while data:
                 data = data[os.write(self._descriptor, data) :]
 
@@ -108,7 +108,7 @@ def _cut(file: Path, step: int) -> Line | None:
     What a mean of checkpoints was worth is the last line of a finished run, and is measured again at its new end.
     """
     kept, validation = _lines(file) if file.exists() else iter(()), None
-    with replacing(file) as stream:
+    with atomic_writer(file) as stream:
         for line in kept:
             if line["step"] <= step and "averaged" not in line:
                 stream.write(_encoded(line))

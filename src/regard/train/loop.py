@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
 from regard.errors import RunError
-from regard.files.checkpoint_links import BEST, checkpoints, point
+from regard.files.run_folder import BEST, CHECKPOINTS_FOLDER, link_checkpoint, list_checkpoints
 from regard.metrics.registry import metric, require_registered
 from regard.nn.fast.attention import of_one_shape
 from regard.nn.loss import Losses
@@ -327,7 +327,7 @@ class Trainer:
         if self._is_best(value, loss):
             self.best, self.best_loss, self.best_step, self.since_best = value, loss, self.spent.steps, 0
             if self.team.leads:
-                point(self.folder / "checkpoints", BEST, self.spent.steps)
+                link_checkpoint(self.folder / CHECKPOINTS_FOLDER, BEST, self.spent.steps)
         self._prune()
 
     def _is_best(self, value: float, loss: float) -> bool:
@@ -419,16 +419,15 @@ class Trainer:
         if self.team.leads:
             self.log.sync()  # a checkpoint must not outlive the lines before it
             state = {**self.state(), **({"serve": serve} if serve else {})}
-            checkpoint.save(
-                self.folder / "checkpoints", self.spent.steps, weights, moments, state, {**further, **(extra or {})}
-            )
+            folder, further = self.folder / CHECKPOINTS_FOLDER, {**further, **(extra or {})}
+            checkpoint.save(folder, self.spent.steps, weights, moments, state, further)
         self._saved = self.spent.steps
         self.team.wait()
 
     def _prune(self) -> None:
         """Removes old checkpoints, once it is known whether the newest is the best."""
         if self.team.leads:
-            checkpoint.prune(self.folder / "checkpoints", max(self.config.keep, self.config.average))
+            checkpoint.prune(self.folder / CHECKPOINTS_FOLDER, max(self.config.keep, self.config.average))
         self.team.wait()
 
     def restore(self, saved: checkpoint.Checkpoint, same_validation: bool = True) -> None:
@@ -462,7 +461,7 @@ class Trainer:
         before = state.get("between_blocks", False)
         self.carries = carry_between_blocks(self.model, self.config.between_blocks, self.precision, before)
         if self.team.leads and self.best_step == saved.step:  # a kill may have come before the name was given
-            point(self.folder / "checkpoints", BEST, saved.step)
+            link_checkpoint(self.folder / CHECKPOINTS_FOLDER, BEST, saved.step)
         self._saved, self._logged = saved.step, replace(self.spent)
 
     def _average(self) -> None:
@@ -473,11 +472,11 @@ class Trainer:
             self.best, self.best_loss, self.best_step = value, loss, self.spent.steps
             self.save({"average": mean}, serve="average")
             if self.team.leads:
-                point(self.folder / "checkpoints", BEST, self.spent.steps)
+                link_checkpoint(self.folder / CHECKPOINTS_FOLDER, BEST, self.spent.steps)
             self._prune()
 
     def _judged_average(self) -> tuple[dict[str, Tensor], float, float]:
-        whole = [path for _, path in checkpoints(self.folder / "checkpoints") if not checkpoint.broken(path)]
+        whole = [path for _, path in list_checkpoints(self.folder / CHECKPOINTS_FOLDER) if not checkpoint.broken(path)]
         chosen = whole[: self.config.average]
         mean = average(checkpoint.load(path, ["model"]).model for path in chosen)
         with self._holding(mean) as model:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
 from regard.errors import ConfigError
+from regard.files.machine import has_amx
 from regard.nn.device import Arriving
 from regard.train.parallel.state import is_cut_up, own_part, whole
 
@@ -70,17 +70,12 @@ def _no_bfloat16(device: torch.device) -> str:
     """Why the device cannot compute bfloat16 at all; empty where it can."""
     if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         return f"{torch.cuda.get_device_name(device)} has no bfloat16 instructions"
-    if device.type == "cpu" and _announces_amx() and not _survives_bfloat16():
+    if device.type == "cpu" and has_amx() and not _survives_bfloat16():
         return (
             "this processor announces AMX instructions and then refuses them "
             "(the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 avoids them)"
         )
     return ""
-
-
-def _announces_amx() -> bool:
-    file = Path("/proc/cpuinfo")
-    return file.exists() and "amx_tile" in file.read_text()
 
 
 def _survives_bfloat16() -> bool:

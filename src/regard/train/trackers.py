@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from regard.errors import RegardError
+from regard.files.run_folder import TENSORBOARD_FOLDER
 
 TrackerName = Literal["trackio", "tensorboard"]
 
@@ -71,7 +72,7 @@ def open_trackers(
         if name == "trackio":
             opened.append(TrackioTracker(run.resolve().parent.name, run.resolve().name, settings))
         else:
-            opened.append(TensorBoardTracker(run / "tensorboard", resumed))
+            opened.append(TensorBoardTracker(run / TENSORBOARD_FOLDER, resumed))
     return opened
 
 

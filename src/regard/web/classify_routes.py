@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from regard.files.run_folder import METRICS_FILE
 from regard.files.strict_json import to_json
-from regard.run.training import METRICS_FILE
 from regard.train.log import read_metrics
 from regard.web.errors import Problem, Refusal, documented
 from regard.web.jobs import Classifying, Job

@@ -8,8 +8,8 @@ from typing import Literal
 from regard import api
 from regard.data.languages import Pair, pair_of
 from regard.errors import RunError, nearest
+from regard.files.run_folder import METRICS_FILE
 from regard.run import Run
-from regard.run.training import METRICS_FILE
 from regard.text.paragraphs import Paragraphs
 from regard.text.sentences import spans
 from regard.text.special_tokens import BOS, UNK

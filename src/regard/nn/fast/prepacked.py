@@ -7,13 +7,12 @@
 How much each gains: benchmarks/matrix_layout.py.
 """
 
-from functools import cache
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+
+from regard.files.machine import is_intel
 
 LARGE = 1 << 17
 """Numbers of a matrix from which on packing it pays: to call oneDNN alone takes as long as many a product."""
@@ -54,11 +53,3 @@ class Laid:
 
 def _packed(weight: Float[Tensor, "outputs inputs"]) -> Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), FEW)
-
-
-@cache
-def is_intel() -> bool:
-    """Whether the processor is one of Intel's; taken for one where the system does not say."""
-    cpus = Path("/proc/cpuinfo")
-    vendors = [line for line in cpus.read_text().splitlines() if line.startswith("vendor_id")] if cpus.is_file() else []
-    return not vendors or "GenuineIntel" in vendors[0]

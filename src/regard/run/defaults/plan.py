@@ -17,6 +17,7 @@ import torch
 from regard.config import parse_override, read_toml
 from regard.config.shipped import data_folder, recipe_file
 from regard.errors import ConfigError, RegardError
+from regard.files.run_folder import RECIPE_FILE, is_run
 from regard.models import preset
 from regard.run.defaults import generation, labels
 from regard.run.defaults.cost import Machine
@@ -38,7 +39,6 @@ RULES: Mapping[str, Callable[[Job], None]] = {
     "image_classification": labels.image_classification,
     "image_description": labels.image_description,
 }
-RUN_FILE = "recipe.toml"
 RULED = ("task", "tokenizer", "model", "train")
 """Tables that hold decided settings; of `data`, those of RULED_DATA."""
 RULED_DATA = ("held_out", "max_length", "overlong", "batching")
@@ -86,7 +86,7 @@ def plan_tree(
     if given.get("defaults") == "fixed":
         return Plan(_placed(resolve_recipe(tree, overrides), folder))
     tree, overrides = _with_tables(tree, overrides)
-    if run is not None and (run / RUN_FILE).is_file():
+    if run is not None and is_run(run):
         return Plan(complete(tree, overrides, _of_run(run), folder))
     problem = _problem(tree, overrides)
     try:
@@ -220,7 +220,7 @@ def _with_model(tree: dict[str, Any], overrides: Sequence[str], given: dict[str,
 
 def _of_run(run: Path) -> dict[str, Any]:
     """The settings of a run that rules may have decided."""
-    tree = read_toml(run / RUN_FILE)
+    tree = read_toml(run / RECIPE_FILE)
     data = {name: value for name, value in tree.get("data", {}).items() if name in RULED_DATA}
     return {**{table: tree[table] for table in RULED if table in tree}, **({"data": data} if data else {})}
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError
+from regard.files.run_folder import CACHE_FOLDER
 from regard.metrics.registry import require_registered
 from regard.progress import phase
 from regard.run.scoring.generation import score_translation
@@ -62,7 +63,7 @@ def score_run(
     if others and run.task.verb != "translate":
         raise ConfigError("ensemble", f"only translations are written together, got a run of {recipe.task.kind}")
     run.refuse_strangers(others)
-    preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / "cache", model=recipe.model)
+    preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / CACHE_FOLDER, model=recipe.model)
     models: list[nn.Module] = [other.model for other in others]
     search = search or recipe.usual_search
     per_batch = recipe.train.tokens_per_batch
