@@ -59,7 +59,7 @@ class Ours(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The layer's output."""
-        return self.stack(x, self.stack.sight(Layout.full(*x.shape[:2], device=x.device)))
+        return self.stack(x, self.stack.context(Layout.full(*x.shape[:2], device=x.device)))
 
 
 class Plain(nn.Module):

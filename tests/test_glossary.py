@@ -43,7 +43,7 @@ PHRASES = (
 
 
 def words_of(identifier: str) -> list[str]:
-    """The words between underscores and humps: `KeyValues` has key and values."""
+    """The words between underscores and humps: `KVCache` has key and values."""
     return re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", identifier).lower())
 
 

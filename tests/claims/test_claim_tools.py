@@ -9,7 +9,7 @@ from regard.claims import graph
 from regard.claims.f08_residuals import roughness
 from regard.claims.f14_coreference import head_cut
 from regard.claims.f16_power_law import fit
-from regard.claims.held import bend, sight_of, stack_of, weights_of, with_weights_held
+from regard.claims.held import bend, context_of, stack_of, weights_of, with_weights_held
 from regard.claims.learn import DIVERGED, learn, smoothed
 from regard.claims.timing import exponent, fastest, slope
 from regard.nn.attention.module import Attention
@@ -36,7 +36,7 @@ def test_held_weights_of_the_input_itself_change_nothing(residual: bool, norm: s
     torch.manual_seed(0)
     stack = stack_of(2, 16, residual=residual, norm=norm, feedforward={"kind": kind})
     x = torch.randn(2, 5, 16)
-    torch.testing.assert_close(with_weights_held(stack, x, weights_of(stack, x)), stack(x, sight_of(x)))
+    torch.testing.assert_close(with_weights_held(stack, x, weights_of(stack, x)), stack(x, context_of(x)))
 
 
 def test_linear_maps_have_no_bend_and_squares_have():
@@ -61,14 +61,14 @@ def test_a_power_law_is_found_again():
 def test_a_cut_head_says_nothing_and_comes_back():
     torch.manual_seed(0)
     attention, x = Attention(8, 2), torch.randn(1, 4, 8)
-    before = attention(x, sight_of(x))
+    before = attention(x, context_of(x))
     with torch.no_grad(), head_cut(attention, 1):
-        cut = attention(x, sight_of(x))
+        cut = attention(x, context_of(x))
     by_hand = attention.output.weight[:, :4]
     heads = attention.query(x), attention.key(x), attention.value(x)
     weights = (heads[0] @ heads[1].transpose(-2, -1) * attention.scale).softmax(-1)
     torch.testing.assert_close(cut, (weights @ heads[2])[:, 0] @ by_hand.T + attention.output.bias)
-    torch.testing.assert_close(attention(x, sight_of(x)), before)
+    torch.testing.assert_close(attention(x, context_of(x)), before)
 
 
 def test_learning_goes_down_and_a_lost_run_ends():

@@ -38,14 +38,14 @@ def test_as_it_stands_it_is_that_of_the_paper():
 def test_a_sequence_never_depends_on_its_batch_and_cached_equals_uncached(position: str):
     model = built(DecoderConfig(**settings(position=position)))
     assert sum(weight.numel() for weight in model.parameters()) == model.config.num_params(VOCAB)
-    sentences = rows(11, 5, 9)
-    padded, packed = model(Sequences.padded(sentences)), unpack(model(Sequences.packed(sentences)), [11, 5, 9])
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(11, 5, 9)
+    padded, packed = model(Sequences.padded(source_rows)), unpack(model(Sequences.packed(source_rows)), [11, 5, 9])
+    for row, sentence in enumerate(source_rows):
         alone = model(Sequences.padded([sentence]))[0]
         close(padded[row, : len(sentence)], alone)
         close(packed[row], alone)
-    cached_equals_uncached(model, None, sentences, padded)
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    cached_equals_uncached(model, None, source_rows, padded)
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
 
 
 def test_in_both_stacks_of_an_encoder_decoder():
@@ -64,8 +64,8 @@ def test_a_kind_in_turn_with_itself_is_that_kind():
     model = built(DecoderConfig(**settings({"kind": "alternating", "kinds": ["full", "full"], "kv_heads": 2})))
     plain = built(DecoderConfig(**settings({"kind": "full", "kv_heads": 2})))
     plain.load_state_dict(model.state_dict())
-    sentences = Sequences.padded(rows(9, 6))
-    assert torch.equal(model(sentences), plain(sentences))
+    source_rows = Sequences.padded(rows(9, 6))
+    assert torch.equal(model(source_rows), plain(source_rows))
 
 
 @pytest.mark.parametrize("time", [11, SPARSE_FROM + 100])
@@ -90,7 +90,7 @@ def test_a_local_layer_sees_its_block_and_the_next_layer_all_of_the_past():
     place = torch.arange(12)
     assert torch.equal(local, (place[:, None] // 4 == place // 4) & (place <= place[:, None]))
     x = model.embedding(ids.tokens).detach().requires_grad_()
-    y = model.stack(x, model.stack.sight(ids.layout))
+    y = model.stack(x, model.stack.context(ids.layout))
     for query in range(12):
         (slope,) = torch.autograd.grad(y[0, query].square().sum(), x, retain_graph=True)
         reached = slope[0].abs().sum(-1) > 0
@@ -167,9 +167,9 @@ def test_on_a_gpu_as_on_a_cpu():
     kinds = [{"kind": "local", "block": 128}, {"kind": "memory-compressed", "stride": 3, "block": 3}]
     chosen = {**settings({"kind": "alternating", "kinds": kinds}, position="rotary"), "width": 64}
     model = built(DecoderConfig(**chosen))
-    sentences = Sequences.padded(rows(SPARSE_FROM + 300, SPARSE_FROM - 200))
-    wanted = model(sentences)
-    found = model.cuda()(sentences.to("cuda")).cpu()
-    for row, length in enumerate(sentences.layout.lengths.tolist()):
+    source_rows = Sequences.padded(rows(SPARSE_FROM + 300, SPARSE_FROM - 200))
+    wanted = model(source_rows)
+    found = model.cuda()(source_rows.to("cuda")).cpu()
+    for row, length in enumerate(source_rows.layout.lengths.tolist()):
         close(found[row, :length], wanted[row, :length], 2e-3)
-    trains_a_step(model.train(), model(sentences.to("cuda")).square().mean())
+    trains_a_step(model.train(), model(source_rows.to("cuda")).square().mean())

@@ -97,14 +97,14 @@ def test_encoder(position: str, heads: str, place: str):
     torch.manual_seed(0)
     model = config.build(VOCAB).eval()
     assert sum(weight.numel() for weight in model.parameters()) == config.num_params(VOCAB)
-    sentences = rows(5, 9, 7)
-    padded = model(with_trees(Sequences.padded(sentences)))
-    packed = unpack(model(with_trees(Sequences.packed(sentences))), [5, 9, 7])
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(5, 9, 7)
+    padded = model(with_trees(Sequences.padded(source_rows)))
+    packed = unpack(model(with_trees(Sequences.packed(source_rows))), [5, 9, 7])
+    for row, sentence in enumerate(source_rows):
         alone = model(with_trees(Sequences.padded([sentence])))[0]
         close(padded[row, : len(sentence)], alone)
         close(packed[row], alone)
-    trains_a_step(model.train(), model(with_trees(Sequences.padded(sentences))).square().mean())
+    trains_a_step(model.train(), model(with_trees(Sequences.padded(source_rows))).square().mean())
 
 
 @pytest.mark.parametrize(("position", "heads", "place"), CASES)
@@ -117,16 +117,16 @@ def test_decoder(position: str, heads: str, place: str):
     torch.manual_seed(0)
     model = config.build(VOCAB).eval()
     assert sum(weight.numel() for weight in model.parameters()) == config.num_params(VOCAB)
-    sentences = rows(5, 9, 7)
-    padded = model(Sequences.padded(sentences))
-    packed = unpack(model(Sequences.packed(sentences)), [5, 9, 7])
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(5, 9, 7)
+    padded = model(Sequences.padded(source_rows))
+    packed = unpack(model(Sequences.packed(source_rows)), [5, 9, 7])
+    for row, sentence in enumerate(source_rows):
         alone = model(Sequences.padded([sentence]))[0]
         close(padded[row, : len(sentence)], alone)
         close(packed[row], alone)
-    cached_equals_uncached(model, None, sentences, padded)
-    nothing_from_the_future(model, sentences[1])
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    cached_equals_uncached(model, None, source_rows, padded)
+    nothing_from_the_future(model, source_rows[1])
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
 
 
 @pytest.mark.parametrize(("position", "heads", "place"), CASES)
@@ -152,18 +152,18 @@ def test_encoder_decoder(position: str, heads: str, place: str):
     trains_a_step(model.train(), model(source, Sequences.padded(targets)).square().mean())
 
 
-def cached_equals_uncached(model, source, sentences, uncached) -> None:
+def cached_equals_uncached(model, source, source_rows, uncached) -> None:
     """Token by token, and from prompts of different lengths, after rows were shuffled."""
-    longest = max(map(len, sentences))
-    tokens = Sequences.padded(sentences).tokens
-    state = model.start(source, rows=len(sentences), capacity=longest)
+    longest = max(map(len, source_rows))
+    tokens = Sequences.padded(source_rows).tokens
+    state = model.start(source, rows=len(source_rows), capacity=longest)
     for place in range(longest):
         logits, state = model.step(tokens[:, place : place + 1], state)
-        for row, sentence in enumerate(sentences):
+        for row, sentence in enumerate(source_rows):
             if place < len(sentence):
                 close(logits[row, 0], uncached[row, place])
 
-    state = model.start(source, rows=len(sentences), capacity=longest)
+    state = model.start(source, rows=len(source_rows), capacity=longest)
     prompts = torch.tensor([2, 4, 3])
     logits, state = model.step(tokens[:, :4], state, prompts)
     order = torch.tensor([2, 0, 1, 1])
@@ -179,7 +179,7 @@ def nothing_from_the_future(model, sentence) -> None:
     """The gradient of an output by later inputs is zero."""
     sequences = Sequences.padded([sentence])
     x = model.embedding(sequences.tokens).detach().requires_grad_()
-    y = model.stack(x, model.stack.sight(sequences.layout))
+    y = model.stack(x, model.stack.context(sequences.layout))
     middle = len(sentence) // 2
     direction = torch.randn(y.shape[-1], generator=torch.Generator().manual_seed(2))
     (slope,) = torch.autograd.grad(y[0, middle] @ direction, x)
@@ -215,11 +215,11 @@ def test_other_parts(feedforward: str, residual: bool, norm: str):
     torch.manual_seed(0)
     model = config.build(VOCAB).eval()
     assert sum(weight.numel() for weight in model.parameters()) == config.num_params(VOCAB)
-    sentences = rows(5, 9, 7)
-    padded = model(Sequences.padded(sentences))
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(5, 9, 7)
+    padded = model(Sequences.padded(source_rows))
+    for row, sentence in enumerate(source_rows):
         close(padded[row, : len(sentence)], model(Sequences.padded([sentence]))[0])
-    cached_equals_uncached(model, None, sentences, padded)
+    cached_equals_uncached(model, None, source_rows, padded)
 
 
 def test_a_layout_longer_than_a_learned_table_is_refused():

@@ -93,22 +93,22 @@ def full(batch: int, time: int) -> Sequences:
 def test_encoders(case):
     config, model = made(case)
     assert config.shape == "encoder"
-    sentences = rows(5, 9, 1)
-    padded = model(Sequences.padded(sentences))
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(5, 9, 1)
+    padded = model(Sequences.padded(source_rows))
+    for row, sentence in enumerate(source_rows):
         close(padded[row, : len(sentence)], model(Sequences.padded([sentence]))[0])
         close(padded[row, : len(sentence)], model(Sequences.full(torch.tensor([sentence])))[0])
     counts(config, model, {"batch": 2, "time": 7}, full(2, 7))
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
 
 
 @pytest.mark.parametrize("head", [None, "pooled", "token", {"kind": "pooled", "pooling": "max", "hidden": 12}], ids=str)
 @pytest.mark.parametrize("kind", [WindowEncoderConfig, WindowDecoderConfig])
 def test_classes(kind, head):
     config, model = made((kind, {"head": {"head": head}}, "head"), classes=5)
-    sentences = rows(5, 9, 1)
-    padded = model(Sequences.padded(sentences))
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(5, 9, 1)
+    padded = model(Sequences.padded(source_rows))
+    for row, sentence in enumerate(source_rows):
         alone = model(Sequences.padded([sentence]))[0]
         close(padded[row, : len(sentence)] if head == "token" else padded[row], alone)
     counts(config, model, {"batch": 2, "time": 7}, full(2, 7), classes=5)
@@ -120,13 +120,13 @@ def test_classes(kind, head):
 def test_decoders(case):
     config, model = made(case)
     assert config.shape == "decoder"
-    sentences = rows(5, 9, 7)
-    padded = model(Sequences.padded(sentences))
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(5, 9, 7)
+    padded = model(Sequences.padded(source_rows))
+    for row, sentence in enumerate(source_rows):
         close(padded[row, : len(sentence)], model(Sequences.padded([sentence]))[0])
-    stepwise_equals_whole(model, None, sentences, padded)
+    stepwise_equals_whole(model, None, source_rows, padded)
     counts(config, model, {"batch": 2, "time": 7}, full(2, 7))
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
 
 
 @pytest.mark.parametrize("case", TRANSLATORS, ids=name_of)
@@ -145,19 +145,19 @@ def test_translators(case):
     trains_a_step(model.train(), model(source, Sequences.padded(targets)).square().mean())
 
 
-def stepwise_equals_whole(model, source, sentences, whole) -> None:
+def stepwise_equals_whole(model, source, source_rows, whole) -> None:
     """Token by token, in pieces of several tokens, and from ragged prompts after rows were shuffled and repeated."""
-    tokens, longest = Sequences.padded(sentences).tokens, max(map(len, sentences))
+    tokens, longest = Sequences.padded(source_rows).tokens, max(map(len, source_rows))
     for sizes in ([1] * longest, [3, longest - 3]):
-        state, done = model.start(source, rows=len(sentences), capacity=longest), 0
+        state, done = model.start(source, rows=len(source_rows), capacity=longest), 0
         for size in sizes:
             logits, state = model.step(tokens[:, done : done + size], state)
-            for row, sentence in enumerate(sentences):
+            for row, sentence in enumerate(source_rows):
                 end = min(done + size, len(sentence))
                 close(logits[row, : end - done], whole[row, done:end])
             done += size
 
-    state = model.start(source, rows=len(sentences), capacity=longest)
+    state = model.start(source, rows=len(source_rows), capacity=longest)
     prompts = torch.tensor([2, 4, 3])
     logits, state = model.step(tokens[:, :4], state, prompts)
     for row, length in enumerate(prompts.tolist()):
@@ -172,7 +172,7 @@ def stepwise_equals_whole(model, source, sentences, whole) -> None:
     close(*twice)  # a state is not used up by a step
     for _ in range(2):
         logits, state = model.step(tokens.gather(1, at[:, None]), state)
-        known = at < torch.tensor([len(sentences[row]) for row in order])
+        known = at < torch.tensor([len(source_rows[row]) for row in order])
         close(logits[known, 0], whole[torch.arange(5), at][known])
         at = at + 1
 
@@ -183,9 +183,9 @@ def test_rows_of_a_beam_that_stay_with_their_sentence_keep_what_they_hear(case):
     state = model.start(Sequences.padded(rows(4, 2)), rows=2, capacity=5)
     wide = model.reorder(state, torch.tensor([0, 0, 1, 1]))
     turned = model.reorder(wide, torch.tensor([1, 0, 3, 3]))
-    assert all(one is other for one, other in zip(turned.heard, wide.heard, strict=True))
+    assert all(one is other for one, other in zip(turned.source_kv, wide.source_kv, strict=True))
     crossed = model.reorder(wide, torch.tensor([2, 0, 3, 3]))
-    close(crossed.heard[0], state.heard[0][torch.tensor([1, 0, 1, 1])])
+    close(crossed.source_kv[0], state.source_kv[0][torch.tensor([1, 0, 1, 1])])
 
 
 @pytest.mark.parametrize("case", DECODERS + TRANSLATORS, ids=name_of)
@@ -220,9 +220,9 @@ def test_no_translation_hears_of_padding_or_of_another_row(case):
     target = Sequences.padded([[8, 9, 10, 11, 12], [13, 14]], pad=15)
     y = model.hidden(source, target)
     (slope,) = torch.autograd.grad(y[0].sum(), model.source_embedding.table.weight, retain_graph=True)
-    heard = set(slope.abs().sum(-1).nonzero().flatten().tolist())
-    assert heard & {1, 2}
-    assert heard <= {1, 2} | ({8, 9, 10, 11, 12} if config.embedding.shares_inputs else set())
+    source_kv = set(slope.abs().sum(-1).nonzero().flatten().tolist())
+    assert source_kv & {1, 2}
+    assert source_kv <= {1, 2} | ({8, 9, 10, 11, 12} if config.embedding.shares_inputs else set())
     (slope,) = torch.autograd.grad(y[1, :2].sum(), model.source_embedding.table.weight)
     assert not set(slope.abs().sum(-1).nonzero().flatten().tolist()) & {1, 2, 7, 15}
 

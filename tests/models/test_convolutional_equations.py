@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.models.convolutional import ByteNetConfig, ConvS2SConfig
-from regard.models.convolutional.gated import GatedNormalConfig, Heard, MultiStepAttention, scale_gradient
+from regard.models.convolutional.gated import GatedNormalConfig, MultiStepAttention, SourceKV, scale_gradient
 from regard.nn.layout import Sequences
 from regard.nn.weight_norm import NormedLinear
 
@@ -100,9 +100,9 @@ def test_dynamic_unfolding_lets_each_place_see_its_part_of_the_source():
     y = model.hidden(Sequences.full(tokens), Sequences.full(target))
     for place in range(16):
         (slope,) = torch.autograd.grad(y[0, place].sum(), model.source_embedding.table.weight, retain_graph=True)
-        heard = slope.abs().sum(-1).nonzero().flatten().tolist()
+        source_kv = slope.abs().sum(-1).nonzero().flatten().tolist()
         expected = [token for token in range(place - 2, place + 3) if 0 <= token < 10] if place < 13 else []
-        assert heard == expected, place
+        assert source_kv == expected, place
 
 
 def glu(x: Tensor) -> Tensor:
@@ -175,8 +175,8 @@ def test_attention_weights_sum_to_one_over_the_source_alone():
 def test_multi_step_attention_by_hand():
     cross = MultiStepAttention(6, 8)
     keys = torch.randn(1, 3, 8)
-    heard = Heard(keys, keys, torch.tensor([1]))
-    found = cross(torch.randn(1, 2, 6), torch.randn(1, 2, 8), heard)
+    source_kv = SourceKV(keys, keys, torch.tensor([1]))
+    found = cross(torch.randn(1, 2, 6), torch.randn(1, 2, 8), source_kv)
     torch.testing.assert_close(found, cross.output(keys[:, :1]).expand(1, 2, 6))  # one token: all weight is its own
 
 

@@ -14,7 +14,7 @@ from regard.models.decoding.cuda_graph import KEPT, Graphed, rounded
 from regard.models.decoding.fused_step import fusable, fused_head
 from regard.models.decoding.step import OneToken, obstacle
 from regard.models.prefix_decoder import Prompted
-from regard.models.transformer import Written
+from regard.models.transformer import DecoderState
 from regard.nn.layout import Sequences
 
 PAD, BOS, EOS, VOCAB = 0, 1, 2, 30
@@ -239,7 +239,7 @@ def test_several_tokens_at_once_after_the_first_step(rotary, lengths, again):
 def seated(stepper, rows=1, capacity=8):
     """A state that has left the prompt behind."""
     _, state = stepper.step(torch.full((rows, 2), 4), stepper.start(None, rows=rows, capacity=capacity))
-    assert isinstance(state, Written)
+    assert isinstance(state, DecoderState)
     return stepper.step(torch.full((rows, 1), 5), state)[1]
 
 

@@ -27,14 +27,14 @@ def test_linformer(position: str, share: str):
     torch.manual_seed(0)
     model = config.build(VOCAB).eval()
     assert sum(weight.numel() for weight in model.parameters()) == config.num_params(VOCAB)
-    sentences = rows(5, 9, 7)
-    padded = model(Sequences.padded(sentences))
-    packed = unpack(model(Sequences.packed(sentences)), [5, 9, 7])
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(5, 9, 7)
+    padded = model(Sequences.padded(source_rows))
+    packed = unpack(model(Sequences.packed(source_rows)), [5, 9, 7])
+    for row, sentence in enumerate(source_rows):
         alone = model(Sequences.padded([sentence]))[0]
         close(padded[row, : len(sentence)], alone)
         close(packed[row], alone)
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
     assert counted(model, tokens(2, 20)) == pytest.approx(config.flops(batch=2, time=20, vocab=VOCAB), rel=0.02)
 
 
@@ -78,12 +78,12 @@ def test_added_global_tokens(position: str):
     torch.manual_seed(0)
     model = config.build(VOCAB).eval()
     assert sum(weight.numel() for weight in model.parameters()) == config.num_params(VOCAB)
-    sentences = rows(5, 24, 7)  # as long as the learned table: added tokens need no place in it
-    padded = model(Sequences.padded(sentences))
+    source_rows = rows(5, 24, 7)  # as long as the learned table: added tokens need no place in it
+    padded = model(Sequences.padded(source_rows))
     assert padded.shape == (3, 24, VOCAB)
-    for row, sentence in enumerate(sentences):
+    for row, sentence in enumerate(source_rows):
         close(padded[row, : len(sentence)], model(Sequences.padded([sentence]))[0])
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
 
 
 def test_added_global_tokens_carry_news_across_the_sequence():
@@ -91,7 +91,7 @@ def test_added_global_tokens_carry_news_across_the_sequence():
     torch.manual_seed(0)
     model = config.build(VOCAB)
     x = torch.randn(1, 20, 16, requires_grad=True)
-    y = model.stack(x, model.stack.sight(Sequences.full(torch.ones(1, 20, dtype=torch.long)).layout))
+    y = model.stack(x, model.stack.context(Sequences.full(torch.ones(1, 20, dtype=torch.long)).layout))
     (slope,) = torch.autograd.grad(y[0, 19].square().sum(), x)
     assert slope[0, 0].abs().max() > 0, "from the first block to the last in two layers"
 
@@ -118,10 +118,10 @@ def test_long_sequences_in_any_layout_are_what_they_are_alone(attention: WindowC
     config = shape(width=8, heads=2, depth=1, position="rotary", attention=attention, dropout=0.0)
     torch.manual_seed(0)
     model = config.build(VOCAB).eval()
-    sentences = rows(*lengths)
-    padded = model(Sequences.padded(sentences))
-    packed = unpack(model(Sequences.packed(sentences)), lengths)
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(*lengths)
+    padded = model(Sequences.padded(source_rows))
+    packed = unpack(model(Sequences.packed(source_rows)), lengths)
+    for row, sentence in enumerate(source_rows):
         alone = model(Sequences.padded([sentence]))[0]
         close(padded[row, : len(sentence)], alone)
         close(packed[row], alone)

@@ -15,7 +15,7 @@ from regard.models.recurrent import (
     Seq2SeqConfig,
 )
 from regard.models.stepper import Stepper
-from regard.nn.attention.recurrent import Listen
+from regard.nn.attention.recurrent import RecurrentAttention
 from regard.nn.layout import Layout, Sequences
 from regard.nn.recurrent.layers import Recurrence
 
@@ -44,24 +44,24 @@ def full(batch: int, time: int) -> Sequences:
 def test_decoder(name: str):
     model = built(DECODERS[name], VOCAB).eval()
     assert isinstance(model, Stepper)
-    sentences = rows(*LENGTHS)
-    padded = model(Sequences.padded(sentences))
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(*LENGTHS)
+    padded = model(Sequences.padded(source_rows))
+    for row, sentence in enumerate(source_rows):
         close(padded[row, : len(sentence)], model(Sequences.padded([sentence]))[0])
-    cached_equals_uncached(model, None, sentences, padded)
-    nothing_from_the_future(model, model.embedding, (), sentences[1])
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    cached_equals_uncached(model, None, source_rows, padded)
+    nothing_from_the_future(model, model.embedding, (), source_rows[1])
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
 
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_encoder(name: str):
     model = built(ENCODERS[name], VOCAB).eval()
-    sentences = rows(*LENGTHS)
-    padded = model(Sequences.padded(sentences))
-    for row, sentence in enumerate(sentences):
+    source_rows = rows(*LENGTHS)
+    padded = model(Sequences.padded(source_rows))
+    for row, sentence in enumerate(source_rows):
         close(padded[row, : len(sentence)], model(Sequences.padded([sentence]))[0])
         close(padded[row, : len(sentence)], model(Sequences.full(torch.tensor([sentence])))[0])
-    trains_a_step(model.train(), model(Sequences.padded(sentences)).square().mean())
+    trains_a_step(model.train(), model(Sequences.padded(source_rows)).square().mean())
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
@@ -107,7 +107,7 @@ def test_every_word_of_the_source_is_heard(name: str):
 def test_alignments_are_found_under_one_name(name: str):
     model = built(TRANSLATORS[name], VOCAB).eval()
     cross, steps = model.decoder.cross, []
-    assert isinstance(cross, Listen)
+    assert isinstance(cross, RecurrentAttention)
     cross.recorder = steps.append
     model(Sequences.padded(rows(6, 3)), Sequences.padded(rows(5, 9)))
     [step] = steps
@@ -147,9 +147,9 @@ def test_classes(kinds: dict, head: object):
     for name in ("lstm", "narrow-tokens"):
         config = kinds[name].but(head=head)
         model = built(config, VOCAB, 5).eval()
-        sentences = rows(*LENGTHS)
-        padded = model(Sequences.padded(sentences))
-        for row, sentence in enumerate(sentences):
+        source_rows = rows(*LENGTHS)
+        padded = model(Sequences.padded(source_rows))
+        for row, sentence in enumerate(source_rows):
             alone = model(Sequences.padded([sentence]))[0]
             close(padded[row, : len(sentence)] if head == "token" else padded[row], alone)
         expected = config.flops(batch=2, time=20, vocab=VOCAB, classes=5)

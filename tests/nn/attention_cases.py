@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.nn.attention.module import attend_step_by_step
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
-from regard.nn.pattern import Causal, Global, Pattern, Placed, Random, Window
+from regard.nn.pattern import Causal, Global, Pattern, Random, Shifted, Window
 from regard.nn.position import Alibi, Bias, Position, Relative, T5Bias, TreePosition
 
 Way = Callable[[Tensor, Tensor, Tensor, Pattern | None, Bias | None, float, float], Tensor]
@@ -27,26 +27,28 @@ class Case:
     query: Tensor
     key: Tensor
     value: Tensor
-    sight: Sight
+    context: AttentionContext
     valid: Tensor
     position: Position
     scale: float
 
     @property
     def pattern(self) -> Pattern | None:
-        return self.sight.pattern
+        return self.context.pattern
 
     def cast(self, dtype: torch.dtype) -> "Case":
         """The same numbers, rounded to another precision."""
         tensors = [x.detach().to(dtype) for x in (self.query, self.key, self.value)]
-        return Case(*tensors, self.sight, self.valid, self.position.to(dtype), self.scale)
+        return Case(*tensors, self.context, self.valid, self.position.to(dtype), self.scale)
 
     def run(self, way: Way, gradients: bool = True) -> tuple[Tensor, list[Tensor]]:
         """The output at valid places, and the gradients of a sum over it by everything that is learned."""
         query, key, value = (x.detach().clone().requires_grad_(gradients) for x in (self.query, self.key, self.value))
         learned = [p.requires_grad_(gradients) for p in self.position.parameters()]
-        sight = Sight(self.sight.pattern, self.sight.queries, self.sight.keys, self.sight.tree)
-        bias = self.position.bias(query * self.scale, sight)
+        context = AttentionContext(
+            self.context.pattern, self.context.query_positions, self.context.key_positions, self.context.tree
+        )
+        bias = self.position.bias(query * self.scale, context)
         y = way(query, key, value, self.pattern, bias, self.scale, 0.0).transpose(1, 2)[self.valid]
         if not gradients:
             return y, []
@@ -112,12 +114,12 @@ def positions(heads: int, head_width: int) -> dict[str, Position]:
     }
 
 
-def self_sight(layout: Layout, inner: Pattern | None, tree: Tensor | None = None) -> Sight:
+def self_context(layout: Layout, inner: Pattern | None, tree: Tensor | None = None) -> AttentionContext:
     """What self-attention sees: the kind's own pattern, within each sequence."""
     if inner is not None and layout.packed and not inner.by_distance:
-        inner = Placed(inner, layout.index, layout.index)
+        inner = Shifted(inner, layout.index, layout.index)
     own = layout.pattern()
-    return Sight(own if inner is None else inner & own, layout.places, layout.places, tree)
+    return AttentionContext(own if inner is None else inner & own, layout.positions, layout.positions, tree)
 
 
 LAYOUTS = ("full", "padded", "packed")
@@ -155,15 +157,15 @@ def make_case(
 ) -> Case:
     """Self-attention of random numbers in this layout; `heads` are those of queries and those of keys and values."""
     torch.manual_seed(seed)
-    device, (batch, time) = layout.document.device, layout.document.shape
+    device, (batch, time) = layout.segment.device, layout.segment.shape
     tree = (torch.rand(batch, time, device=device) * torch.arange(time, device=device)).long()
     query, key, value = (
         torch.randn(batch, count, time, head_width, dtype=torch.float64, device=device)
         for count in (heads[0], heads[1], heads[1])
     )
-    sight = self_sight(layout, make_pattern(pattern, heads[0], layout.longest, str(device)), tree)
+    context = self_context(layout, make_pattern(pattern, heads[0], layout.longest, str(device)), tree)
     kind = positions(heads[0], head_width)[position].to(device)
-    return Case(query, key, value, sight, layout.valid, kind, head_width**-0.5 if scaled else 1.0)
+    return Case(query, key, value, context, layout.valid, kind, head_width**-0.5 if scaled else 1.0)
 
 
 def make_cross_case(
@@ -172,11 +174,11 @@ def make_cross_case(
     """Cross-attention of random numbers: queries of one set of sequences, keys and values of another."""
     torch.manual_seed(seed)
     query, key, value = (
-        torch.randn(len(x.document), n, x.document.shape[1], head_width, dtype=torch.float64, device=x.document.device)
+        torch.randn(len(x.segment), n, x.segment.shape[1], head_width, dtype=torch.float64, device=x.segment.device)
         for n, x in ((heads[0], target), (heads[1], source), (heads[1], source))
     )
-    sight = Sight(source.seen_from(target), target.places, source.places)
-    return Case(query, key, value, sight, target.valid, Position(), head_width**-0.5)
+    context = AttentionContext(source.cross_pattern(target), target.positions, source.positions)
+    return Case(query, key, value, context, target.valid, Position(), head_width**-0.5)
 
 
 @st.composite

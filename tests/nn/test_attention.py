@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from attention_cases import assert_close, make_layout, make_pattern, self_sight
+from attention_cases import assert_close, make_layout, make_pattern, self_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -15,9 +15,9 @@ from regard.errors import ConfigError, RegardError, ShapeError
 from regard.models import EncoderConfig
 from regard.nn.attention.kinds import AttentionConfig, BigBirdConfig, FullConfig, WindowConfig
 from regard.nn.attention.module import Attention, attend_step_by_step, record_attention, self_attention
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
-from regard.nn.pattern import Causal, Global, Placed, Random, Window
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
+from regard.nn.pattern import Causal, Global, Random, Shifted, Window
 from regard.nn.position import Alibi, Position, Relative, Rotary, T5Bias
 
 SEEDS = st.integers(0, 2**16)
@@ -28,8 +28,8 @@ def softmax(scores: list[float]) -> list[float]:
     return [each / sum(top) for each in top]
 
 
-def full_sight(queries: int, keys: int | None = None) -> Sight:
-    return Sight(None, torch.arange(queries)[None], torch.arange(keys or queries)[None])
+def full_context(queries: int, keys: int | None = None) -> AttentionContext:
+    return AttentionContext(None, torch.arange(queries)[None], torch.arange(keys or queries)[None])
 
 
 @given(st.integers(1, 5), st.integers(1, 4), SEEDS)
@@ -44,7 +44,7 @@ def test_plain_self_attention_is_the_lectures_formula(time: int, width: int, see
     assert_close(self_attention(x)[0], torch.tensor(expected, dtype=torch.float64), 1e-12)
     plain = Attention(width, 1, maps=False, scaled=False)
     assert not list(plain.parameters())
-    assert_close(plain(x, full_sight(time)), self_attention(x), 1e-12)
+    assert_close(plain(x, full_context(time)), self_attention(x), 1e-12)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), SEEDS)
@@ -102,7 +102,7 @@ def test_shapes_of_heads_equal_a_loop_over_heads(shape):
             outputs.append(one_head(x, x, maps))
     assert attention.head_width == (width if shape == "wide" else width // heads)
     expected = torch.cat(outputs, -1) @ attention.output.weight.T + attention.output.bias
-    assert_close(attention(x, full_sight(5)), expected, 1e-12)
+    assert_close(attention(x, full_context(5)), expected, 1e-12)
 
 
 def test_cross_attention_is_softmax_of_zq_hk_times_hv():
@@ -112,7 +112,7 @@ def test_cross_attention_is_softmax_of_zq_hk_times_hv():
     parts = (attention.query, attention.key, attention.value)
     heads = [one_head(z, h, [(p.weight[r], p.bias[r]) for p in parts]) for r in (slice(0, 4), slice(4, 8))]
     expected = attention.output(torch.cat(heads, -1))
-    assert_close(attention.across(z, attention.remember(h), full_sight(3, 6)), expected, 1e-12)
+    assert_close(attention.across(z, attention.project_source(h), full_context(3, 6)), expected, 1e-12)
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2])
@@ -129,8 +129,8 @@ def test_grouped_heads_equal_full_heads_with_repeated_weights(kv_heads: int, sha
         for parameter in ("weight", "bias"):
             blocks = getattr(few, parameter).data.unflatten(0, (kv_heads, -1))
             getattr(many, parameter).data = blocks.repeat_interleave(heads // kv_heads, 0).flatten(0, 1)
-    sight = self_sight(make_layout("full", [5, 5], 5), Causal())
-    y, expected = grouped(x, sight), full(x, sight)
+    context = self_context(make_layout("full", [5, 5], 5), Causal())
+    y, expected = grouped(x, context), full(x, context)
     assert_close(y, expected, 1e-12)
     y.square().sum().backward()
     expected.square().sum().backward()
@@ -145,13 +145,13 @@ def test_grouped_heads_equal_full_heads_with_repeated_weights(kv_heads: int, sha
 def test_steps_follow_from_one_another(pattern: str, position: Position):
     torch.manual_seed(4)
     attention = Attention(8, 2, position=position)
-    sight = self_sight(make_layout("padded", [6, 4], 6), make_pattern(pattern, 2, 8))
+    context = self_context(make_layout("padded", [6, 4], 6), make_pattern(pattern, 2, 8))
     with record_attention(attention) as seen:
-        attention(torch.randn(2, 6, 8), sight)
+        attention(torch.randn(2, 6, 8), context)
     (steps,) = seen[""]
     allowed = torch.ones(2, 2, 6, 6, dtype=torch.bool)
-    if sight.pattern is not None:
-        allowed &= sight.pattern.dense(2, 2, 6, 6)
+    if context.pattern is not None:
+        allowed &= context.pattern.dense(2, 2, 6, 6)
     blind = ~allowed.any(-1)
     assert blind.any() == (pattern == "strict")
     assert torch.equal(steps.masked == -torch.inf, ~allowed)
@@ -172,8 +172,8 @@ class Two(nn.Module):
         super().__init__()
         self.first, self.second = Attention(8, 2), Attention(8, 2, kv_heads=1, position=Rotary(4))
 
-    def forward(self, x: Tensor, sight: Sight) -> Tensor:
-        return self.second(self.first(x, sight), sight)
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        return self.second(self.first(x, context), context)
 
 
 @pytest.mark.parametrize("layout", ["full", "padded", "packed"])
@@ -181,12 +181,12 @@ def test_recording_changes_nothing(layout: str):
     torch.manual_seed(5)
     model = Two()
     placed = make_layout(layout, [4, 6, 3], 6)
-    batch, time = placed.document.shape
-    x, sight = torch.randn(batch, time, 8), self_sight(placed, Causal())
-    plain = model(x, sight)
+    batch, time = placed.segment.shape
+    x, context = torch.randn(batch, time, 8), self_context(placed, Causal())
+    plain = model(x, context)
     with record_attention(model) as seen:
-        recorded = model(x, sight)
-        model(x, sight)
+        recorded = model(x, context)
+        model(x, context)
     assert_close(recorded[placed.valid], plain[placed.valid], 1e-5)
     assert {name: len(steps) for name, steps in seen.items()} == {"first": 2, "second": 2}
     assert seen["second"][0].weights.shape == (batch, 2, time, time)
@@ -205,7 +205,7 @@ def test_recording_ends_with_its_context_also_after_an_exception(monkeypatch: py
     assert model.first.recorder is None
     assert model.second.recorder is None
     monkeypatch.setattr("regard.nn.attention.module.attend_step_by_step", lambda *a: pytest.fail("still the slow path"))
-    model(x, full_sight(4))
+    model(x, full_context(4))
 
 
 @pytest.mark.parametrize("position", [Position(), Alibi(2), T5Bias(2, both_sides=False), Rotary(4), Relative(4)])
@@ -215,14 +215,14 @@ def test_attention_step_by_step_with_a_cache_equals_the_whole(kind: str, positio
     attention = Attention(8, 2, kv_heads=1, position=position)
     x, pattern = torch.randn(2, 6, 8), make_pattern(kind, 2, 8)
     assert pattern is not None
-    whole = attention(x, Sight(pattern, torch.arange(6)[None], torch.arange(6)[None]))
-    cache, clock, parts = KeyValues.room(2, 1, 6, 4, x), Clock.start(2, 6, "cpu"), []
+    whole = attention(x, AttentionContext(pattern, torch.arange(6)[None], torch.arange(6)[None]))
+    cache, cache_lengths, parts = KVCache.allocate(2, 1, 6, 4, x), CacheLengths.empty(2, 6, "cpu"), []
     with torch.no_grad():
         for start, end in ((0, 3), (3, 4), (4, 6)):
-            queries, keys = clock.places(end - start), torch.arange(end)[None]
-            sight = Sight(Placed(pattern, queries, keys), queries, keys)
-            parts.append(attention(x[:, start:end], sight, cache, clock))
-            clock = clock.advance(end - start)
+            queries, keys = cache_lengths.next_positions(end - start), torch.arange(end)[None]
+            context = AttentionContext(Shifted(pattern, queries, keys), queries, keys)
+            parts.append(attention(x[:, start:end], context, cache, cache_lengths))
+            cache_lengths = cache_lengths.advance(end - start)
     assert_close(torch.cat(parts, 1), whole, 1e-5)
 
 
@@ -237,10 +237,10 @@ def test_config_counts_what_the_built_part_has_and_costs(maps: FullConfig, chang
     attention = config.build(16, 4)
     assert config.num_params(16, 4) == sum(p.numel() for p in attention.parameters())
     with record_attention(attention), FlopCounterMode(display=False) as counted:
-        attention(torch.randn(2, 7, 16), full_sight(7))
+        attention(torch.randn(2, 7, 16), full_context(7))
     assert counted.get_total_flops() == config.flops(16, 4, 2, 7, 7)
     with record_attention(attention), FlopCounterMode(display=False) as counted:
-        attention.across(torch.randn(2, 3, 16), attention.remember(torch.randn(2, 7, 16)), full_sight(3, 7))
+        attention.across(torch.randn(2, 3, 16), attention.project_source(torch.randn(2, 7, 16)), full_context(3, 7))
     assert counted.get_total_flops() == config.flops(16, 4, 2, 3, 7)
 
 
@@ -262,7 +262,7 @@ def test_kinds_name_their_patterns():
         built = config.pattern(2, 16, causal, "cpu")
         assert built is not None
         assert torch.equal(built.dense(1, 2, 16, 16), pattern.dense(1, 2, 16, 16))
-        assert built.may_blind == config.strict
+        assert built.may_mask_all_keys == config.strict
 
 
 @pytest.mark.parametrize(
@@ -294,9 +294,9 @@ def test_vectors_of_another_width_are_refused():
     for shape in ("standard", "narrow", "wide"):
         attention = Attention(8, 2, shape=shape)
         with pytest.raises(ShapeError, match="width: expected 8, got 6"):
-            attention(torch.randn(1, 3, 6), full_sight(3))
+            attention(torch.randn(1, 3, 6), full_context(3))
         with pytest.raises(ShapeError, match="width: expected 8, got 6"):
-            attention.remember(torch.randn(1, 3, 6))
+            attention.project_source(torch.randn(1, 3, 6))
 
 
 @pytest.mark.parametrize("kind", ["full", "window", "bigbird"])

@@ -52,7 +52,7 @@ def test_every_query_sees_a_key(length, block, reach, random, count, causal):
     for kind in (config, WindowConfig(reach=reach + 1)):
         pattern = kind.pattern(2, length, causal, "cpu")
         assert pattern is not None
-        assert not pattern.may_blind
+        assert not pattern.may_mask_all_keys
         assert pattern.dense(1, 2, length, length).any(-1).all()
 
 

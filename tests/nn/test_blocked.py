@@ -13,7 +13,7 @@ from regard.nn.fast.block_layout import BlockTable, Within
 from regard.nn.fast.block_sparse import blocked, tiling_of
 from regard.nn.fast.plan import SPARSE_FROM
 from regard.nn.layout import Layout
-from regard.nn.pattern import Causal, Global, Padding, Pattern, Placed, Random, Window
+from regard.nn.pattern import Causal, Global, Padding, Pattern, Random, Shifted, Window
 
 KINDS = ("window", "blocks", "bigbird", "window+causal", "bigbird+causal")
 DTYPES = st.sampled_from([torch.float32, torch.float64, torch.bfloat16])
@@ -81,8 +81,8 @@ def test_padding_and_other_sequences_cost_nothing():
     pattern = Window(16)
 
     def pairs(layout: Layout) -> int:
-        time = layout.document.shape[1]
-        made = tiling_of(pattern & layout.pattern(), *[torch.empty(len(layout.document), 1, time, 1)] * 2)
+        time = layout.segment.shape[1]
+        made = tiling_of(pattern & layout.pattern(), *[torch.empty(len(layout.segment), 1, time, 1)] * 2)
         return sum(chunk.keys.numel() for chunk in made.chunks)
 
     alone = pairs(Layout.padded(torch.tensor([300]), 300))
@@ -147,7 +147,7 @@ def test_gradients_by_differences():
 
 def test_a_layout_is_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
     asked = []
-    monkeypatch.setattr(Window, "judge", lambda self, *a: asked.append(1) or Pattern.judge(self, *a))
+    monkeypatch.setattr(Window, "classify_block", lambda self, *a: asked.append(1) or Pattern.classify_block(self, *a))
     pattern = Window(20)
     q = torch.randn(2, 1, 100, 4)
     for lengths in ([100, 80], [70, 100], [65, 3]):
@@ -161,7 +161,7 @@ def test_a_layout_is_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     "pattern",
     [
-        Placed(Window(1), torch.arange(9)[None], torch.arange(9)[None]),
+        Shifted(Window(1), torch.arange(9)[None], torch.arange(9)[None]),
         Window(1, 2) & Layout.packing(torch.tensor([4, 5])).pattern(),
         Window(1) & Padding(keys=torch.tensor([3])),
         Padding(keys=torch.tensor([3]), queries=torch.tensor([3])) & Window(1),

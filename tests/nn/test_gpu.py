@@ -56,7 +56,7 @@ def by_plan(query: Tensor, key: Tensor, value: Tensor, pattern, bias, scale: flo
 
 
 def planned(case: Case) -> Plan:
-    bias = case.position.bias(case.query * case.scale, case.sight)
+    bias = case.position.bias(case.query * case.scale, case.context)
     return plan(case.query, case.key, case.pattern, bias, False, 0.0)
 
 
@@ -109,7 +109,7 @@ SPARSE = {
 )
 def test_long_sparse_sequences_take_flex(pattern: str, position: str, dtype: torch.dtype):
     case = make_case(on_gpu("padded", [LONG, LONG - 300]), "full", position, heads=(4, 2), head_width=64).cast(dtype)
-    case.sight = replace(case.sight, pattern=SPARSE[pattern]() & case.pattern)
+    case.context = replace(case.context, pattern=SPARSE[pattern]() & case.pattern)
     chosen = planned(case)
     assert chosen.path == "flex"
     assert "blocks are skipped" in chosen.why

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.errors import ShapeError
 from regard.nn.attention.graph import Graph, GraphAttention, GraphBlock, attend_edges, pool_graphs
 from regard.nn.attention.module import Attention, attend_step_by_step
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 
 WIDTH, HEADS = 12, 3
 
@@ -82,7 +82,7 @@ def twins() -> tuple[GraphAttention, Attention]:
 def test_on_a_complete_graph_it_is_ordinary_attention(nodes: int):
     over_edges, dense = twins()
     x, places = numbers(nodes, WIDTH), torch.arange(nodes)[None]
-    expected = dense(x[None], Sight(None, places, places))[0]
+    expected = dense(x[None], AttentionContext(None, places, places))[0]
     torch.testing.assert_close(over_edges(x, Graph.complete(nodes)), expected, atol=1e-5, rtol=1e-5)
 
 

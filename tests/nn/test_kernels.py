@@ -17,7 +17,7 @@ from attention_cases import (
     make_case,
     make_layout,
     reference,
-    self_sight,
+    self_context,
     without_shape_checks,
 )
 from hypothesis import given, settings
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from torch.nn.attention import flex_attention
 
 from regard.nn.attention.module import attend
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.fast import attention as kernels
 from regard.nn.pattern import Causal, Window
 from regard.nn.position import Position, Relative
@@ -90,7 +90,9 @@ def test_a_bias_reads_the_same_as_matrix_and_as_lookup(case: Case):
 
     def read(lookup: bool) -> list[torch.Tensor]:
         query = case.query.float().requires_grad_()
-        bias = case.position.bias(query, Sight(None, case.sight.queries, case.sight.keys, case.sight.tree))
+        bias = case.position.bias(
+            query, AttentionContext(None, case.context.query_positions, case.context.key_positions, case.context.tree)
+        )
         assert bias is not None
         zero = torch.zeros(batch, heads, queries, queries)
         y = bias.score_mod(zero, *grid) if lookup else zero + bias.dense(batch, queries, queries)
@@ -125,7 +127,7 @@ def test_an_empty_sequence_in_a_packed_row_changes_nothing(causal: bool):
     inner = Causal() if causal else None
     outputs = []
     for lengths in ([3, 4], [0, 3, 0, 4, 0]):
-        pattern = self_sight(make_layout("packed", lengths, max(lengths)), inner).pattern
+        pattern = self_context(make_layout("packed", lengths, max(lengths)), inner).pattern
         y = kernels.variable_length(q, k, v, pattern, None, 0.5, 0.0)
         outputs.append([y, *torch.autograd.grad(y.square().sum(), [q, k, v])])
     for got, wanted in zip(*outputs, strict=True):
@@ -181,8 +183,8 @@ def test_a_pattern_that_lives_long_keeps_a_few_block_masks_only():
 
 
 def test_a_bias_shared_by_layers_is_gathered_once_a_pass():
-    sight = self_sight(make_layout("full", [5], 5), None)
+    context = self_context(make_layout("full", [5], 5), None)
     table = Relative(4, clip=2, values=False)
-    bias = table.bias(torch.randn(1, 1, 5, 4), sight)
+    bias = table.bias(torch.randn(1, 1, 5, 4), context)
     assert bias.dense(1, 5, 5) is bias.dense(1, 5, 5)
-    assert Position().bias(torch.randn(1, 1, 5, 4), sight) is None
+    assert Position().bias(torch.randn(1, 1, 5, 4), context) is None

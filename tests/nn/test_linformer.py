@@ -10,15 +10,15 @@ from regard.errors import ConfigError
 from regard.nn.attention.kinds import LinformerConfig
 from regard.nn.attention.linformer import LengthProjection, Linformer
 from regard.nn.attention.module import Attention
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 from regard.nn.position import Rotary
 
 SHARES = ("none", "headwise", "keyvalue", "layerwise")
 
 
-def sight(layout: Layout) -> Sight:
-    return Sight(layout.pattern(), layout.places, layout.places)
+def context(layout: Layout) -> AttentionContext:
+    return AttentionContext(layout.pattern(), layout.positions, layout.positions)
 
 
 def made(share: str, length: int, projected: int, heads: int = 2, **more: object) -> Linformer:
@@ -38,7 +38,7 @@ def test_with_identity_projections_it_is_full_attention(share: str, length: int)
             projection.weight.copy_(torch.eye(length).expand_as(projection.weight))
     full = Attention(8, 2)
     full.load_state_dict({name: weight for name, weight in layer.state_dict().items() if "project" not in name})
-    x, seen = torch.randn(3, length, 8), sight(Layout.full(3, length))
+    x, seen = torch.randn(3, length, 8), context(Layout.full(3, length))
     torch.testing.assert_close(layer(x, seen), full(x, seen))
 
 
@@ -56,7 +56,7 @@ def test_against_the_paper(share: str):
             e, f = (p.weight[head % len(p.weight), :, :7] for p in layer.projections())
             heads.append(torch.softmax(q @ (e @ k).T / 2, -1) @ (f @ v))
         rows.append(layer.output(torch.cat(heads, -1)))
-    torch.testing.assert_close(layer(x, sight(Layout.full(2, 7))), torch.stack(rows))
+    torch.testing.assert_close(layer(x, context(Layout.full(2, 7))), torch.stack(rows))
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -64,12 +64,12 @@ def test_against_the_paper(share: str):
 def test_a_sequence_never_depends_on_its_neighbours_or_padding(share: str, lengths: list[int], turned: bool):
     layer = made(share, 9, 3, position=Rotary(4) if turned else None)
     rows = [torch.randn(n, 8) for n in lengths]
-    alone = [layer(row[None], sight(Layout.full(1, len(row))))[0] for row in rows]
-    packed = layer(torch.cat(rows)[None], sight(Layout.packing(torch.tensor(lengths))))[0].split(lengths)
+    alone = [layer(row[None], context(Layout.full(1, len(row))))[0] for row in rows]
+    packed = layer(torch.cat(rows)[None], context(Layout.packing(torch.tensor(lengths))))[0].split(lengths)
     grid = torch.randn(len(rows), 9, 8) * 100
     for row, x in enumerate(rows):
         grid[row, : len(x)] = x
-    padded = layer(grid, sight(Layout.padded(torch.tensor(lengths), 9)))
+    padded = layer(grid, context(Layout.padded(torch.tensor(lengths), 9)))
     for row, wanted in enumerate(alone):
         torch.testing.assert_close(packed[row], wanted)
         torch.testing.assert_close(padded[row, : len(wanted)], wanted)
@@ -77,7 +77,7 @@ def test_a_sequence_never_depends_on_its_neighbours_or_padding(share: str, lengt
 
 def test_padding_gets_no_slope():
     layer, x = made("headwise", 9, 3), torch.randn(2, 9, 8, requires_grad=True)
-    y = layer(x, sight(Layout.padded(torch.tensor([4, 9]), 9)))
+    y = layer(x, context(Layout.padded(torch.tensor([4, 9]), 9)))
     (slope,) = torch.autograd.grad(y[0, :4].square().sum() + y[1].square().sum(), x)
     assert slope[0, 4:].abs().max() == 0
     assert slope[0, :4].abs().max() > 0
@@ -85,7 +85,7 @@ def test_padding_gets_no_slope():
 
 def test_longer_sequences_are_refused():
     with pytest.raises(ConfigError, match=r"model\.attention\.length: linformer was built for 8 tokens, got .* of 9;"):
-        made("headwise", 8, 3)(torch.randn(1, 9, 8), sight(Layout.full(1, 9)))
+        made("headwise", 8, 3)(torch.randn(1, 9, 8), context(Layout.full(1, 9)))
 
 
 @pytest.mark.parametrize("share", SHARES)

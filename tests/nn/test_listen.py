@@ -10,13 +10,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.errors import ConfigError
 from regard.nn.attention.module import Steps
 from regard.nn.attention.recurrent import (
+    AdditiveAttention,
     AdditiveConfig,
-    AdditiveListen,
+    DotAttention,
     DotConfig,
-    DotListen,
+    GeneralAttention,
     GeneralConfig,
-    GeneralListen,
-    Listen,
+    RecurrentAttention,
 )
 
 CONFIGS = [DotConfig(), DotConfig(scaled=True), GeneralConfig(), GeneralConfig(scaled=True), AdditiveConfig(hidden=5)]
@@ -27,13 +27,13 @@ def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def score(listen: Listen, s: Tensor, h: Tensor) -> Tensor:
+def score(listen: RecurrentAttention, s: Tensor, h: Tensor) -> Tensor:
     """e of one pair, as the module docstring writes it."""
-    if isinstance(listen, DotListen):
+    if isinstance(listen, DotAttention):
         return s @ h * listen.scale
-    if isinstance(listen, GeneralListen):
+    if isinstance(listen, GeneralAttention):
         return s @ (listen.map.weight @ h) * listen.scale
-    assert isinstance(listen, AdditiveListen)
+    assert isinstance(listen, AdditiveAttention)
     inner = torch.tanh(listen.query.weight @ s + listen.key.weight @ h + listen.key.bias)
     return listen.vector.weight[0] @ inner
 
@@ -45,7 +45,7 @@ def test_equals_sums_over_pairs(config, width: int, source_width: int, lengths: 
     listen = config.build(width, source_width)
     x, source = torch.randn(len(lengths), queries, width), torch.randn(len(lengths), max(lengths), source_width)
     valid = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    c = listen(x, listen.remember(source, valid))
+    c = listen(x, listen.project_source(source, valid))
     for row, length in enumerate(lengths):
         for query in range(queries):
             e = [score(listen, x[row, query], h).exp().item() for h in source[row, :length]]
@@ -60,7 +60,7 @@ def test_weights_sum_to_one_and_ignore_padding(config, width: int, source_width:
     source = torch.randn(2, 5, source_width, requires_grad=True)
     valid = torch.tensor([[True] * 3 + [False] * 2, [True] * 5])
     x = torch.randn(2, 4, width)
-    c = listen(x, listen.remember(source, valid))
+    c = listen(x, listen.project_source(source, valid))
     [step] = steps
     assert step.weights.shape == (2, 1, 4, 5)
     close(step.weights.sum(-1), torch.ones(2, 1, 4))
@@ -71,37 +71,37 @@ def test_weights_sum_to_one_and_ignore_padding(config, width: int, source_width:
     (slope,) = torch.autograd.grad(c.sum(), source)
     assert (slope[0, 3:] == 0).all()
     listen.recorder = None
-    close(listen(x, listen.remember(source, valid)), c)
+    close(listen(x, listen.project_source(source, valid)), c)
 
 
 def test_an_empty_source_is_heard_as_zero():
-    listen = DotListen(4, 4)
+    listen = DotAttention(4, 4)
     source = torch.randn(2, 3, 4, requires_grad=True)
-    c = listen(torch.randn(2, 2, 4), listen.remember(source, torch.tensor([[False] * 3, [True] * 3])))
+    c = listen(torch.randn(2, 2, 4), listen.project_source(source, torch.tensor([[False] * 3, [True] * 3])))
     assert (c[0] == 0).all()
     (slope,) = torch.autograd.grad(c.sum(), source)
     assert slope.isfinite().all()
 
 
 def test_values_may_differ_from_what_is_scored():
-    listen = DotListen(4, 4)
+    listen = DotAttention(4, 4)
     x, source, values = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 4)
     expected = (x @ source.transpose(1, 2)).softmax(-1) @ values
-    close(listen(x, listen.remember(source, values=values)), expected)
+    close(listen(x, listen.project_source(source, values=values)), expected)
 
 
 def test_rows_can_be_chosen():
-    listen = GeneralListen(4, 6)
+    listen = GeneralAttention(4, 6)
     x, source = torch.randn(3, 2, 4), torch.randn(3, 5, 6)
-    heard = listen.remember(source, torch.arange(5) < torch.tensor([2, 5, 3])[:, None])
+    heard = listen.project_source(source, torch.arange(5) < torch.tensor([2, 5, 3])[:, None])
     rows = torch.tensor([2, 0, 0])
     close(listen(x[rows], heard.reorder(rows)), listen(x, heard)[rows])
 
 
 def test_dropout_drops_weights_while_training_only():
     torch.manual_seed(0)
-    listen = DotListen(4, 4, dropout=0.5)
-    x, heard = torch.randn(2, 3, 4), listen.remember(torch.randn(2, 9, 4))
+    listen = DotAttention(4, 4, dropout=0.5)
+    x, heard = torch.randn(2, 3, 4), listen.project_source(torch.randn(2, 9, 4))
     assert not torch.equal(listen(x, heard), listen(x, heard))
     listen.eval()
     assert torch.equal(listen(x, heard), listen(x, heard))
@@ -112,10 +112,10 @@ def test_config_counts_what_the_built_part_has_and_costs(config, width: int, sou
     listen = config.build(width, source_width)
     assert config.num_params(width, source_width) == sum(weight.numel() for weight in listen.parameters())
     with FlopCounterMode(display=False) as counted:
-        listen(torch.randn(2, 3, width), listen.remember(torch.randn(2, 5, source_width)))
+        listen(torch.randn(2, 3, width), listen.project_source(torch.randn(2, 5, source_width)))
     assert counted.get_total_flops() == config.flops(width, source_width, batch=2, queries=3, keys=5)
 
 
 def test_a_dot_product_needs_one_width():
     with pytest.raises(ConfigError, match=r"model\.attention: 'dot' needs one width on both sides, got 4 and 6"):
-        DotListen(4, 6)
+        DotAttention(4, 6)

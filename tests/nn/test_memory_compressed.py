@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from regard.errors import ConfigError
 from regard.nn.attention import memory_compressed
 from regard.nn.attention.memory_compressed import Compressed, Compression, MemoryCompressed
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal
 from regard.nn.position import Alibi, Position, Relative, Rotary, T5Bias
 
 
-def sight(layout: Layout, causal: bool) -> Sight:
+def context(layout: Layout, causal: bool) -> AttentionContext:
     own, inner = layout.pattern(), Causal() if causal else None
-    return Sight(own if inner is None else inner & own, layout.places, layout.places)
+    return AttentionContext(own if inner is None else inner & own, layout.positions, layout.positions)
 
 
 def made(causal: bool, stride: int = 3, block: int = 6, position: Position | None = None) -> MemoryCompressed:
@@ -60,7 +60,7 @@ def test_against_a_loop_over_queries(time, stride, spans, causal):
         weights = torch.softmax((q[:, i : i + 1] @ keys.transpose(1, 2)) / 2, -1)
         rows.append((weights @ values)[:, 0].flatten())
     wanted = layer.output(torch.stack(rows))[None]
-    torch.testing.assert_close(layer(x, sight(Layout.full(1, time), causal)), wanted)
+    torch.testing.assert_close(layer(x, context(Layout.full(1, time), causal)), wanted)
 
 
 @given(st.integers(1, 30), st.integers(1, 5), st.integers(1, 3))
@@ -80,7 +80,7 @@ def test_every_query_sees_a_key_and_none_the_future(time, stride, spans):
 def test_nothing_from_the_future(at_once: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory_compressed, "QUERIES_AT_ONCE", at_once)
     layer, x = made(causal=True), torch.randn(1, 21, 8, dtype=torch.float64, requires_grad=True)
-    y = layer(x, sight(Layout.full(1, 21), True))
+    y = layer(x, context(Layout.full(1, 21), True))
     for place in range(21):
         (slope,) = torch.autograd.grad(y[0, place].square().sum(), x, retain_graph=True)
         assert slope[0, place + 1 :].abs().sum() == 0
@@ -94,7 +94,7 @@ def test_nothing_from_the_future(at_once: int, monkeypatch: pytest.MonkeyPatch):
 )
 def test_queries_in_turn_give_what_they_give_at_once(position: Position, monkeypatch: pytest.MonkeyPatch):
     layer = made(True, position=position.double())
-    x, seen = torch.randn(2, 30, 8, dtype=torch.float64), sight(Layout.full(2, 30), True)
+    x, seen = torch.randn(2, 30, 8, dtype=torch.float64), context(Layout.full(2, 30), True)
     whole = layer(x, seen)
     monkeypatch.setattr(memory_compressed, "QUERIES_AT_ONCE", 8)
     torch.testing.assert_close(layer(x, seen), whole)
@@ -110,12 +110,12 @@ def test_a_block_that_would_leave_tokens_out_is_refused():
 def test_a_sequence_never_depends_on_its_neighbours_or_padding(causal: bool, lengths: list[int]):
     layer = made(causal, position=Rotary(4))
     rows = [torch.randn(n, 8, dtype=torch.float64) for n in lengths]
-    alone = [layer(row[None], sight(Layout.full(1, len(row)), causal))[0] for row in rows]
-    packed = layer(torch.cat(rows)[None], sight(Layout.packing(torch.tensor(lengths)), causal))[0].split(lengths)
+    alone = [layer(row[None], context(Layout.full(1, len(row)), causal))[0] for row in rows]
+    packed = layer(torch.cat(rows)[None], context(Layout.packing(torch.tensor(lengths)), causal))[0].split(lengths)
     grid = torch.randn(len(rows), 9, 8, dtype=torch.float64) * 100
     for row, x in enumerate(rows):
         grid[row, : len(x)] = x
-    padded = layer(grid, sight(Layout.padded(torch.tensor(lengths), 9), causal))
+    padded = layer(grid, context(Layout.padded(torch.tensor(lengths), 9), causal))
     for row, wanted in enumerate(alone):
         torch.testing.assert_close(packed[row], wanted)
         torch.testing.assert_close(padded[row, : len(wanted)], wanted)

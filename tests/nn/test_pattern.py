@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import torch
-from attention_cases import make_layout, make_pattern, self_sight
+from attention_cases import make_layout, make_pattern, self_context
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -15,7 +15,7 @@ from regard.errors import ConfigError
 from regard.nn.attention.module import attend_step_by_step
 from regard.nn.fast.block_mask import block_mask
 from regard.nn.layout import Layout
-from regard.nn.pattern import Causal, Documents, Global, Padding, Pattern, Placed, Random, Window
+from regard.nn.pattern import Causal, Global, Padding, Pattern, Random, Segments, Shifted, Window
 
 ROWS, HEADS = 3, 2
 TIMES = st.integers(1, 12)
@@ -72,7 +72,7 @@ def test_padding_equals_loops(queries, keys, data):
 def test_documents_equal_loops(of_query, data):
     of_key = data.draw(st.lists(st.lists(st.integers(-1, 3), min_size=7, max_size=7), min_size=ROWS, max_size=ROWS))
     none = torch.zeros(0, dtype=torch.long)
-    pattern = Documents(torch.tensor(of_query), torch.tensor(of_key), none, none, 5, 7)
+    pattern = Segments(torch.tensor(of_query), torch.tensor(of_key), none, none, 5, 7)
     expected = by_loops(lambda b, h, i, j: of_query[b][i] == of_key[b][j] or of_query[b][i] < 0, 5, 7)
     assert torch.equal(matrix(pattern, 5, 7), expected)
 
@@ -92,7 +92,7 @@ def patterns(draw: st.DrawFn, time: int = 8, depth: int = 2) -> Pattern:
         Global(draw(st.integers(0, 3))),
         Random(draw(st.integers(0, 2)), 2, HEADS, time, seed=draw(st.integers(0, 9))),
         Padding(lengths, lengths),
-        Placed(Window(1), restarting, restarting),
+        Shifted(Window(1), restarting, restarting),
     ]
     return draw(st.sampled_from(leaves))
 
@@ -141,7 +141,7 @@ def test_traits_tell_the_truth(pattern: Pattern):
     if not pattern.per_head:
         assert (dense == dense[:, :1]).all()
         assert pattern.dense(ROWS, HEADS, 8, 8).shape[1] == 1
-    if not pattern.may_blind:
+    if not pattern.may_mask_all_keys:
         assert dense.any(-1).all()
     if pattern.by_distance:
         assert torch.equal(dense[..., 1:, 1:], dense[..., :-1, :-1])
@@ -150,7 +150,7 @@ def test_traits_tell_the_truth(pattern: Pattern):
 @given(patterns())
 def test_flags_say_what_the_matrix_says(pattern: Pattern):
     flags = pattern.flags()
-    if flags is not None and flags.documents is None:
+    if flags is not None and flags.segments is None:
         expected = torch.ones(8, 8, dtype=torch.bool).tril() if flags.causal else torch.ones(8, 8, dtype=torch.bool)
         assert (matrix(pattern, 8, 8) == expected).all()
 
@@ -164,16 +164,16 @@ def test_flags_of_packed_rows_say_what_the_matrix_says(lengths, causal):
     flags = pattern.flags()
     assert flags is not None
     assert flags.causal == causal
-    assert flags.documents is own
+    assert flags.segments is own
     blocks = [torch.ones(n, n, dtype=torch.bool).tril() if causal else torch.ones(n, n) > 0 for n in lengths]
     assert torch.equal(pattern.dense(1, 1, sum(lengths), sum(lengths))[0, 0], torch.block_diag(*blocks).bool())
 
 
 def test_no_flag_where_a_kernel_would_compute_something_else():
-    two_rows = Documents(*[torch.tensor([[0, 0, 1], [0, 1, 1]])] * 2, *[torch.tensor([2, 1, 1, 2])] * 2, 2, 2)
+    two_rows = Segments(*[torch.tensor([[0, 0, 1], [0, 1, 1]])] * 2, *[torch.tensor([2, 1, 1, 2])] * 2, 2, 2)
     assert two_rows.flags() is None
     one, other = Layout.packing(torch.tensor([2, 3])), Layout.packing(torch.tensor([3, 1]))
-    across = one.seen_from(other)
+    across = one.cross_pattern(other)
     assert across is not None
     assert across.flags() is not None
     assert (Causal() & across).flags() is None  # the rows' places count different sequences
@@ -220,8 +220,8 @@ def test_bigbird_with_enough_reach_is_full(length, block):
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4))
 def test_packed_rows_hold_each_sequence_as_if_alone(kind: str, lengths):
     layout = make_layout("packed", lengths, max(lengths) + 2)
-    time = layout.document.shape[1]
-    pattern = self_sight(layout, make_pattern(kind, HEADS, 16)).pattern
+    time = layout.segment.shape[1]
+    pattern = self_context(layout, make_pattern(kind, HEADS, 16)).pattern
     alone = make_pattern(kind, HEADS, 16)
     assert pattern is not None
     assert alone is not None
@@ -237,7 +237,7 @@ def test_packed_rows_hold_each_sequence_as_if_alone(kind: str, lengths):
 def test_placed_shifts_queries_behind_what_is_written(written, time):
     bigbird = Window(1, 2) | Global(1) | Random(1, 2, HEADS, 16)
     keys = torch.arange(written + time)[None]
-    later = Placed(bigbird & Causal(), keys[:, written:], keys)
+    later = Shifted(bigbird & Causal(), keys[:, written:], keys)
     whole = matrix(bigbird & Causal(), written + time, written + time)
     assert torch.equal(matrix(later, time, written + time), whole[:, :, written:])
     assert not later.by_distance
@@ -250,7 +250,7 @@ def test_blocks_of_few_queries_behind_much_that_is_written(inner: Pattern, writt
     together = keys[:, written:]
     apart = torch.stack([together[0] - row for row in range(ROWS)])
     for queries in (together, apart):
-        assert_blocks_are_dense(Placed(inner, queries, keys), time, written + time, block)
+        assert_blocks_are_dense(Shifted(inner, queries, keys), time, written + time, block)
 
 
 @given(patterns())
@@ -259,7 +259,7 @@ def test_attention_is_finite_for_every_pattern_and_zero_where_nothing_is_seen(pa
     q, k, v = (torch.randn(ROWS, HEADS, 8, 4, requires_grad=True) for _ in range(3))
     steps = attend_step_by_step(q, k, v, pattern)
     blind = ~matrix(pattern, 8, 8).any(-1)
-    if not pattern.may_blind:
+    if not pattern.may_mask_all_keys:
         assert not blind.any()
     assert (steps.weights[blind] == 0).all()
     assert (steps.output[blind] == 0).all()

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from attention_cases import make_layout, self_sight
+from attention_cases import make_layout, self_context
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import regard.nn.fast.plan as planning
 from regard.nn.attention.module import Attention
 from regard.nn.fast.plan import SPARSE_FROM, Plan, plan
-from regard.nn.pattern import Causal, Global, Pattern, Placed, Random, Window
+from regard.nn.pattern import Causal, Global, Pattern, Random, Shifted, Window
 from regard.nn.position import Alibi, Bias, Relative
 
 LONG = SPARSE_FROM
@@ -29,7 +29,7 @@ def tensors(
 
 
 def packed(causal: bool = False) -> Pattern | None:
-    return self_sight(make_layout("packed", [3, 5], 5), Causal() if causal else None).pattern
+    return self_context(make_layout("packed", [3, 5], 5), Causal() if causal else None).pattern
 
 
 def packed_long() -> Pattern | None:
@@ -41,7 +41,7 @@ def padded() -> Pattern | None:
 
 
 def bias() -> Bias:
-    return Alibi(2).bias(torch.zeros(1, 2, 8, 4), self_sight(make_layout("full", [8], 8), None))
+    return Alibi(2).bias(torch.zeros(1, 2, 8, 4), self_context(make_layout("full", [8], 8), None))
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def sparse() -> Pattern:
 
 
 def sparse_packed() -> Pattern | None:
-    return self_sight(make_layout("packed", [LONG // 2, LONG // 2], LONG // 2), sparse()).pattern
+    return self_context(make_layout("packed", [LONG // 2, LONG // 2], LONG // 2), sparse()).pattern
 
 
 PLACES = torch.arange(LONG)[None]
@@ -97,7 +97,7 @@ SITUATIONS: dict[str, tuple[str, Callable[[], Plan]]] = {
     "sparse, padded": ("blocked", lambda: choose(tensors("cpu", LONG), sparse() & padded())),
     "sparse, packed": ("blocked", lambda: choose(tensors("cpu", LONG), sparse_packed())),
     "sparse, composed otherwise": ("sdpa", lambda: choose(tensors("cpu", LONG), padded() & sparse())),
-    "sparse over other places": ("blocked", lambda: choose(tensors("cpu", LONG), Placed(sparse(), PLACES, PLACES))),
+    "sparse over other places": ("blocked", lambda: choose(tensors("cpu", LONG), Shifted(sparse(), PLACES, PLACES))),
     "sparse, weights asked for": ("reference", lambda: choose(tensors("cpu", LONG), sparse(), needs_weights=True)),
     "sparse, one query": ("sdpa", lambda: choose(tensors("cpu", 1, keys=LONG), sparse())),
     "sparse, keys differ in number": ("sdpa", lambda: choose(tensors("cpu", LONG, keys=2 * LONG), sparse())),
@@ -137,24 +137,24 @@ def test_the_reason_names_what_decided():
 
 
 def test_a_module_explains_its_own_choice():
-    sight = self_sight(make_layout("packed", [3, 5], 5), Causal())
+    context = self_context(make_layout("packed", [3, 5], 5), Causal())
     q = torch.randn(1, 2, 8, 4)
-    assert Attention(8, 2).explain(q, q, sight).path == "variable-length"
-    assert Attention(8, 2, position=Alibi(2)).explain(q, q, sight).path == "sdpa"
-    assert Attention(8, 2, position=Relative(4)).explain(q, q, sight).path == "reference"
-    assert Attention(8, 2, position=Relative(4, values=False)).explain(q, q, sight).path == "sdpa"
+    assert Attention(8, 2).explain(q, q, context).path == "variable-length"
+    assert Attention(8, 2, position=Alibi(2)).explain(q, q, context).path == "sdpa"
+    assert Attention(8, 2, position=Relative(4)).explain(q, q, context).path == "reference"
+    assert Attention(8, 2, position=Relative(4, values=False)).explain(q, q, context).path == "sdpa"
 
 
 def test_dropout_counts_while_training_only():
     attention = Attention(8, 2, dropout=0.5)
     with FakeTensorMode():
         q = torch.empty(1, 2, 8, 4, device="cuda")
-    sight = self_sight(make_layout("packed", [3, 5], 5), None)
-    assert attention.explain(q, q, sight).path == "sdpa"
-    assert attention.eval().explain(q, q, sight).path == "variable-length"
+    context = self_context(make_layout("packed", [3, 5], 5), None)
+    assert attention.explain(q, q, context).path == "sdpa"
+    assert attention.eval().explain(q, q, context).path == "variable-length"
 
 
 def test_a_pattern_over_other_places_has_no_flag():
     places = torch.arange(8)[None]
-    assert Placed(Causal(), places, places).flags() is None
-    assert choose(tensors("cpu"), Placed(Causal(), places, places)).path == "sdpa"
+    assert Shifted(Causal(), places, places).flags() is None
+    assert choose(tensors("cpu"), Shifted(Causal(), places, places)).path == "sdpa"

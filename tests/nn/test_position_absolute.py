@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError, RegardError
 from regard.models import EncoderConfig
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import Learned, LearnedConfig, NoPositionConfig, Position, Sinusoidal, SinusoidalConfig
 from regard.nn.position.absolute import waves
@@ -19,9 +19,9 @@ from regard.nn.position.absolute import waves
 STACK = {"width": 8, "heads": 2, "head_width": 4}
 
 
-def at(places: list[list[int]]) -> Sight:
+def at(places: list[list[int]]) -> AttentionContext:
     index = torch.tensor(places)
-    return Sight(None, index, index)
+    return AttentionContext(None, index, index)
 
 
 @given(st.integers(1, 20), st.lists(st.integers(0, 300), min_size=1, max_size=5), st.sampled_from([100.0, 10_000.0]))
@@ -72,12 +72,12 @@ def test_positions_take_the_precision_of_the_inputs(dtype: torch.dtype):
 
 def test_none_does_nothing_anywhere():
     position = NoPositionConfig().build(**STACK, causal=False)
-    x, heads, sight = torch.randn(1, 3, 8), torch.randn(1, 2, 3, 4), at([[0, 1, 2]])
+    x, heads, context = torch.randn(1, 3, 8), torch.randn(1, 2, 3, 4), at([[0, 1, 2]])
     assert type(position) is Position
-    assert position.embed(x, sight) is x
-    assert position.rotate(heads, sight.queries) is heads
-    assert position.bias(heads, sight) is None
-    assert position.values(torch.randn(1, 2, 3, 3), sight) is None
+    assert position.embed(x, context) is x
+    assert position.rotate(heads, context.query_positions) is heads
+    assert position.bias(heads, context) is None
+    assert position.values(torch.randn(1, 2, 3, 3), context) is None
     assert not position.needs_weights
 
 
@@ -118,7 +118,7 @@ def test_config_counts_what_the_built_part_has_and_costs(kind, combine: str):
 def test_at_the_first_layer_or_at_every_one(layers, combine, monkeypatch: pytest.MonkeyPatch):
     calls = []
     embed = Sinusoidal.embed
-    monkeypatch.setattr(Sinusoidal, "embed", lambda self, x, sight: calls.append(1) or embed(self, x, sight))
+    monkeypatch.setattr(Sinusoidal, "embed", lambda self, x, context: calls.append(1) or embed(self, x, context))
     position = SinusoidalConfig(layers=layers, combine=combine)
     model = EncoderConfig(width=8, heads=2, depth=3, position=position).build(vocab=10)
     model(Sequences.padded([[1, 2, 3]]))

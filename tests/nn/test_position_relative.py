@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from attention_cases import assert_close, make_layout, make_pattern, self_sight
+from attention_cases import assert_close, make_layout, make_pattern, self_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
 from regard.nn.attention.module import attend
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 from regard.nn.position import Alibi, AlibiConfig, Relative, RelativeConfig, T5Bias, T5Config
 from regard.nn.position.relative import alibi_slopes
@@ -25,17 +25,21 @@ STACK = {"width": 8, "heads": 2, "head_width": 4}
 
 
 def vector_for_each_pair(
-    tensors: list[Tensor], keys_by_distance: Tensor, values_by_distance: Tensor | None, clip: int, sight: Sight
+    tensors: list[Tensor],
+    keys_by_distance: Tensor,
+    values_by_distance: Tensor | None,
+    clip: int,
+    context: AttentionContext,
 ) -> Tensor:
     """Shaw's two equations as written, holding a vector for each pair of places."""
     query, key, value = tensors
     batch = len(query)
-    queries, keys = (x.expand(batch, -1) for x in (sight.queries, sight.keys))
+    queries, keys = (x.expand(batch, -1) for x in (context.query_positions, context.key_positions))
     distance = (keys[:, None, :] - queries[:, :, None]).clamp(-clip, clip) + clip
     for_keys = key[:, :, None] + keys_by_distance[distance][:, None]  # batch, heads, query, key, head width
     scores = (query[:, :, :, None] * for_keys).sum(-1) / math.sqrt(query.shape[-1])
-    if sight.pattern is not None:
-        allowed = sight.pattern.dense(batch, query.shape[1], query.shape[2], key.shape[2])
+    if context.pattern is not None:
+        allowed = context.pattern.dense(batch, query.shape[1], query.shape[2], key.shape[2])
         scores = scores.masked_fill(~allowed, -torch.inf)
     for_values = value[:, :, None]
     if values_by_distance is not None:
@@ -50,14 +54,14 @@ def vector_for_each_pair(
 def test_shaw_equals_a_vector_for_each_pair(layout: str, values: bool, lengths, clip: int, kind: str, seed: int):
     torch.manual_seed(seed)
     placed = make_layout(layout, lengths, max(lengths))
-    sight = self_sight(placed, make_pattern(kind, 2, 8))
-    batch, time = placed.document.shape
+    context = self_context(placed, make_pattern(kind, 2, 8))
+    batch, time = placed.segment.shape
     position = Relative(4, clip, values).double()
     tensors = [torch.randn(batch, 2, time, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-    bias = position.bias(tensors[0] / 2, sight)
-    by_distance = (lambda weights: position.values(weights, sight)) if position.needs_weights else None
-    fast = attend(*tensors, sight.pattern, bias, values_by_distance=by_distance).transpose(1, 2)[placed.valid]
-    slow = vector_for_each_pair(tensors, position.key_table, position.value_table, clip, sight)
+    bias = position.bias(tensors[0] / 2, context)
+    by_distance = (lambda weights: position.values(weights, context)) if position.needs_weights else None
+    fast = attend(*tensors, context.pattern, bias, values_by_distance=by_distance).transpose(1, 2)[placed.valid]
+    slow = vector_for_each_pair(tensors, position.key_table, position.value_table, clip, context)
     slow = slow.transpose(1, 2)[placed.valid]
     assert_close(fast, slow, 1e-10)
     learned = [*tensors, *position.parameters()]
@@ -123,9 +127,9 @@ def test_t5_buckets_grow_with_distance(both_sides: bool):
 def test_t5_adds_the_number_of_its_bucket(both_sides: bool, layout: str):
     position = T5Bias(3, 8, 12, both_sides)
     placed = make_layout(layout, [5, 4], 5)
-    sight = self_sight(placed, None)
-    time = placed.document.shape[1]
-    dense = position.bias(torch.zeros(len(placed.document), 3, time, 2), sight).dense(1, time, time)
+    context = self_context(placed, None)
+    time = placed.segment.shape[1]
+    dense = position.bias(torch.zeros(len(placed.segment), 3, time, 2), context).dense(1, time, time)
     index = placed.index[0].tolist()
     for head, i, j in np.ndindex(3, time, time):
         bucket = bucket_by_hand(index[j] - index[i], 8, 12, both_sides)
@@ -134,7 +138,7 @@ def test_t5_adds_the_number_of_its_bucket(both_sides: bool, layout: str):
 
 def test_t5_learns_each_bucket_from_the_pairs_that_fall_into_it():
     position = T5Bias(1, 8, 12)
-    position.bias(torch.zeros(1, 1, 4, 2), self_sight(Layout.full(1, 4), None)).dense(1, 4, 4).sum().backward()
+    position.bias(torch.zeros(1, 1, 4, 2), self_context(Layout.full(1, 4), None)).dense(1, 4, 4).sum().backward()
     counts = [0] * 8
     for i, j in np.ndindex(4, 4):
         counts[bucket_by_hand(j - i, 8, 12, both_sides=True)] += 1
@@ -158,9 +162,9 @@ def test_alibi_slopes_of_other_counts_take_every_other_one_of_the_next_power(hea
 @given(LENGTHS, st.sampled_from(["full", "packed"]), st.sampled_from([1, 2, 3]))
 def test_alibi_is_minus_slope_times_distance(lengths, layout: str, heads: int):
     placed = make_layout(layout, lengths, max(lengths))
-    sight = self_sight(placed, None)
-    batch, time = placed.document.shape
-    dense = Alibi(heads).bias(torch.zeros(batch, heads, time, 2), sight).dense(batch, time, time)
+    context = self_context(placed, None)
+    batch, time = placed.segment.shape
+    dense = Alibi(heads).bias(torch.zeros(batch, heads, time, 2), context).dense(batch, time, time)
     index, slopes = placed.index[0].tolist(), alibi_slopes(heads).tolist()
     for head, i, j in np.ndindex(heads, time, time):
         assert dense[0, head, i, j].item() == pytest.approx(-slopes[head] * abs(index[i] - index[j]))
@@ -168,22 +172,22 @@ def test_alibi_is_minus_slope_times_distance(lengths, layout: str, heads: int):
 
 def test_rows_may_stand_at_different_places():
     queries, keys = torch.tensor([[2], [4]]), torch.arange(5)[None]
-    sight = Sight(None, queries, keys)
+    context = AttentionContext(None, queries, keys)
     query = torch.randn(2, 2, 1, 4)
     for position in (Alibi(2), T5Bias(2, both_sides=False), Relative(4, clip=2)):
-        both = position.bias(query, sight).dense(2, 1, 5)
+        both = position.bias(query, context).dense(2, 1, 5)
         for row in range(2):
-            alone = position.bias(query[row : row + 1], Sight(None, queries[row : row + 1], keys))
+            alone = position.bias(query[row : row + 1], AttentionContext(None, queries[row : row + 1], keys))
             assert_close(both[row : row + 1], alone.dense(1, 1, 5), 1e-6)
 
 
 def test_a_shared_table_is_read_once_a_pass():
-    sight = self_sight(Layout.full(1, 3), None)
+    context = self_context(Layout.full(1, 3), None)
     query = torch.zeros(1, 2, 3, 4)
     for position in (T5Bias(2), Alibi(2)):
-        assert position.bias(query, sight) is position.bias(query, sight)
-        other = self_sight(Layout.full(1, 3), None)
-        assert position.bias(query, other) is not position.bias(query, sight)
+        assert position.bias(query, context) is position.bias(query, context)
+        other = self_context(Layout.full(1, 3), None)
+        assert position.bias(query, other) is not position.bias(query, context)
 
 
 @pytest.mark.parametrize(
@@ -192,10 +196,10 @@ def test_a_shared_table_is_read_once_a_pass():
 def test_config_counts_what_the_built_part_has_and_costs(config):
     position = config.build(**STACK, causal=False)
     assert config.num_params(**STACK) == sum(p.numel() for p in position.parameters())
-    sight = self_sight(Layout.full(3, 5), None)
+    context = self_context(Layout.full(3, 5), None)
     with FlopCounterMode(display=False) as counted:
-        position.bias(torch.randn(3, 2, 5, 4), sight).dense(3, 5, 5)
-        position.values(torch.rand(3, 2, 5, 5), sight)
+        position.bias(torch.randn(3, 2, 5, 4), context).dense(3, 5, 5)
+        position.values(torch.rand(3, 2, 5, 5), context)
     assert counted.get_total_flops() == config.flops(**STACK, batch=3, queries=5, keys=5)
     assert config.input_flops(width=8, batch=3, time=5) == 0
 

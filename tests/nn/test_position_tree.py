@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from attention_cases import assert_close, make_layout, self_sight
+from attention_cases import assert_close, make_layout, self_context
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 from regard.nn.position import TreeConfig, TreePosition
 from regard.nn.position.absolute import waves
@@ -44,16 +44,16 @@ def steps_between(heads: list[int], one: int, other: int) -> int:
     return up.index(meeting) + down.index(meeting)
 
 
-def sight_of(rows: list[list[int]]) -> Sight:
+def context_of(rows: list[list[int]]) -> AttentionContext:
     """Trees side by side, padding pointing at itself."""
     time = max(len(row) for row in rows)
     layout = Layout.padded(torch.tensor([len(row) for row in rows]), time)
-    return self_sight(layout, None, torch.tensor([[*row, *range(len(row), time)] for row in rows]))
+    return self_context(layout, None, torch.tensor([[*row, *range(len(row), time)] for row in rows]))
 
 
 @given(st.lists(trees(), min_size=1, max_size=3))
 def test_depth_and_distance_equal_a_walk(rows: list[list[int]]):
-    depth, signed = tree_of(sight_of(rows))
+    depth, signed = tree_of(context_of(rows))
     for row, heads in enumerate(rows):
         for i in range(len(heads)):
             assert depth[row, i] == len(path_up(heads, i)) - 1
@@ -83,11 +83,11 @@ def test_packed_trees_read_as_each_alone(rows: list[list[int]]):
     for row in rows:
         shifted += [start + head for head in row]
         start += len(row)
-    depth, signed = tree_of(self_sight(layout, None, torch.tensor([shifted])))
+    depth, signed = tree_of(self_context(layout, None, torch.tensor([shifted])))
     start = 0
     for row in rows:
         own = slice(start, start + len(row))
-        alone_depth, alone_signed = tree_of(sight_of([row]))
+        alone_depth, alone_signed = tree_of(context_of([row]))
         assert torch.equal(depth[:, own], alone_depth)
         assert torch.equal(signed[:, own, own], alone_signed)
         start += len(row)
@@ -96,9 +96,9 @@ def test_packed_trees_read_as_each_alone(rows: list[list[int]]):
 @given(trees(smallest=3), st.integers(1, 3))
 def test_scores_and_values_are_looked_up_by_clipped_distance(heads: list[int], clip: int):
     position = TreePosition(8, 4, clip=clip)
-    sight, time = sight_of([heads]), len(heads)
+    context, time = context_of([heads]), len(heads)
     query, weights = torch.randn(1, 2, time, 4), torch.rand(1, 2, time, time)
-    bias, values = position.bias(query, sight), position.values(weights, sight)
+    bias, values = position.bias(query, context), position.values(weights, context)
     assert position.needs_weights
     assert position.pairs is not None
     assert position.pairs.value_table is not None
@@ -115,20 +115,20 @@ def test_scores_and_values_are_looked_up_by_clipped_distance(heads: list[int], c
 
 
 def test_inputs_receive_place_and_depth():
-    position, sight, x = TreePosition(8, 4), sight_of([[1, 1, 1, 2]]), torch.randn(1, 4, 8)
+    position, context, x = TreePosition(8, 4), context_of([[1, 1, 1, 2]]), torch.randn(1, 4, 8)
     assert position.place_map is not None
     assert position.depth_map is not None
     place, depth = waves(torch.arange(4)[None], 8), waves(torch.tensor([[1, 0, 1, 2]]), 8)
     mixed = torch.tanh(place @ position.place_map.weight.T + depth @ position.depth_map.weight.T)
-    assert_close(position.embed(x, sight), x + mixed, 1e-6)
+    assert_close(position.embed(x, context), x + mixed, 1e-6)
     flat = TreePosition(8, 4, depth=False)
-    assert_close(flat.embed(x, sight), x + place, 1e-6)
-    assert TreePosition(8, 4, distance=False).bias(torch.randn(1, 2, 4, 4), sight) is None
+    assert_close(flat.embed(x, context), x + place, 1e-6)
+    assert TreePosition(8, 4, distance=False).bias(torch.randn(1, 2, 4, 4), context) is None
 
 
 def test_the_tree_is_walked_once_a_pass():
-    sight = sight_of([[1, 1, 1]])
-    assert tree_of(sight)[1] is tree_of(sight)[1]
+    context = context_of([[1, 1, 1]])
+    assert tree_of(context)[1] is tree_of(context)[1]
 
 
 @pytest.mark.parametrize("config", [TreeConfig(clip=3), TreeConfig(depth=False), TreeConfig(distance=False)])
@@ -136,21 +136,21 @@ def test_config_counts_what_the_built_part_has_and_costs(config: TreeConfig):
     position = config.build(**STACK, causal=False)
     assert config.num_params(**STACK) == sum(p.numel() for p in position.parameters())
     rows = [[1, 1, 1, 2, 3], [0, 0, 1, 2, 3]]
-    sight = sight_of(rows)
+    context = context_of(rows)
     with FlopCounterMode(display=False) as counted:
-        position.embed(torch.randn(2, 5, 8), sight)
-        position.bias(torch.randn(2, 2, 5, 4), sight)
-        position.values(torch.rand(2, 2, 5, 5), sight)
+        position.embed(torch.randn(2, 5, 8), context)
+        position.bias(torch.randn(2, 2, 5, 4), context)
+        position.values(torch.rand(2, 2, 5, 5), context)
     expected = config.flops(**STACK, batch=2, queries=5, keys=5) + config.input_flops(width=8, batch=2, time=5)
     assert counted.get_total_flops() == expected
 
 
 def test_a_missing_tree_is_refused():
     layout = Layout.full(1, 3)
-    sight = self_sight(layout, None)
+    context = self_context(layout, None)
     for ask in (
-        lambda: TreePosition(8, 4).embed(torch.randn(1, 3, 8), sight),
-        lambda: TreePosition(8, 4).bias(torch.randn(1, 2, 3, 4), sight),
+        lambda: TreePosition(8, 4).embed(torch.randn(1, 3, 8), context),
+        lambda: TreePosition(8, 4).bias(torch.randn(1, 2, 3, 4), context),
     ):
         with pytest.raises(ConfigError, match=r"model\.position\.kind: tree positions need the dependency head"):
             ask()

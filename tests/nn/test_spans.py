@@ -23,9 +23,9 @@ def layouts(kind, extra, device="cpu"):
 
 def numbers(heads, width, asking, answering, device="cpu", dtype=torch.float32):
     torch.manual_seed(width)
-    query = torch.randn(asking.document.shape[1], heads[0], width, device=device, dtype=dtype)
+    query = torch.randn(asking.segment.shape[1], heads[0], width, device=device, dtype=dtype)
     # keys and values are parts of one tensor, as where their maps are one
-    joined = torch.randn(answering.document.shape[1], 2 * heads[1], width, device=device, dtype=dtype)
+    joined = torch.randn(answering.segment.shape[1], 2 * heads[1], width, device=device, dtype=dtype)
     slope = torch.randn_like(query) * asking.valid[0, :, None, None]
     return query, *joined.split(heads[1], dim=1), slope
 
@@ -43,9 +43,9 @@ def by_the_equation(query, key, value, slope, kind, asking, answering, drawn):
 
 def allowed(kind, asking, answering):
     """Who sees whom, by the pattern itself; padding neither sees nor is seen."""
-    pattern = answering.seen_from(asking)
+    pattern = answering.cross_pattern(asking)
     pattern = pattern & Causal() if kind == "causal" else pattern
-    shape = (asking.document.shape[1], answering.document.shape[1], asking.document.device)
+    shape = (asking.segment.shape[1], answering.segment.shape[1], asking.segment.device)
     return pattern.dense(1, 1, *shape)[0, 0] & asking.valid[0, :, None] & answering.valid[0]
 
 
@@ -75,7 +75,7 @@ def by_kernels(query, key, value, slope, spans, scale, drawn):
 
 def kernels_agree(heads, width, kind, extra, dropout, device="cpu", dtype=torch.float32):
     asking, answering = layouts(kind, extra, device)
-    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
     *given, slope = numbers(heads, width, asking, answering, device, dtype)
     drawn = drawing(dropout, device)
     found = by_kernels(*given, slope, spans, scale_of(given[0]), drawn)
@@ -86,7 +86,7 @@ def kernels_agree(heads, width, kind, extra, dropout, device="cpu", dtype=torch.
 def test_the_operator_equals_the_reference(case):
     heads, width, kind, extra, dropout = case
     asking, answering = layouts(kind, extra)
-    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
     *given, slope = numbers(heads, width, asking, answering)
     leaves = [x.detach().requires_grad_() for x in given]
     torch.manual_seed(3)
@@ -118,7 +118,7 @@ def test_dropout_drops_at_its_rate_and_follows_no_order(rate):
 @pytest.mark.parametrize("kind", ["full", "causal", "across"])
 def test_torch_finds_the_operator_sound(kind, dropout):
     asking, answering = layouts(kind, 2)
-    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
     *given, slope = numbers((4, 2), 16, asking, answering)
     given = [x.detach().clone().requires_grad_() for x in given]
     all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)
@@ -132,7 +132,7 @@ def test_torch_finds_the_operator_sound(kind, dropout):
 @pytest.mark.parametrize("kind", ["full", "causal", "across"])
 def test_spans_hold_the_pairs_that_the_pattern_allows(kind):
     asking, answering = layouts(kind, 4)
-    spans = Spans.of(answering.seen_from(asking), causal=kind == "causal")
+    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
     pairs = allowed(kind, asking, answering)
     queries, keys = pairs.shape
     query, key = torch.arange(queries), torch.arange(keys)

@@ -11,7 +11,7 @@ from twins import Twins, sentences
 
 from regard.export.huggingface import parameter_names as mappings
 from regard.models import EncoderConfig, preset
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 from regard.nn.pattern import Pattern
 
@@ -89,8 +89,8 @@ def test_block_sparse_attention_with_their_random_blocks() -> None:
 
 def sparse(model: Any, tokens: Tensor, layout: Layout, pattern: Pattern) -> Tensor:
     """Our encoder with a pattern of the caller's."""
-    sight = Sight(pattern & layout.pattern(), layout.places, layout.places)
-    return model.head(model.stack(model.embedding(tokens), sight, layout.valid))
+    context = AttentionContext(pattern & layout.pattern(), layout.positions, layout.positions)
+    return model.head(model.stack(model.embedding(tokens), context, layout.valid))
 
 
 def test_full_attention() -> None:

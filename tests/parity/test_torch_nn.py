@@ -12,7 +12,7 @@ from regard.models import EncoderConfig
 from regard.models.stack import Stack
 from regard.nn.attention.module import Attention
 from regard.nn.block import Block
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.feedforward import FeedForward
 from regard.nn.layout import Layout
 from regard.nn.norm import LayerNorm
@@ -51,7 +51,7 @@ def attention_twins() -> Twins:
 def test_self_attention(padded: bool, causal: bool) -> None:
     twins, x, places = attention_twins(), vectors(TIME), torch.arange(TIME)[None]
     pattern = Padding(LENGTHS) & (Causal() if causal else None) if padded else (Causal() if causal else None)
-    ours = twins.ours(x, Sight(pattern, places, places))
+    ours = twins.ours(x, AttentionContext(pattern, places, places))
     theirs, _ = twins.theirs(
         x,
         x,
@@ -65,8 +65,10 @@ def test_self_attention(padded: bool, causal: bool) -> None:
 @pytest.mark.parametrize("padded", [False, True])
 def test_cross_attention_to_a_source_of_another_length(padded: bool) -> None:
     twins, x, source = attention_twins(), vectors(TIME), vectors(SOURCE)
-    sight = Sight(Padding(SOURCE_LENGTHS) if padded else None, torch.arange(TIME)[None], torch.arange(SOURCE)[None])
-    ours = twins.ours.across(x, twins.ours.remember(source), sight)
+    context = AttentionContext(
+        Padding(SOURCE_LENGTHS) if padded else None, torch.arange(TIME)[None], torch.arange(SOURCE)[None]
+    )
+    ours = twins.ours.across(x, twins.ours.project_source(source), context)
     theirs, _ = twins.theirs(x, source, source, key_padding_mask=hidden(SOURCE_LENGTHS, SOURCE) if padded else None)
     twins.compare(ours, theirs)
 
@@ -94,7 +96,7 @@ def test_encoder_layer(place: NormPlace, activation: Bend) -> None:
     theirs = torch_layer(nn.TransformerEncoderLayer, place, activation)
     twins = Twins(block(place, activation, cross=False), theirs, mappings.torch_block(cross=False))
     x, layout = vectors(TIME), Layout.padded(LENGTHS, TIME)
-    ours = twins.ours(x, Sight(layout.pattern(), layout.places, layout.places))
+    ours = twins.ours(x, AttentionContext(layout.pattern(), layout.positions, layout.positions))
     twins.compare(ours, twins.theirs(x, src_key_padding_mask=hidden(LENGTHS, TIME)), layout.valid)
 
 
@@ -106,9 +108,9 @@ def test_decoder_layer(place: NormPlace, activation: Bend) -> None:
     x, source, places = vectors(TIME), vectors(SOURCE), torch.arange(TIME)[None]
     ours = twins.ours(
         x,
-        Sight(Causal(), places, places),
-        source=twins.ours.cross.remember(source),
-        source_sight=Sight(Padding(SOURCE_LENGTHS), places, torch.arange(SOURCE)[None]),
+        AttentionContext(Causal(), places, places),
+        source_kv=twins.ours.cross.project_source(source),
+        source_context=AttentionContext(Padding(SOURCE_LENGTHS), places, torch.arange(SOURCE)[None]),
     )
     hides = {"tgt_mask": future(TIME), "memory_key_padding_mask": hidden(SOURCE_LENGTHS, SOURCE)}
     twins.compare(ours, twins.theirs(x, source, **hides))
@@ -135,7 +137,7 @@ def test_encoder(place: NormPlace, activation: Bend, final_norm: bool) -> None:
     ours = stack(place, activation, cross=False, final_norm=final_norm)
     twins = Twins(ours, theirs, mappings.torch_stack(DEPTH, cross=False, final_norm=final_norm))
     x, layout = vectors(TIME), Layout.padded(LENGTHS, TIME)
-    y = ours(x, ours.sight(layout), layout.valid)
+    y = ours(x, ours.context(layout), layout.valid)
     twins.compare(y, theirs(x, src_key_padding_mask=hidden(LENGTHS, TIME)), layout.valid)
 
 
@@ -148,7 +150,7 @@ def test_decoder(place: NormPlace, activation: Bend) -> None:
     twins = Twins(ours, theirs, mappings.torch_stack(DEPTH, cross=True, final_norm=True))
     x, source = vectors(TIME), vectors(SOURCE)
     layout, source_layout = Layout.padded(LENGTHS, TIME), Layout.padded(SOURCE_LENGTHS, SOURCE)
-    across = Sight(source_layout.seen_from(layout), layout.places, source_layout.places)
-    y = ours(x, ours.sight(layout), layout.valid, ours.remember(source), across)
+    across = AttentionContext(source_layout.cross_pattern(layout), layout.positions, source_layout.positions)
+    y = ours(x, ours.context(layout), layout.valid, ours.project_source(source), across)
     hides = {"tgt_mask": future(TIME), "memory_key_padding_mask": hidden(SOURCE_LENGTHS, SOURCE)}
     twins.compare(y, theirs(x, source, **hides), layout.valid)

@@ -106,7 +106,7 @@ def test_heads_count_from_the_start_of_their_own_sentence(task: Tagging, tmp_pat
         text, heads = batch.fields["text"], batch.fields["heads"]
         layout = with_heads(to_sequences(text, CPU), heads).layout
         assert layout.tree is not None
-        assert torch.equal(layout.document.gather(1, layout.tree), layout.document)  # nobody's head is elsewhere
+        assert torch.equal(layout.segment.gather(1, layout.tree), layout.segment)  # nobody's head is elsewhere
         within = layout.index.gather(1, layout.tree)[layout.valid]
         assert torch.equal(within, torch.from_numpy(heads.tokens)[layout.valid])
 

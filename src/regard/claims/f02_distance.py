@@ -9,7 +9,7 @@ from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, RECURRENT, WINDOWS, at_end
 from regard.claims.timing import slope
 from regard.models import EncoderConfig, WindowEncoderConfig
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 
 WIDTH, KERNEL = 8, 5
@@ -102,8 +102,8 @@ def _windows(length: int) -> tuple[int, int]:
 def _attention(length: int) -> int:
     model = EncoderConfig.from_tree({"width": WIDTH, "depth": 1, "heads": 1, "dropout": 0.0}).build(2).eval()
     tokens = graph.leaves(length, WIDTH)
-    places = Layout.full(1, length).places
-    outputs = model.stack.blocks[0].attention(torch.stack(tokens, 1), Sight(None, places, places))  # type: ignore[union-attr, operator]
+    places = Layout.full(1, length).positions
+    outputs = model.stack.blocks[0].attention(torch.stack(tokens, 1), AttentionContext(None, places, places))  # type: ignore[union-attr, operator]
     path = graph.shortest(outputs[:, -1], tokens[0])
     assert path is not None
     return path

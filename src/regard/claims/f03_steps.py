@@ -13,7 +13,7 @@ from regard.claims.style import ATTENTION, RECURRENT, at_end
 from regard.claims.timing import fastest, slope
 from regard.models import EncoderConfig
 from regard.models.stack import Stack
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 
 LENGTHS = (16, 32, 64, 128, 256)
@@ -91,8 +91,8 @@ def _attention() -> Stack:
 
 
 def _attend(stack: Stack, x: Tensor) -> Tensor:
-    places = Layout.full(x.shape[0], x.shape[1]).places
-    return stack(x, Sight(None, places, places))
+    places = Layout.full(x.shape[0], x.shape[1]).positions
+    return stack(x, AttentionContext(None, places, places))
 
 
 def _seconds(layer: Callable[[Tensor], Tensor], length: int, setup: Setup) -> float:

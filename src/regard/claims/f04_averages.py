@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
-from regard.claims.held import bend, sight_of, stack_of, weights_of, with_weights_held
+from regard.claims.held import bend, context_of, stack_of, weights_of, with_weights_held
 from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, RECURRENT, WINDOWS
 from regard.models.stack import Stack
@@ -102,5 +102,5 @@ def _spread(stack: Stack) -> float:
     """‖tokens − their mean‖ / ‖tokens‖ at the output."""
     x = torch.randn(4, LENGTH, WIDTH)
     with torch.no_grad():
-        y: Tensor = stack(x, sight_of(x))
+        y: Tensor = stack(x, context_of(x))
     return float((y - y.mean(1, keepdim=True)).norm() / y.norm())

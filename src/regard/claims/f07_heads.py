@@ -13,7 +13,7 @@ from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, MORE, RECURRENT, at_end, bars
 from regard.data.street import pairs
 from regard.nn.attention.module import Attention, record_attention
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout, Sequences
 
 WIDTH, LENGTH = 256, 64
@@ -98,9 +98,9 @@ def _mean(values: list[float]) -> float:
 def _flops(shape: Any, heads: int) -> int:  # noqa: ANN401
     """FLOPs of one pass through attention, counted by torch."""
     attention = Attention(WIDTH, heads, shape=shape).eval()
-    places = Layout.full(1, LENGTH).places
+    places = Layout.full(1, LENGTH).positions
     with torch.no_grad(), record_attention(attention), FlopCounterMode(display=False) as counter:
-        attention(torch.randn(1, LENGTH, WIDTH), Sight(None, places, places))
+        attention(torch.randn(1, LENGTH, WIDTH), AttentionContext(None, places, places))
     return counter.get_total_flops()
 
 

@@ -113,6 +113,6 @@ def _stack(attention: dict[str, Any]) -> Stack:
 
 def _seconds(stack: Stack, length: int, setup: Setup) -> float:
     x = torch.randn(1, length, WIDTH)
-    sight = stack.sight(Layout.full(1, length))
+    context = stack.context(Layout.full(1, length))
     with torch.no_grad():
-        return fastest(lambda: stack(x, sight), setup.pick(4, 1))
+        return fastest(lambda: stack(x, context), setup.pick(4, 1))

@@ -4,7 +4,7 @@ import torch
 from matplotlib.figure import Figure
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
-from regard.claims.held import bend, sight_of, stack_of, weights_of, with_weights_held
+from regard.claims.held import bend, context_of, stack_of, weights_of, with_weights_held
 from regard.claims.setup import Setup
 from regard.claims.style import ATTENTION, MORE, OTHER, bars
 
@@ -74,6 +74,6 @@ def _bend(parts: tuple[str, ...], setup: Setup, seed: int) -> float:
     stack = stack_of(1, WIDTH, residual=True, norm="layer" if "norm" in parts else "none", feedforward=feedforward)
     one, other = torch.randn(2, 4, LENGTH, WIDTH).unbind()
     if "softmax" in parts:
-        return bend(lambda x: stack(x, sight_of(x)), one, other)
+        return bend(lambda x: stack(x, context_of(x)), one, other)
     weights = weights_of(stack, one)
     return bend(lambda x: with_weights_held(stack, x, weights), one, other)

@@ -8,7 +8,7 @@ from regard.models.stack import Stack
 from regard.nn.attention.heads import join_heads
 from regard.nn.attention.module import record_attention
 from regard.nn.block import Block
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 
 Weights = list[Tensor]
@@ -24,16 +24,16 @@ def stack_of(depth: int, width: int, *, residual: bool, norm: str, feedforward: 
     return config.build(2).eval().stack
 
 
-def sight_of(x: Tensor) -> Sight:
+def context_of(x: Tensor) -> AttentionContext:
     """Every token sees every other."""
-    places = Layout.full(x.shape[0], x.shape[1]).places
-    return Sight(None, places, places)
+    places = Layout.full(x.shape[0], x.shape[1]).positions
+    return AttentionContext(None, places, places)
 
 
 def weights_of(stack: Stack, x: Tensor) -> Weights:
     """The attention weights that an input causes in each block."""
     with torch.no_grad(), record_attention(stack) as seen:
-        stack(x, sight_of(x))
+        stack(x, context_of(x))
     return [steps[0].weights for steps in seen.values()]
 
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from regard.config import refuse
 from regard.models.stack import Stack, TextStackConfig
 from regard.models.stepper import padded_source
-from regard.models.transformer import Written, refuse_tree, start_writing
+from regard.models.transformer import DecoderState, refuse_tree, start_decoding
 from regard.nn.attention.kinds import AttentionConfig
-from regard.nn.cache import KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import PositionConfig
@@ -130,40 +130,42 @@ class EncoderDecoder(nn.Module):
         """What the encoder has to say about each token of the source."""
         layout = source.layout
         x = self.source_embedding(source.tokens)
-        return self.encoder(x, self.encoder.sight(layout), None if layout.whole else layout.valid)
+        return self.encoder(x, self.encoder.context(layout), None if layout.whole else layout.valid)
 
     def decode(
         self, target: Sequences, encoded: Float[Tensor, "batch source width"], source: Layout
     ) -> Float[Tensor, "batch time width"]:
         """The vectors of the target's tokens after the last block."""
         layout = target.layout
-        across = Sight(source.seen_from(layout), layout.places, source.places)
+        source_context = AttentionContext(source.cross_pattern(layout), layout.positions, source.positions)
         x = self.target_embedding(target.tokens)
         valid = None if layout.whole else layout.valid
-        return self.decoder(x, self.decoder.sight(layout), valid, self.decoder.remember(encoded), across)
+        return self.decoder(
+            x, self.decoder.context(layout), valid, self.decoder.project_source(encoded), source_context
+        )
 
     @torch.no_grad()
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> DecoderState:
         """Reads the source; nothing written yet."""
         source = padded_source(source, rows)
-        heard: list[KeyValues] = self.decoder.remember(self.encode(source))
-        state = start_writing(self.decoder, self.target_embedding.table.weight, rows, capacity)
-        sentences = torch.arange(rows, device=source.tokens.device)
-        return replace(state, source=heard, source_layout=source.layout, sentences=sentences)
+        source_kv: list[KVCache] = self.decoder.project_source(self.encode(source))
+        state = start_decoding(self.decoder, self.target_embedding.table.weight, rows, capacity)
+        source_rows = torch.arange(rows, device=source.tokens.device)
+        return replace(state, source_kv=source_kv, source_layout=source.layout, source_rows=source_rows)
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], Written]:
+        self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], DecoderState]:
         """Appends tokens to each row; the logits of what follows them."""
         assert state.source_layout is not None
         time, layout = tokens.shape[1], state.source_layout
-        sight = self.decoder.next_sight(state.clock, time)
-        across = Sight(layout.seen_from(layout), sight.queries, layout.places)
+        context = self.decoder.next_context(state.cache_lengths, time)
+        source_context = AttentionContext(layout.cross_pattern(layout), context.query_positions, layout.positions)
         x = self.target_embedding(tokens)
-        x = self.decoder(x, sight, None, state.source, across, state.caches, state.clock)
-        return self.head(x), replace(state, clock=state.clock.advance(time, lengths))
+        x = self.decoder(x, context, None, state.source_kv, source_context, state.caches, state.cache_lengths)
+        return self.head(x), replace(state, cache_lengths=state.cache_lengths.advance(time, lengths))
 
-    def reorder(self, state: Written, rows: Int[Tensor, " rows"]) -> Written:
+    def reorder(self, state: DecoderState, rows: Int[Tensor, " rows"]) -> DecoderState:
         """The state of the chosen rows."""
         return state.reorder(rows)

@@ -14,15 +14,15 @@ from regard.errors import ConfigError
 from regard.nn.attention.kinds import AttentionConfig, FullConfig
 from regard.nn.attention.module import AttentionBase
 from regard.nn.block import Block
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
 from regard.nn.layout import Layout
 from regard.nn.norm import LayerNormConfig, NormConfig
-from regard.nn.pattern import Causal, Padding, Pattern, Placed
+from regard.nn.pattern import Causal, Padding, Pattern, Shifted
 from regard.nn.position import PositionConfig, RotaryConfig, SinusoidalConfig
 from regard.nn.residual import NormPlace, Residual
 
@@ -205,12 +205,12 @@ class Stack(nn.Module):
     def forward(
         self,
         x: Vectors,
-        sight: Sight,
+        context: AttentionContext,
         valid: Bool[Tensor, "batch time"] | None = None,
-        source: list[KeyValues] | None = None,
-        source_sight: Sight | None = None,
-        caches: list[KeyValues] | None = None,
-        clock: Clock | None = None,
+        source_kv: list[KVCache] | None = None,
+        source_context: AttentionContext | None = None,
+        caches: list[KVCache] | None = None,
+        cache_lengths: CacheLengths | None = None,
     ) -> Vectors:
         """The vectors of all tokens after the last block."""
         every = self.position_config.every_layer
@@ -219,54 +219,56 @@ class Stack(nn.Module):
             valid = None if valid is None else F.pad(valid, (len(self.added), 0), value=True)
         for layer, block in enumerate(self.blocks):
             if layer == 0 or every:
-                x = self.positions[layer % len(self.positions)].embed(x, sight)  # type: ignore[operator]
+                x = self.positions[layer % len(self.positions)].embed(x, context)  # type: ignore[operator]
             if layer == 0:
                 x = self.dropout(self.input_norm(x))
                 x = x.to(self.carried) if self.carried is not None and self.training else x
-            heard = source[layer] if source is not None else None
+            layer_kv = source_kv[layer] if source_kv is not None else None
             cache = caches[layer] if caches is not None else None
-            x = block(x, sight.of(layer), valid, heard, source_sight, cache, clock)
+            x = block(x, context.for_layer(layer), valid, layer_kv, source_context, cache, cache_lengths)
         x = self.final_norm(x)
         return x if self.added is None else x[:, len(self.added) :]
 
-    def sight(self, layout: Layout) -> Sight:
+    def context(self, layout: Layout) -> AttentionContext:
         """What each token of a whole grid may see."""
         if self.added is not None:
-            return self._sight_with_added(layout, len(self.added))
-        return Sight.in_turn([self._sight(layout, turn) for turn in range(len(self.turns))])
+            return self._context_with_added(layout, len(self.added))
+        return AttentionContext.alternating([self._context(layout, turn) for turn in range(len(self.turns))])
 
-    def _sight(self, layout: Layout, turn: int) -> Sight:
-        inner, own = self.pattern(layout.longest, layout.document.device, turn), layout.pattern()
+    def _context(self, layout: Layout, turn: int) -> AttentionContext:
+        inner, own = self.pattern(layout.longest, layout.segment.device, turn), layout.pattern()
         if self.causal and not layout.packed:
             own = None  # padding stands on the right: who cannot see the future cannot see it either
         if inner is not None and layout.packed and not inner.by_distance:
-            inner = Placed(inner, layout.index, layout.index)
+            inner = Shifted(inner, layout.index, layout.index)
         pattern = own if inner is None else inner & own
-        return Sight(pattern, layout.places, layout.places, layout.tree)
+        return AttentionContext(pattern, layout.positions, layout.positions, layout.tree)
 
-    def _sight_with_added(self, layout: Layout, added: int) -> Sight:
+    def _context_with_added(self, layout: Layout, added: int) -> AttentionContext:
         """The same with added tokens in front, which stand where the first token stands."""
         if layout.packed:
             raise ConfigError("data.batching", "added global tokens need padded batches, got packed ones")
-        inner = self.pattern(layout.longest + added, layout.document.device)
+        inner = self.pattern(layout.longest + added, layout.segment.device)
         lengths = layout.lengths + added
         own = None if layout.whole else Padding(keys=lengths, queries=lengths)
-        places = F.pad(layout.places, (added, 0))
-        return Sight(own if inner is None else inner & own, places, places)
+        places = F.pad(layout.positions, (added, 0))
+        return AttentionContext(own if inner is None else inner & own, places, places)
 
-    def next_sight(self, clock: Clock, time: int) -> Sight:
+    def next_context(self, cache_lengths: CacheLengths, time: int) -> AttentionContext:
         """What the next `time` tokens of each row may see: themselves and all that is written."""
-        return Sight.in_turn([self._next_sight(clock, time, turn) for turn in range(len(self.turns))])
+        return AttentionContext.alternating(
+            [self._next_context(cache_lengths, time, turn) for turn in range(len(self.turns))]
+        )
 
-    def _next_sight(self, clock: Clock, time: int, turn: int) -> Sight:
-        queries = clock.places(time)
-        keys = torch.arange(clock.filled + time, device=queries.device)[None]
-        inner = self.pattern(clock.capacity, queries.device, turn)
-        alone = time == 1 and clock.even and isinstance(inner, Causal) and not inner.strict
-        pattern = None if alone or inner is None else Placed(inner, queries, keys)
-        if clock.filled == 0 and clock.even:
+    def _next_context(self, cache_lengths: CacheLengths, time: int, turn: int) -> AttentionContext:
+        queries = cache_lengths.next_positions(time)
+        keys = torch.arange(cache_lengths.longest + time, device=queries.device)[None]
+        inner = self.pattern(cache_lengths.capacity, queries.device, turn)
+        alone = time == 1 and cache_lengths.uniform and isinstance(inner, Causal) and not inner.strict
+        pattern = None if alone or inner is None else Shifted(inner, queries, keys)
+        if cache_lengths.longest == 0 and cache_lengths.uniform:
             pattern = inner
-        return Sight(pattern, queries, keys)
+        return AttentionContext(pattern, queries, keys)
 
     def pattern(self, length: int, device: torch.device, turn: int = 0) -> Pattern | None:
         """The pattern of self-attention for sequences up to a length; made once, so that its masks are too."""
@@ -276,14 +278,14 @@ class Stack(nn.Module):
             self._patterns[known] = kind.pattern(self.config.heads, known[0], self.causal, device)
         return self._patterns[known]
 
-    def remember(self, source: Vectors) -> list[KeyValues]:
+    def project_source(self, source: Vectors) -> list[KVCache]:
         """Keys and values of what the encoder said, for each block's cross-attention."""
-        return [block.cross.remember(source) for block in self.blocks]  # type: ignore[union-attr, operator]
+        return [block.cross.project_source(source) for block in self.blocks]  # type: ignore[union-attr, operator]
 
-    def room(self, rows: int, capacity: int, like: Tensor) -> list[KeyValues]:
+    def new_caches(self, rows: int, capacity: int, like: Tensor) -> list[KVCache]:
         """Empty caches for all blocks."""
         kv_heads = self.attention.kv_heads or self.config.heads
-        return [KeyValues.room(rows, kv_heads, capacity, self.config.head_width, like) for _ in self.blocks]
+        return [KVCache.allocate(rows, kv_heads, capacity, self.config.head_width, like) for _ in self.blocks]
 
 
 def stacks_of(model: nn.Module) -> list[Stack]:

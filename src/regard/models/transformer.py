@@ -12,7 +12,7 @@ from regard.config import refuse
 from regard.errors import ConfigError
 from regard.models.stack import Stack, TextStackConfig
 from regard.models.stepper import at_last
-from regard.nn.cache import Clock, KeyValues
+from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.head import (
     AnyHeadConfig,
     HeadConfig,
@@ -89,7 +89,7 @@ class SingleStack(nn.Module):
         """The vectors of all tokens after the last block: what the output layer is given."""
         layout = sequences.layout
         x = self.embedding(sequences.tokens, segments)
-        return self.stack(x, self.stack.sight(layout), None if layout.whole else layout.valid)
+        return self.stack(x, self.stack.context(layout), None if layout.whole else layout.valid)
 
 
 class EncoderConfig(SingleStackConfig):
@@ -142,42 +142,42 @@ def refuse_tree(position: PositionConfig, setting: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class DecoderState:
     """What a decoder has written so far: the keys and values of each row, and what it listens to."""
 
-    clock: Clock
-    caches: list[KeyValues]
-    source: list[KeyValues] | None = None
+    cache_lengths: CacheLengths
+    caches: list[KVCache]
+    source_kv: list[KVCache] | None = None
     source_layout: Layout | None = None
-    sentences: Int[Tensor, " batch"] | None = None
+    source_rows: Int[Tensor, " batch"] | None = None
     """Which sentence of the source each row translates; rows of a beam stand together and share one."""
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> "Written":
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
         """The chosen rows, copied."""
-        filled = self.clock.filled
+        filled = self.cache_lengths.longest
         caches = [cache.reorder(rows, filled) for cache in self.caches]
-        written = replace(self, clock=self.clock.reorder(rows), caches=caches)
-        return written._hearing(rows) if self.source is not None else written
+        written = replace(self, cache_lengths=self.cache_lengths.reorder(rows), caches=caches)
+        return written._hearing(rows) if self.source_kv is not None else written
 
-    def _hearing(self, rows: Int[Tensor, " rows"]) -> "Written":
+    def _hearing(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
         """The same for the source, of which each sentence is kept once if all have equally many rows."""
-        assert self.source is not None
+        assert self.source_kv is not None
         assert self.source_layout is not None
-        assert self.sentences is not None
-        sentences, layout = self.sentences[rows], self.source_layout
-        if torch.equal(sentences, self.sentences):
+        assert self.source_rows is not None
+        source_rows, layout = self.source_rows[rows], self.source_layout
+        if torch.equal(source_rows, self.source_rows):
             return self
-        kept, rows_each = torch.unique_consecutive(sentences, return_counts=True)
+        kept, rows_each = torch.unique_consecutive(source_rows, return_counts=True)
         if not torch.equal(rows_each, rows_each[:1].expand_as(rows_each)):
-            kept = sentences
+            kept = source_rows
         own = torch.arange(len(kept), device=kept.device)
-        written = replace(self, sentences=own.repeat_interleave(len(rows) // len(kept)))
+        written = replace(self, source_rows=own.repeat_interleave(len(rows) // len(kept)))
         if torch.equal(kept, torch.arange(len(layout.lengths), device=kept.device)):
             return written
         return replace(
             written,
-            source=[heard.reorder(kept) for heard in self.source],
-            source_layout=Layout.padded(layout.lengths[kept], layout.document.shape[1]),
+            source_kv=[layer.reorder(kept) for layer in self.source_kv],
+            source_layout=Layout.padded(layout.lengths[kept], layout.segment.shape[1]),
         )
 
 
@@ -187,42 +187,42 @@ class Decoder(SingleStack):
     def __init__(self, config: DecoderConfig, vocab: int, classes: int | None = None) -> None:
         super().__init__(config, vocab, classes, causal=True)
 
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> DecoderState:
         """Nothing written yet; a decoder alone listens to nobody."""
         if source is not None:
             raise ConfigError("model.kind", "a decoder has no source; give the text as a prompt instead")
-        return start_writing(self.stack, self.embedding.table.weight, rows, capacity)
+        return start_decoding(self.stack, self.embedding.table.weight, rows, capacity)
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], Written]:
+        self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], DecoderState]:
         """Appends tokens to each row; the logits of what follows them."""
         x, state = self._append(tokens, state, lengths)
         return self.head(x), state
 
     @torch.no_grad()
     def last_logits(
-        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch vocab"], Written]:
+        self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch vocab"], DecoderState]:
         """The same, and the logits of what follows each row's last token: of a long prompt, most are for nobody."""
         x, state = self._append(tokens, state, lengths)
         return self.head(at_last(x, lengths)[:, None])[:, 0], state
 
     def _append(
-        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None
-    ) -> tuple[Float[Tensor, "batch time width"], Written]:
+        self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None
+    ) -> tuple[Float[Tensor, "batch time width"], DecoderState]:
         time = tokens.shape[1]
-        sight = self.stack.next_sight(state.clock, time)
-        x = self.stack(self.embedding(tokens), sight, caches=state.caches, clock=state.clock)
-        return x, replace(state, clock=state.clock.advance(time, lengths))
+        context = self.stack.next_context(state.cache_lengths, time)
+        x = self.stack(self.embedding(tokens), context, caches=state.caches, cache_lengths=state.cache_lengths)
+        return x, replace(state, cache_lengths=state.cache_lengths.advance(time, lengths))
 
-    def reorder(self, state: Written, rows: Int[Tensor, " rows"]) -> Written:
+    def reorder(self, state: DecoderState, rows: Int[Tensor, " rows"]) -> DecoderState:
         """The state of the chosen rows."""
         return state.reorder(rows)
 
 
-def start_writing(stack: Stack, like: Tensor, rows: int, capacity: int) -> Written:
+def start_decoding(stack: Stack, like: Tensor, rows: int, capacity: int) -> DecoderState:
     """Empty caches; refused where positions cannot reach that far."""
     longest = stack.position_config.longest
     if longest is not None and capacity > longest:
@@ -231,4 +231,4 @@ def start_writing(stack: Stack, like: Tensor, rows: int, capacity: int) -> Writt
             f"learned positions reach {longest} tokens, got room asked for {capacity}; "
             "write less, train with a larger table, or choose a kind that extends (alibi, t5, rotary)",
         )
-    return Written(Clock.start(rows, capacity, like.device), stack.room(rows, capacity, like))
+    return DecoderState(CacheLengths.empty(rows, capacity, like.device), stack.new_caches(rows, capacity, like))

@@ -75,4 +75,4 @@ class VisionTransformer(nn.Module):
         x = self.embedding(to_patches(images, self.config.patch))
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(len(x), 1, -1), x], dim=1)
-        return self.stack(x, self.stack.sight(Layout.full(len(x), x.shape[1], x.device)))
+        return self.stack(x, self.stack.context(Layout.full(len(x), x.shape[1], x.device)))

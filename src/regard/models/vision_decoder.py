@@ -92,4 +92,4 @@ class VisionEncoderDecoder(EncoderDecoder):
         assert isinstance(source, Patches)
         self.config.check_images(source.images)
         x = self.patch_embedding(to_patches(source.images, self.config.patch))
-        return self.encoder(x, self.encoder.sight(source.layout))
+        return self.encoder(x, self.encoder.context(source.layout))

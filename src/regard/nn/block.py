@@ -4,8 +4,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.nn.attention.module import Attention
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.residual import Residual
 
 Vectors = Float[Tensor, "batch time width"]
@@ -36,18 +36,18 @@ class Block(nn.Module):
     def forward(
         self,
         x: Vectors,
-        sight: Sight,
+        context: AttentionContext,
         valid: Bool[Tensor, "batch time"] | None = None,
-        source: KeyValues | None = None,
-        source_sight: Sight | None = None,
-        cache: KeyValues | None = None,
-        clock: Clock | None = None,
+        source_kv: KVCache | None = None,
+        source_context: AttentionContext | None = None,
+        cache: KVCache | None = None,
+        cache_lengths: CacheLengths | None = None,
     ) -> Vectors:
         """All sub-layers in turn."""
-        x = self.around_attention(x, lambda x: self.attention(x, sight, cache, clock))
+        x = self.around_attention(x, lambda x: self.attention(x, context, cache, cache_lengths))
         if self.cross is not None and self.around_cross is not None:
             cross = self.cross
-            x = self.around_cross(x, lambda x: cross.across(x, source, source_sight))  # type: ignore[arg-type]
+            x = self.around_cross(x, lambda x: cross.across(x, source_kv, source_context))  # type: ignore[arg-type]
         if self.feedforward is not None and self.around_feedforward is not None:
             feedforward = self.feedforward
             x = self.around_feedforward(x, lambda x: feedforward(x, valid))

@@ -1,4 +1,5 @@
-"""What the queries of one forward pass may see: the pattern, and where both sides stand. Made once for all layers."""
+"""The attention context of one forward pass: the mask pattern, and the positions of queries and keys. Built once for
+all layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,29 +12,26 @@ from regard.nn.pattern import Pattern
 
 
 @dataclass(frozen=True, eq=False)
-class Sight:
-    """Which keys each query may look at, and the places that position kinds compute with."""
+class AttentionContext:
+    """Which keys each query may attend to, and the positions that position encodings compute with."""
 
     pattern: Pattern | None
-    """None: everything may be seen."""
-    queries: Int[Tensor, "#batch query"]
-    """Place of each query in its own sequence."""
-    keys: Int[Tensor, "#batch key"]
-    """Place of each key in its own sequence."""
+    """None: every query attends to every key."""
+    query_positions: Int[Tensor, "#batch query"]
+    key_positions: Int[Tensor, "#batch key"]
     tree: Int[Tensor, "batch key"] | None = None
-    """Dependency head of each token, for the position kinds that follow the sentence's tree."""
-    reach: int | None = None
-    """All places are smaller than this; when left out, than the number of keys."""
+    """Dependency head of each token, for tree positions."""
+    length: int | None = None
+    """All positions are smaller than this; the number of keys when left out."""
     shared: dict[Any, Any] = field(default_factory=dict)
-    """What layers that share a position kind compute once a pass."""
-    turns: "tuple[Sight, ...]" = ()
-    """Where kinds of attention take turns, what the first layer sees, what the second, and so on."""
+    """What layers that share a position encoding compute once per pass."""
+    cycle: "tuple[AttentionContext, ...]" = ()
+    """Where kinds of attention alternate: the context of the first layer, of the second, and so on, repeated."""
 
     @classmethod
-    def in_turn(cls, turns: "Sequence[Sight]") -> "Sight":
-        """One sight for all layers, whose kinds of attention see each what is theirs."""
-        return replace(turns[0], turns=tuple(turns)) if len(turns) > 1 else turns[0]
+    def alternating(cls, contexts: "Sequence[AttentionContext]") -> "AttentionContext":
+        """One context for layers whose kinds of attention alternate."""
+        return replace(contexts[0], cycle=tuple(contexts)) if len(contexts) > 1 else contexts[0]
 
-    def of(self, layer: int) -> "Sight":
-        """What a layer sees."""
-        return self.turns[layer % len(self.turns)] if self.turns else self
+    def for_layer(self, layer: int) -> "AttentionContext":
+        return self.cycle[layer % len(self.cycle)] if self.cycle else self

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.nn.device import sent
-from regard.nn.pattern import Documents, Padding, Pattern
+from regard.nn.pattern import Padding, Pattern, Segments
 from regard.nn.shapes import expect
 
 PADDING = -1  # the document number of places that hold no token
@@ -19,7 +19,7 @@ PADDING = -1  # the document number of places that hold no token
 class Layout:
     """Which sequence each place of the grid belongs to, and where in that sequence it stands."""
 
-    document: Int[Tensor, "batch time"]
+    segment: Int[Tensor, "batch time"]
     """Number of the sequence within its row; -1 where there is none."""
     index: Int[Tensor, "batch time"]
     """Place within the sequence, from zero."""
@@ -37,8 +37,8 @@ class Layout:
         if lengths.numel() and int(lengths.max()) > time:
             raise ShapeError(f"lengths: expected at most {time} (the grid's time), got {int(lengths.max())}")
         index = torch.arange(time, device=lengths.device).expand(len(lengths), time)
-        document = torch.where(index < lengths[:, None], 0, PADDING)
-        return cls(document, index, lengths, longest=time, packed=False)
+        segment = torch.where(index < lengths[:, None], 0, PADDING)
+        return cls(segment, index, lengths, longest=time, packed=False)
 
     @classmethod
     def full(cls, batch: int, time: int, device: torch.device | str = "cpu") -> "Layout":
@@ -57,48 +57,48 @@ class Layout:
         ends = torch.cumsum(lengths, 0)
         starts = ends - lengths
         # a token's number: how many sequences have ended before it (repeat_interleave would wake all threads)
-        document = torch.bincount(ends[:-1], minlength=total + 1).cumsum(0)[:total]
-        index = torch.arange(total, device=lengths.device) - starts[document]
-        rest = document.new_full((time - total,), PADDING)
-        document, index = torch.cat([document, rest]), torch.cat([index, torch.zeros_like(rest)])
+        segment = torch.bincount(ends[:-1], minlength=total + 1).cumsum(0)[:total]
+        index = torch.arange(total, device=lengths.device) - starts[segment]
+        rest = segment.new_full((time - total,), PADDING)
+        segment, index = torch.cat([segment, rest]), torch.cat([index, torch.zeros_like(rest)])
         longest = max(int(lengths.max()) if len(lengths) else 0, time - total)  # the padding counts as a sequence too
-        return cls(document[None], index[None], lengths, longest=longest, packed=True)
+        return cls(segment[None], index[None], lengths, longest=longest, packed=True)
 
     def with_tree(self, tree: Int[Tensor, "batch time"]) -> "Layout":
         """The same layout with the dependency head of each token."""
-        expect("tree", tuple(self.document.shape), tuple(tree.shape))
+        expect("tree", tuple(self.segment.shape), tuple(tree.shape))
         return replace(self, tree=tree)
 
     @property
     def valid(self) -> Bool[Tensor, "batch time"]:
         """True where a token stands."""
-        return self.document != PADDING
+        return self.segment != PADDING
 
     def pattern(self) -> Pattern | None:
         """Lets each token see its own sequence only."""
         if self.whole:
             return None
         if self.packed:
-            return Documents(self.document, self.document, self.lengths, self.lengths, self.longest, self.longest)
+            return Segments(self.segment, self.segment, self.lengths, self.lengths, self.longest, self.longest)
         return Padding(keys=self.lengths, queries=self.lengths)
 
-    def seen_from(self, other: "Layout") -> Pattern | None:
+    def cross_pattern(self, other: "Layout") -> Pattern | None:
         """Lets each token of another layout see its partner sequence in this one (cross-attention)."""
         if self.packed != other.packed:
             raise ShapeError("source and target must both be padded or both be packed")
         expect("sequences of the source", len(other.lengths), len(self.lengths))
         if self.packed:
-            return Documents(other.document, self.document, other.lengths, self.lengths, other.longest, self.longest)
+            return Segments(other.segment, self.segment, other.lengths, self.lengths, other.longest, self.longest)
         return None if self.whole else Padding(keys=self.lengths)
 
     def to(self, device: torch.device | str) -> "Layout":
         """The same layout on another device."""
         tree = None if self.tree is None else sent(self.tree, device)
-        document, index, lengths = (sent(part, device) for part in (self.document, self.index, self.lengths))
-        return replace(self, document=document, index=index, lengths=lengths, tree=tree)
+        segment, index, lengths = (sent(part, device) for part in (self.segment, self.index, self.lengths))
+        return replace(self, segment=segment, index=index, lengths=lengths, tree=tree)
 
     @property
-    def places(self) -> Int[Tensor, "#batch time"]:
+    def positions(self) -> Int[Tensor, "#batch time"]:
         """Where each token stands in its sequence; one row for all where rows agree."""
         return self.index if self.packed else self.index[:1]
 
@@ -111,7 +111,7 @@ class Sequences:
     layout: Layout
 
     def __post_init__(self) -> None:
-        expect("tokens", tuple(self.layout.document.shape), tuple(self.tokens.shape))
+        expect("tokens", tuple(self.layout.segment.shape), tuple(self.tokens.shape))
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int]], pad: int = 0, device: torch.device | str = "cpu") -> "Sequences":
@@ -141,9 +141,9 @@ class Sequences:
             doubled = Layout.packing(layout.lengths.repeat(2), 2 * time)
             tree = None if layout.tree is None else torch.cat([layout.tree, layout.tree + time], 1)
             return type(self)(self.tokens.repeat(1, 2), replace(doubled, tree=tree))
-        document, index = layout.document.repeat(2, 1), layout.index.repeat(2, 1)
+        segment, index = layout.segment.repeat(2, 1), layout.index.repeat(2, 1)
         tree = None if layout.tree is None else layout.tree.repeat(2, 1)
-        doubled = replace(layout, document=document, index=index, lengths=layout.lengths.repeat(2), tree=tree)
+        doubled = replace(layout, segment=segment, index=index, lengths=layout.lengths.repeat(2), tree=tree)
         return type(self)(self.tokens.repeat(2, 1), doubled)
 
     def to(self, device: torch.device | str) -> "Sequences":

@@ -8,7 +8,7 @@ A long sequence is read block by block. There a pattern may also `judge` whole s
 that only the blocks it leaves open are looked into, and a sparse pattern costs no more than it lets be seen.
 
 A query that sees no key receives zero. Most patterns let each query see itself at least, alone and composed; those that
-do not (strict causal; global and random without a window) say so by `may_blind`.
+do not (strict causal; global and random without a window) say so by `may_mask_all_keys`.
 """
 
 from dataclasses import dataclass
@@ -30,35 +30,35 @@ class Flags:
     """What fused kernels can be told instead of a mask."""
 
     causal: bool = False
-    documents: "Documents | None" = None
+    segments: "Segments | None" = None
 
     def merge(self, other: "Flags") -> "Flags | None":
         """Both at once, where a kernel takes both."""
-        if self.documents is not None and other.documents is not None:
+        if self.segments is not None and other.segments is not None:
             return None
-        causal, documents = self.causal or other.causal, self.documents or other.documents
-        if causal and documents is not None and documents.query_document is not documents.key_document:
+        causal, segments = self.causal or other.causal, self.segments or other.segments
+        if causal and segments is not None and segments.query_segment is not segments.key_segment:
             return None  # two rows that are packed differently share no order of places
-        return Flags(causal, documents)
+        return Flags(causal, segments)
 
 
-class Span(NamedTuple):
+class IndexRange(NamedTuple):
     """Tokens from `first` to `last`, both included."""
 
     first: Tensor
     last: Tensor
 
-    def cut(self, block: int) -> "Span":
+    def blocks(self, block: int) -> "IndexRange":
         """The blocks that they lie in."""
-        return Span(self.first // block, self.last // block)
+        return IndexRange(self.first // block, self.last // block)
 
 
-class Verdict(NamedTuple):
+class BlockCoverage(NamedTuple):
     """What is known of all pairs of two spans without looking at each."""
 
-    some: Tensor
+    any: Tensor
     """False: no pair is allowed."""
-    every: Tensor
+    all: Tensor
     """True: all pairs are allowed."""
 
 
@@ -69,28 +69,30 @@ class Pattern:
     """Whether rows of the batch differ."""
     per_head = False
     """Whether heads differ."""
-    may_blind = False
+    may_mask_all_keys = False
     """Whether some query may see no key at all."""
-    looks_up = False
+    uses_table = False
     """Whether the answer for a pair is looked up in a table."""
     by_distance = False
     """Whether only the distance between query and key matters, not where they stand."""
     sparse = False
     """Whether the pairs grow with the length, not with its square."""
-    grain = 1
+    granularity = 1
     """Tokens that its parts treat alike, at most."""
     limit: int | None = None
     """Tokens that it knows, where it has a table of them."""
-    fleeting = False
+    single_use = False
     """Whether it serves one call only, so that finding its blocks would not pay."""
 
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """True where `query` may look at `key`; all four are indices."""
         raise TypeError(f"{type(self).__name__} must say which pairs it allows")
 
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
         """The same for spans of indices; where a pattern has no shorter way, each pair has to be asked."""
-        return Verdict(torch.ones_like(query.first, dtype=torch.bool), torch.zeros_like(query.first, dtype=torch.bool))
+        return BlockCoverage(
+            torch.ones_like(query.first, dtype=torch.bool), torch.zeros_like(query.first, dtype=torch.bool)
+        )
 
     def flags(self) -> Flags | None:
         """The same pattern as flags of a fused kernel, or None where no flag says it."""
@@ -133,9 +135,9 @@ class And(Pattern):
         return self.one.allowed(batch, head, query, key) & self.other.allowed(batch, head, query, key)
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
-        one, other = (part.judge(batch, head, query, key) for part in (self.one, self.other))
-        return Verdict(one.some & other.some, one.every & other.every)
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
+        one, other = (part.classify_block(batch, head, query, key) for part in (self.one, self.other))
+        return BlockCoverage(one.any & other.any, one.all & other.all)
 
     @override
     def flags(self) -> Flags | None:
@@ -158,15 +160,15 @@ class Or(Pattern):
         return self.one.allowed(batch, head, query, key) | self.other.allowed(batch, head, query, key)
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
-        one, other = (part.judge(batch, head, query, key) for part in (self.one, self.other))
-        return Verdict(one.some | other.some, one.every | other.every)
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
+        one, other = (part.classify_block(batch, head, query, key) for part in (self.one, self.other))
+        return BlockCoverage(one.any | other.any, one.all | other.all)
 
 
 def _inherit(whole: "And | Or") -> None:
     either = all if isinstance(whole, Or) else any  # seeing by one of two is enough, and so is hiding by one of two
-    merge = {"per_batch": any, "per_head": any, "looks_up": any, "may_blind": either, "sparse": either}
-    merge |= {"by_distance": all, "grain": max}
+    merge = {"per_batch": any, "per_head": any, "uses_table": any, "may_mask_all_keys": either, "sparse": either}
+    merge |= {"by_distance": all, "granularity": max}
     traits = {trait: how([getattr(part, trait) for part in (whole.one, whole.other)]) for trait, how in merge.items()}
     limits = [part.limit for part in (whole.one, whole.other) if part.limit is not None]
     _set(whole, {**traits, "limit": min(limits, default=None)})
@@ -185,15 +187,15 @@ class Causal(Pattern):
     by_distance = True
 
     def __post_init__(self) -> None:
-        _set(self, {"may_blind": self.strict})
+        _set(self, {"may_mask_all_keys": self.strict})
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return key < query if self.strict else key <= query
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
-        return Verdict(*(self.allowed(batch, head, query[-1 - end], key[end]) for end in (0, 1)))
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
+        return BlockCoverage(*(self.allowed(batch, head, query[-1 - end], key[end]) for end in (0, 1)))
 
     @override
     def flags(self) -> Flags | None:
@@ -218,26 +220,28 @@ class Padding(Pattern):
         return real_key if self.queries is None else real_key == (query < self.queries[batch])
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
         some_real, all_real = key.first < self.keys[batch], key.last < self.keys[batch]
         if self.queries is None:
-            return Verdict(some_real, all_real)
+            return BlockCoverage(some_real, all_real)
         some_ask, all_ask = query.first < self.queries[batch], query.last < self.queries[batch]
-        return Verdict((some_real & some_ask) | ~(all_real | all_ask), (all_real & all_ask) | ~(some_real | some_ask))
+        return BlockCoverage(
+            (some_real & some_ask) | ~(all_real | all_ask), (all_real & all_ask) | ~(some_real | some_ask)
+        )
 
 
 _LAST = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
-class Documents(Pattern):
+class Segments(Pattern):
     """Packed rows: a token sees only tokens of the sequence with its own number.
 
     Padding (-1) sees everything, so that no query is left without a key where the other side has no padding.
     """
 
-    query_document: Int[Tensor, "batch query"]
-    key_document: Int[Tensor, "batch key"]
+    query_segment: Int[Tensor, "batch query"]
+    key_segment: Int[Tensor, "batch key"]
     query_lengths: Int[Tensor, " sequences"]
     key_lengths: Int[Tensor, " sequences"]
     longest_query: int
@@ -246,24 +250,24 @@ class Documents(Pattern):
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        document = self.query_document[batch, query]
-        return (document == self.key_document[batch, key]) | (document < 0)
+        segment = self.query_segment[batch, query]
+        return (segment == self.key_segment[batch, key]) | (segment < 0)
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
-        ask = [self._in_order(self.query_document[batch, place]) for place in query]
-        answer = [self._in_order(self.key_document[batch, place]) for place in key]
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
+        ask = [self._in_order(self.query_segment[batch, place]) for place in query]
+        answer = [self._in_order(self.key_segment[batch, place]) for place in key]
         overlap = (ask[0] <= answer[1]) & (answer[0] <= ask[1])
         same = (ask[0] == ask[1]) & (answer[0] == answer[1]) & overlap
-        return Verdict(overlap | (ask[1] == _LAST), same | (ask[0] == _LAST))
+        return BlockCoverage(overlap | (ask[1] == _LAST), same | (ask[0] == _LAST))
 
-    def _in_order(self, document: Tensor) -> Tensor:
-        return torch.where(document < 0, _LAST, document)  # sequences are numbered in order, the padding is behind them
+    def _in_order(self, segment: Tensor) -> Tensor:
+        return torch.where(segment < 0, _LAST, segment)  # sequences are numbered in order, the padding is behind them
 
     @override
     def flags(self) -> Flags | None:
-        one_row = len(self.query_document) == 1
-        return Flags(documents=self) if one_row else None
+        one_row = len(self.query_segment) == 1
+        return Flags(segments=self) if one_row else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,18 +281,18 @@ class Window(Pattern):
     def __post_init__(self) -> None:
         if self.reach < 0 or self.block < 1:
             raise ConfigError("window", f"expected reach ≥ 0 and block ≥ 1, got {self.reach} and {self.block}")
-        _set(self, {"by_distance": self.block == 1, "grain": self.block})
+        _set(self, {"by_distance": self.block == 1, "granularity": self.block})
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (query // self.block - key // self.block).abs() <= self.reach
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
-        query, key = query.cut(self.block), key.cut(self.block)
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
+        query, key = query.blocks(self.block), key.blocks(self.block)
         gap = torch.maximum(query.first - key.last, key.first - query.last)
         stretch = torch.maximum(query.last - key.first, key.last - query.first)
-        return Verdict(gap <= self.reach, stretch <= self.reach)
+        return BlockCoverage(gap <= self.reach, stretch <= self.reach)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +300,7 @@ class Global(Pattern):
     """The first `count` tokens see everything and everything sees them."""
 
     count: int
-    may_blind = True
+    may_mask_all_keys = True
     sparse = True
 
     @override
@@ -304,11 +308,11 @@ class Global(Pattern):
         return (query < self.count) | (key < self.count)
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
-        return Verdict(*(self.allowed(batch, head, query[end], key[end]) for end in (0, 1)))
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
+        return BlockCoverage(*(self.allowed(batch, head, query[end], key[end]) for end in (0, 1)))
 
 
-JUDGED_AT_MOST = 16  # pairs of random blocks in two spans: with more, asking each pair of tokens is no dearer
+CLASSIFIED_AT_MOST = 16  # pairs of random blocks in two spans: with more, asking each pair of tokens is no dearer
 
 
 class Random(Pattern):
@@ -319,14 +323,14 @@ class Random(Pattern):
     """
 
     per_head = True
-    may_blind = True
-    looks_up = True
+    may_mask_all_keys = True
+    uses_table = True
     sparse = True
 
     def __init__(
         self, count: int, block: int, heads: int, length: int, seed: int = 0, device: torch.device | str = "cpu"
     ) -> None:
-        self.count, self.block, self.grain = count, block, block
+        self.count, self.block, self.granularity = count, block, block
         self.limit = -(-length // block) * block
         self.table = random_links(count, heads, -(-length // block), seed).to(device)
 
@@ -335,16 +339,16 @@ class Random(Pattern):
         return self._linked(head, query // self.block, key // self.block)
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
-        query, key = query.cut(self.block), key.cut(self.block)
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
+        query, key = query.blocks(self.block), key.blocks(self.block)
         asked, answering = (int((span.last - span.first).max()) + 1 for span in (query, key))
-        if asked * answering > JUDGED_AT_MOST:
-            return super().judge(batch, head, query, key)
+        if asked * answering > CLASSIFIED_AT_MOST:
+            return super().classify_block(batch, head, query, key)
         links = [
             self._linked(head, (query.first + i).minimum(query.last), (key.first + j).minimum(key.last))
             for i, j in product(range(asked), range(answering))
         ]
-        return Verdict(torch.stack(links).any(0), torch.stack(links).all(0))
+        return BlockCoverage(torch.stack(links).any(0), torch.stack(links).all(0))
 
     def _linked(self, head: Tensor, one: Tensor, other: Tensor) -> Tensor:
         later, earlier = torch.maximum(one, other), torch.minimum(one, other)
@@ -362,7 +366,7 @@ def random_links(count: int, heads: int, blocks: int, seed: int) -> Int[Tensor, 
 
 
 @dataclass(frozen=True, eq=False)
-class Placed(Pattern):
+class Shifted(Pattern):
     """Another pattern over places in a sequence instead of places in the grid.
 
     In packed rows each sequence counts from zero; in cached decoding the queries stand behind what is written already.
@@ -373,7 +377,9 @@ class Placed(Pattern):
     keys: Int[Tensor, "#batch key"]
 
     def __post_init__(self) -> None:
-        traits = {trait: getattr(self.inner, trait) for trait in ("per_head", "looks_up", "may_blind", "sparse")}
+        traits = {
+            trait: getattr(self.inner, trait) for trait in ("per_head", "uses_table", "may_mask_all_keys", "sparse")
+        }
         traits["limit"] = max(self.queries.shape[1], self.keys.shape[1])  # few queries may stand behind many keys
         traits["per_batch"] = self.inner.per_batch or len(self.queries) > 1 or len(self.keys) > 1
         _set(self, traits)
@@ -384,16 +390,16 @@ class Placed(Pattern):
         return self.inner.allowed(batch, head, self.queries[row_q, query], self.keys[row_k, key])
 
     @override
-    def judge(self, batch: Tensor, head: Tensor, query: Span, key: Span) -> Verdict:
+    def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
         row_q, row_k = self._rows(batch)
-        asked = Span(*(self.queries[row_q, place] for place in query))
-        answering = Span(*(self.keys[row_k, place] for place in key))
-        some, every = self.inner.judge(batch, head, asked, answering)
+        asked = IndexRange(*(self.queries[row_q, place] for place in query))
+        answering = IndexRange(*(self.keys[row_k, place] for place in key))
+        some, every = self.inner.classify_block(batch, head, asked, answering)
         # Where a span holds the end of one sequence and the start of another, its places are no span.
         straight = (asked.last - asked.first == query.last - query.first) & (
             answering.last - answering.first == key.last - key.first
         )
-        return Verdict(some | ~straight, every & straight)
+        return BlockCoverage(some | ~straight, every & straight)
 
     def _rows(self, batch: Tensor) -> tuple[Tensor, Tensor]:
         alone = torch.zeros_like(batch)

@@ -89,5 +89,5 @@ def output_flops(model: Any, vocab: int) -> int:  # noqa: ANN401
 
 def _before_output(layout: Layout, sources: Int[Tensor, " sequences"]) -> Tensor:
     """True at the places whose next token still belongs to the input or is the separator."""
-    of_each = sources[layout.document] if layout.packed else sources[:, None]
+    of_each = sources[layout.segment] if layout.packed else sources[:, None]
     return layout.index < of_each - 1

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.convolutional.gated import ROOT_HALF, Heard, MultiStepAttention
+from regard.models.convolutional.gated import ROOT_HALF, MultiStepAttention, SourceKV
 from regard.nn.attention.heads import join_heads
 from regard.nn.attention.linformer import Linformer
 from regard.nn.attention.memory_compressed import Compression, MemoryCompressed
 from regard.nn.attention.module import NOWHERE, Attention
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.pattern import Pattern
 from regard.nn.position import Bias, Position, Relative
 from regard.nn.position.bias import Rule
@@ -25,16 +25,16 @@ HIDDEN = -1e30
 class Seen(Pattern):
     """A pattern that is a matrix already."""
 
-    def __init__(self, mask: Tensor, valid: Tensor | None = None, *, may_blind: bool = False) -> None:
-        self.mask, self.may_blind = mask, may_blind
+    def __init__(self, mask: Tensor, valid: Tensor | None = None, *, may_mask_all_keys: bool = False) -> None:
+        self.mask, self.may_mask_all_keys = mask, may_mask_all_keys
         self.valid = valid
         """True where a token stands; None where one stands everywhere."""
 
 
-class Growing(KeyValues):
+class Growing(KVCache):
     """Keys and values to which new ones are appended."""
 
-    def append(self, keys: Tensor, values: Tensor, clock: Clock) -> tuple[Tensor, Tensor]:
+    def append(self, keys: Tensor, values: Tensor, cache_lengths: CacheLengths) -> tuple[Tensor, Tensor]:
         """All there are so far."""
         self.keys, self.values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
         return self.keys, self.values
@@ -58,16 +58,18 @@ class GraphAttention:
     def __init__(self, attention: Attention) -> None:
         self.scale, self.heads = attention.scale, attention.heads
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, sight: Sight, position: Position) -> Tensor:
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, context: AttentionContext, position: Position
+    ) -> Tensor:
         """softmax(QKᵀ·scale + bias) V over the pairs that may be seen."""
         key, value = self._for_each_head(key), self._for_each_head(value)
         scores = query @ key.transpose(-2, -1) * self.scale
-        bias = position.on_scores(query, self.scale, sight)
+        bias = position.on_scores(query, self.scale, context)
         if bias is not None:
             scores = scores + dense_bias(bias, query.shape[2], key.shape[2])
-        weights = weigh(scores, sight.pattern)
+        weights = weigh(scores, context.pattern)
         if isinstance(position, Relative) and position.value_table is not None:
-            return weights @ value + on_distances(weights, position, position.value_table, sight)
+            return weights @ value + on_distances(weights, position, position.value_table, context)
         return weights @ value
 
     def _for_each_head(self, x: Tensor) -> Tensor:
@@ -79,7 +81,7 @@ def weigh(scores: Tensor, pattern: Pattern | None) -> Tensor:
     if not isinstance(pattern, Seen):
         return scores.softmax(-1)
     weights = scores.masked_fill(~pattern.mask, HIDDEN).softmax(-1)
-    return weights * pattern.mask.any(-1, keepdim=True) if pattern.may_blind else weights
+    return weights * pattern.mask.any(-1, keepdim=True) if pattern.may_mask_all_keys else weights
 
 
 def all_pairs(rule: Rule, queries: Any, keys: Any) -> Tensor:  # noqa: ANN401
@@ -88,9 +90,9 @@ def all_pairs(rule: Rule, queries: Any, keys: Any) -> Tensor:  # noqa: ANN401
     return rule(torch.zeros(1, 1, 1, dtype=torch.long), query, key)[:, None]
 
 
-def on_distances(weights: Tensor, position: Relative, table: Tensor, sight: Sight) -> Tensor:
+def on_distances(weights: Tensor, position: Relative, table: Tensor, context: AttentionContext) -> Tensor:
     """Σ_j α_ij b_ij: the weight on each distance times that distance's vector."""
-    columns = all_pairs(position.column(sight)[0], weights.shape[2], weights.shape[3])
+    columns = all_pairs(position.column(context)[0], weights.shape[2], weights.shape[3])
     sums = weights.new_zeros(weights.shape[0], weights.shape[1], weights.shape[2], table.shape[0])
     return sums.scatter_add(3, columns.expand_as(weights), weights) @ table
 
@@ -102,44 +104,44 @@ def dense_bias(bias: Bias, queries: Any, keys: Any) -> Tensor:  # noqa: ANN401
     return torch.gather(table, 3, columns.expand(table.shape[0], table.shape[1], queries, keys))
 
 
-def attend_mixtures(part: Linformer, x: Tensor, sight: Sight, *without_cache: None) -> Tensor:
+def attend_mixtures(part: Linformer, x: Tensor, context: AttentionContext, *without_cache: None) -> Tensor:
     """Linformer over padded rows: padding is zero before it is mixed in."""
     places = torch.arange(x.shape[1])[None]
     query, key = (part.position.rotate(map_(x), places) for map_ in (part.query, part.key))
-    key, value = (hide(one, sight) for one in (key, part.value(x)))
+    key, value = (hide(one, context) for one in (key, part.value(x)))
     for_keys, for_values = part.projections()
     key, value = for_keys(key), for_values(value)
     mixtures = torch.arange(key.shape[2])[None]
-    return part.output(join_heads(part._attend(query, key, value, Sight(None, places, mixtures), NOWHERE)))
+    return part.output(join_heads(part._attend(query, key, value, AttentionContext(None, places, mixtures), NOWHERE)))
 
 
 def attend_slots(
     part: MemoryCompressed,
     room: int,
     x: Tensor,
-    sight: Sight,
-    cache: KeyValues | None = None,
-    clock: Clock | None = None,
+    context: AttentionContext,
+    cache: KVCache | None = None,
+    cache_lengths: CacheLengths | None = None,
 ) -> Tensor:
     """Memory-compressed attention: an encoder to all slots; a decoder to those that are over and to its own block."""
-    query, key, value = part.position.rotate(part.query(x), sight.queries), part.key(x), part.value(x)
-    if cache is not None and clock is not None:
-        key, value = cache.append(key, value, clock)
-    key, value = hide(key, sight), hide(value, sight)
+    query, key, value = part.position.rotate(part.query(x), context.query_positions), part.key(x), part.value(x)
+    if cache is not None and cache_lengths is not None:
+        key, value = cache.append(key, value, cache_lengths)
+    key, value = hide(key, context), hide(value, context)
     slot_keys, slot_values = shorten(part.compress_keys, key), shorten(part.compress_values, value)
     slots, tokens = torch.arange(slot_keys.shape[2]), torch.arange(key.shape[2])
     begins = (slots * part.stride)[None]
     slot_keys = part.position.rotate(slot_keys, begins)
     if not part.causal:
-        holds_token = begins < _lengths(sight, tokens)[:, None]
-        seen = Sight(Seen(holds_token[:, None, None]), sight.queries, begins, reach=room)
+        holds_token = begins < _lengths(context, tokens)[:, None]
+        seen = AttentionContext(Seen(holds_token[:, None, None]), context.query_positions, begins, length=room)
         return part.output(join_heads(part._attend(query, slot_keys, slot_values, seen, part.position)))
-    place = sight.queries[..., None]
+    place = context.query_positions[..., None]
     over = (slots + 1) * part.stride <= place
     near = (tokens // part.block == place // part.block) & (tokens <= place)
     keys = torch.cat([slot_keys, part.position.rotate(key, tokens[None])], 2)
     places = torch.cat([begins, tokens[None]], 1)
-    seen = Sight(Seen(torch.cat([over, near], -1)[:, None]), sight.queries, places, reach=room)
+    seen = AttentionContext(Seen(torch.cat([over, near], -1)[:, None]), context.query_positions, places, length=room)
     heard = part._attend(query, keys, torch.cat([slot_values, value], 2), seen, part.position)
     return part.output(join_heads(heard))
 
@@ -155,18 +157,18 @@ def shorten(part: Compression, x: Tensor) -> Tensor:
     return y if part.bias is None else y + part.bias
 
 
-def hide(x: Tensor, sight: Sight) -> Tensor:
+def hide(x: Tensor, context: AttentionContext) -> Tensor:
     """Zero where no token stands."""
-    valid = sight.pattern.valid if isinstance(sight.pattern, Seen) else None
+    valid = context.pattern.valid if isinstance(context.pattern, Seen) else None
     return x if valid is None else x.masked_fill(~valid[:, None, :, None], 0.0)
 
 
-def _lengths(sight: Sight, tokens: Tensor) -> Tensor:
-    valid = sight.pattern.valid if isinstance(sight.pattern, Seen) else None
+def _lengths(context: AttentionContext, tokens: Tensor) -> Tensor:
+    valid = context.pattern.valid if isinstance(context.pattern, Seen) else None
     return (tokens + 1).amax()[None] if valid is None else valid.sum(-1)
 
 
-def attend_once(part: MultiStepAttention, h: Tensor, written: Tensor, heard: Heard) -> Tensor:
+def attend_once(part: MultiStepAttention, h: Tensor, written: Tensor, heard: SourceKV) -> Tensor:
     """The attention of a ConvS2S layer."""
     query = (part.query(h) + written) * ROOT_HALF
     mask = torch.arange(heard.keys.shape[1]) < heard.lengths[:, None, None]

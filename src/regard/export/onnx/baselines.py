@@ -11,9 +11,9 @@ from regard.export.onnx.graphs import LENGTHS, SOURCE, TOKENS, Label, Part, Read
 from regard.export.onnx.parts import for_graph, padded_layout
 from regard.export.onnx.transformers import scores
 from regard.models.convolutional import ByteNet
-from regard.models.recurrent.seq2seq import ListeningWriter
-from regard.models.recurrent.translator import Translated
-from regard.nn.attention.recurrent import Heard
+from regard.models.recurrent.seq2seq import AttentionDecoder
+from regard.models.recurrent.translator import TranslatorState
+from regard.nn.attention.recurrent import SourceKV
 from regard.nn.convolution import Convolution, Window, blank
 from regard.nn.layout import Sequences
 from regard.nn.recurrent.layers import Memory, Recurrence
@@ -82,7 +82,7 @@ class ReadRecurrently(Read):
 
     def __init__(self, model: nn.Module, room: int) -> None:
         twin = for_graph(model, room)
-        handed = memory_parts(twin.decoder) if isinstance(twin.decoder, ListeningWriter) else []
+        handed = memory_parts(twin.decoder) if isinstance(twin.decoder, AttentionDecoder) else []
         super().__init__({"tokens": SOURCE, "lengths": LENGTHS}, [*listening_parts(twin.decoder), *handed])
         self.model, self.room = twin, room
 
@@ -92,9 +92,9 @@ class ReadRecurrently(Read):
         encoded = self.model.encode(Sequences(tokens, padded_layout(lengths, tokens.shape[1], self.room)))
         said = []
         if decoder.cross is not None:
-            heard = decoder.cross.remember(encoded.vectors)
+            heard = decoder.cross.project_source(encoded.vectors)
             said = [heard.keys, heard.values]
-        if isinstance(decoder, ListeningWriter):
+        if isinstance(decoder, AttentionDecoder):
             ends = [memory.joined() for memory in encoded.memories]
             said += tensors_of([ends[min(number, len(ends) - 1)] for number in range(len(decoder.stack.layers))])
         return said
@@ -114,8 +114,8 @@ class WriteRecurrently(Step):
         source = None
         if heard is not None:
             keys, values, lengths = heard
-            source = Heard(keys, values, torch.arange(keys.shape[1])[None] < lengths[:, None])
-        state = Translated(memories_of(past, self.past), torch.arange(tokens.shape[0]), source)
+            source = SourceKV(keys, values, torch.arange(keys.shape[1])[None] < lengths[:, None])
+        state = TranslatorState(memories_of(past, self.past), torch.arange(tokens.shape[0]), source)
         y, state = self.model.decoder(self.model.target_embedding(tokens), state)
         return [self.model.head(y), *tensors_of(state.memories)]
 
@@ -162,7 +162,7 @@ class ReadWindows(Read):
         if isinstance(self.model, ByteNet):
             return [draw_out(self.model, tokens, lengths)]
         source = Sequences(tokens, padded_layout(lengths, tokens.shape[1], self.room))
-        return list(self.model.listen(source)[:2])
+        return list(self.model.project_source(source)[:2])
 
 
 def draw_out(model: ByteNet, tokens: Tensor, lengths: Tensor) -> Tensor:

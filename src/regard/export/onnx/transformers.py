@@ -11,8 +11,8 @@ from regard.export.onnx.attention import Growing, Seen
 from regard.export.onnx.graphs import LENGTHS, SOURCE, TOKENS, Label, Part, Read, Step
 from regard.export.onnx.parts import for_graph
 from regard.models.stack import Stack
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.head import PooledHead
 
 
@@ -39,8 +39,8 @@ def read_whole(stack: Stack, x: Tensor, lengths: Tensor | None, room: int) -> Te
     for turn in range(len(stack.turns)):
         mask = seen(stack, turn, room + added, index, index)
         mask = mask if valid is None else mask & valid[:, None, None]
-        turns.append(Sight(Seen(mask, valid, may_blind=stack.attention.strict), places, places))
-    return stack(x, Sight.in_turn(turns), valid)[:, added:]
+        turns.append(AttentionContext(Seen(mask, valid, may_mask_all_keys=stack.attention.strict), places, places))
+    return stack(x, AttentionContext.alternating(turns), valid)[:, added:]
 
 
 def cache_parts(stack: Stack, what: str, axis: str) -> list[Part]:
@@ -61,7 +61,7 @@ class ReadText(Read):
     def forward(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         """Key and value of every block."""
         encoded = read_whole(self.model.encoder, self.model.source_embedding(tokens), lengths, self.room)
-        return [part for heard in self.model.decoder.remember(encoded) for part in (heard.keys, heard.values)]
+        return [part for heard in self.model.decoder.project_source(encoded) for part in (heard.keys, heard.values)]
 
 
 class ReadImage(Read):
@@ -76,7 +76,7 @@ class ReadImage(Read):
         """Key and value of every block."""
         x = self.model.patch_embedding(patches(images, self.model.config.patch))
         encoded = read_whole(self.model.encoder, x, None, self.model.config.tokens)
-        return [part for heard in self.model.decoder.remember(encoded) for part in (heard.keys, heard.values)]
+        return [part for heard in self.model.decoder.project_source(encoded) for part in (heard.keys, heard.values)]
 
 
 class WriteOn(Step):
@@ -90,7 +90,7 @@ class WriteOn(Step):
         super().__init__(cache_parts(stack, "past", "written"), heard)
         self.model, self.stack, self.room = twin, stack, room
         self.embedding = twin.target_embedding if hears else twin.embedding
-        self.clock = Clock.start(1, room, "cpu")
+        self.cache_lengths = CacheLengths.empty(1, room, "cpu")
 
     def forward(self, tokens: Tensor, past: list[Tensor], heard: list[Tensor] | None = None) -> list[Tensor]:
         """Logits of what follows each token, and the cache with these tokens in it."""
@@ -99,21 +99,23 @@ class WriteOn(Step):
         keys = torch.arange(written + tokens.shape[1])[None]
         strict = self.stack.attention.strict
         masks = [seen(self.stack, turn, self.room, queries, keys) for turn in range(len(self.stack.turns))]
-        sight = Sight.in_turn([Sight(Seen(mask, may_blind=strict), queries, keys) for mask in masks])
+        context = AttentionContext.alternating(
+            [AttentionContext(Seen(mask, may_mask_all_keys=strict), queries, keys) for mask in masks]
+        )
         source, across = None, None
         if heard is not None:
             source, across = self._listening(heard, queries)
         caches = paired(past, Growing)
-        x = self.stack(self.embedding(tokens), sight, None, source, across, caches, self.clock)
+        x = self.stack(self.embedding(tokens), context, None, source, across, caches, self.cache_lengths)
         return [self.model.head(x), *(part for cache in caches for part in (cache.keys, cache.values))]
 
-    def _listening(self, heard: list[Tensor], queries: Tensor) -> tuple[list[KeyValues], Sight]:
+    def _listening(self, heard: list[Tensor], queries: Tensor) -> tuple[list[KVCache], AttentionContext]:
         """What is heard; a source with lengths is padded beyond them."""
         places = torch.arange(heard[0].shape[2])[None]
         if len(heard) % 2 == 0:
-            return paired(heard, KeyValues), Sight(None, queries, places)
+            return paired(heard, KVCache), AttentionContext(None, queries, places)
         mask = places[:, None, None, :] < heard[-1][:, None, None, None]
-        return paired(heard[:-1], KeyValues), Sight(Seen(mask), queries, places)
+        return paired(heard[:-1], KVCache), AttentionContext(Seen(mask), queries, places)
 
 
 class ReadTokens(Label):
@@ -169,6 +171,6 @@ def patches(images: Tensor, patch: int) -> Tensor:
     return cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
 
-def paired(parts: Sequence[Tensor], kind: type[KeyValues]) -> list[KeyValues]:
+def paired(parts: Sequence[Tensor], kind: type[KVCache]) -> list[KVCache]:
     """Keys and values by turns, block by block."""
     return [kind(keys, values) for keys, values in zip(parts[::2], parts[1::2], strict=True)]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.config import Config, refuse
 from regard.errors import ConfigError, ShapeError
 from regard.models.stepper import padded_source
-from regard.nn.cache import Clock
+from regard.nn.cache import CacheLengths
 from regard.nn.convolution import Convolution, Window
 from regard.nn.dropout import DropoutSettings
 from regard.nn.embedding import EmbeddingConfig
@@ -37,39 +37,47 @@ def refuse_dropout(dropout: DropoutSettings, *unknown: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class WrittenWindows:
+class ConvolutionState:
     """What a convolutional model has written so far: the last inputs of each layer, and what it listens to."""
 
-    clock: Clock
+    cache_lengths: CacheLengths
     pasts: tuple[Float[Tensor, "batch _ _"], ...]
-    heard: tuple[Tensor, ...] = ()
+    source_kv: tuple[Tensor, ...] = ()
     """What the encoder said, row by row."""
-    sentences: Int[Tensor, " batch"] | None = None
+    source_rows: Int[Tensor, " batch"] | None = None
     """Which sentence of the source each row translates; several rows of a beam share one."""
 
     @classmethod
-    def start(cls, convolutions: Iterable[Convolution], like: Tensor, rows: int, capacity: int) -> "WrittenWindows":
+    def start(cls, convolutions: Iterable[Convolution], like: Tensor, rows: int, capacity: int) -> "ConvolutionState":
         """Nothing written yet."""
         pasts = tuple(convolution.room(rows, like) for convolution in convolutions)
-        return cls(Clock.start(rows, capacity, like.device), pasts)
+        return cls(CacheLengths.empty(rows, capacity, like.device), pasts)
 
     def windows(self, time: int, lengths: Int[Tensor, " batch"] | None) -> list[Window]:
         """One for each layer, through which `time` more tokens may pass."""
-        end = self.clock.filled + time
-        if end > self.clock.capacity:
-            raise ShapeError(f"the state has room for {self.clock.capacity} tokens, got {end}; ask for more capacity")
+        end = self.cache_lengths.longest + time
+        if end > self.cache_lengths.capacity:
+            raise ShapeError(
+                f"the state has room for {self.cache_lengths.capacity} tokens, got {end}; ask for more capacity"
+            )
         return [Window(past, lengths) for past in self.pasts]
 
-    def after(self, windows: Sequence[Window], time: int, lengths: Int[Tensor, " batch"] | None) -> "WrittenWindows":
+    def after(self, windows: Sequence[Window], time: int, lengths: Int[Tensor, " batch"] | None) -> "ConvolutionState":
         """The state once they have passed."""
-        return replace(self, clock=self.clock.advance(time, lengths), pasts=tuple(window.past for window in windows))
+        return replace(
+            self,
+            cache_lengths=self.cache_lengths.advance(time, lengths),
+            pasts=tuple(window.past for window in windows),
+        )
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> "WrittenWindows":
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "ConvolutionState":
         """The chosen rows, copied; where all stay with their sentences, what they hear is not."""
-        heard, sentences = self.heard, self.sentences
-        if sentences is not None and not torch.equal(sentences[rows], sentences):
-            heard, sentences = tuple(part[rows] for part in heard), sentences[rows]
-        return WrittenWindows(self.clock.reorder(rows), tuple(past[rows] for past in self.pasts), heard, sentences)
+        source_kv, source_rows = self.source_kv, self.source_rows
+        if source_rows is not None and not torch.equal(source_rows[rows], source_rows):
+            source_kv, source_rows = tuple(part[rows] for part in source_kv), source_rows[rows]
+        return ConvolutionState(
+            self.cache_lengths.reorder(rows), tuple(past[rows] for past in self.pasts), source_kv, source_rows
+        )
 
 
 class Seq2SeqConfig(Config):
@@ -136,7 +144,7 @@ class Seq2Seq(nn.Module):
         shared = self.target_embedding if embedding.shares_output else None
         self.head = config.head.build(config.width, target_vocab, shared)
 
-    def listen(self, source: Sequences) -> tuple[Tensor, ...]:
+    def project_source(self, source: Sequences) -> tuple[Tensor, ...]:
         """What the encoder has to say about the source, row by row."""
         raise TypeError(f"{type(self).__name__} must say what it hears")
 
@@ -144,7 +152,7 @@ class Seq2Seq(nn.Module):
         self,
         tokens: Int[Tensor, "batch time"],
         places: Int[Tensor, "#batch time"],
-        heard: tuple[Tensor, ...],
+        source_kv: tuple[Tensor, ...],
         windows: Sequence[Window] | None = None,
     ) -> Float[Tensor, "batch time width"]:
         """The vectors of the target's tokens at these places; with windows, of the newest tokens only."""
@@ -161,26 +169,26 @@ class Seq2Seq(nn.Module):
     def hidden(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time width"]:
         """What the output layer is given."""
         refuse_packed(source.layout, target.layout)
-        return self.decode(target.tokens, target.layout.places, self.listen(source))
+        return self.decode(target.tokens, target.layout.positions, self.project_source(source))
 
     @torch.no_grad()
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> WrittenWindows:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:
         """Reads the source; nothing written yet."""
         source = padded_source(source, rows)
-        state = WrittenWindows.start(self.writers(), self.target_embedding.table.weight, rows, capacity)
-        sentences = torch.arange(rows, device=source.tokens.device)
-        return replace(state, heard=self.listen(source), sentences=sentences)
+        state = ConvolutionState.start(self.writers(), self.target_embedding.table.weight, rows, capacity)
+        source_rows = torch.arange(rows, device=source.tokens.device)
+        return replace(state, source_kv=self.project_source(source), source_rows=source_rows)
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: WrittenWindows, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], WrittenWindows]:
+        self, tokens: Int[Tensor, "batch time"], state: ConvolutionState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], ConvolutionState]:
         """Appends tokens to each row; the logits of what follows them."""
         time = tokens.shape[1]
         windows = state.windows(time, lengths)
-        x = self.decode(tokens, state.clock.places(time), state.heard, windows)
+        x = self.decode(tokens, state.cache_lengths.next_positions(time), state.source_kv, windows)
         return self.head(x), state.after(windows, time, lengths)
 
-    def reorder(self, state: WrittenWindows, rows: Int[Tensor, " rows"]) -> WrittenWindows:
+    def reorder(self, state: ConvolutionState, rows: Int[Tensor, " rows"]) -> ConvolutionState:
         """The state of the chosen rows."""
         return state.reorder(rows)

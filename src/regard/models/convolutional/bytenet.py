@@ -159,7 +159,7 @@ class ByteNet(Seq2Seq):
         return [block.convolution for block in self.decoder]  # type: ignore[misc]
 
     @override
-    def listen(self, source: Sequences) -> tuple[Tensor, ...]:
+    def project_source(self, source: Sequences) -> tuple[Tensor, ...]:
         """One vector for each column of the source drawn out; zero beyond a row's own columns, and in a last one."""
         layout, columns = source.layout, self.config.columns(source.tokens.shape[1])
         x = blank(self.source_embedding(source.tokens), None if layout.whole else layout.valid)
@@ -178,11 +178,11 @@ class ByteNet(Seq2Seq):
         self,
         tokens: Int[Tensor, "batch time"],
         places: Int[Tensor, "#batch time"],
-        heard: tuple[Tensor, ...],
+        source_kv: tuple[Tensor, ...],
         windows: Sequence[Window] | None = None,
     ) -> Float[Tensor, "batch time width"]:
         """Each target place reads the column that stands where it does."""
-        (encoded,) = heard
+        (encoded,) = source_kv
         column = torch.take_along_dim(encoded, places.clamp(max=encoded.shape[1] - 1)[..., None], dim=1)
         x = self.dropout(self.target_embedding(tokens))
         # what flows from block to block keeps the embedding's precision, whatever products are computed in

@@ -10,17 +10,17 @@ from typing_extensions import override
 
 from regard.config import BARE_KIND, BY_KIND, Config, refuse
 from regard.errors import ConfigError
-from regard.models.convolutional.base import Seq2Seq, Seq2SeqConfig, WrittenWindows
+from regard.models.convolutional.base import ConvolutionState, Seq2Seq, Seq2SeqConfig
 from regard.models.convolutional.gated import (
     ROOT_HALF,
+    GatedAttentionLayer,
     GatedLayer,
     GatedNormalConfig,
-    Heard,
     LayerShape,
-    ListeningLayer,
+    SourceKV,
     scale_gradient,
 )
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.convolution import Convolution, Window
 from regard.nn.dropout import Dropout, DropWords, Rate
 from regard.nn.embedding import Embedding, EmbeddingConfig
@@ -136,19 +136,19 @@ class ConvS2SConfig(Seq2SeqConfig):
         layers = self._layers_params(self.depth, None) + self._layers_params(self.target_depth, self.width)
         return self.outer_params(source_vocab, target_vocab) + positions + layers
 
-    def _layers_params(self, depth: int, listens_to: int | None) -> int:
+    def _layers_params(self, depth: int, source_width: int | None) -> int:
         shapes = self.shapes(depth)
         total = linear_params(self.width, shapes[0].into, weight_norm=self.weight_norm)
         total += linear_params(shapes[-1].out, self.width, weight_norm=self.weight_norm)
-        return total + sum(shape.num_params(self.weight_norm, listens_to) for shape in shapes)
+        return total + sum(shape.num_params(self.weight_norm, source_width) for shape in shapes)
 
     def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
         """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
         total = self.outer_flops(batch, source, target, vocab)
-        for depth, time, listens_to in ((self.depth, source, None), (self.target_depth, target, self.width)):
+        for depth, time, source_width in ((self.depth, source, None), (self.target_depth, target, self.width)):
             shapes, tokens = self.shapes(depth), batch * time
             total += 2 * tokens * self.width * (shapes[0].into + shapes[-1].out)
-            total += sum(shape.flops(tokens, listens_to, source) for shape in shapes)
+            total += sum(shape.flops(tokens, source_width, source) for shape in shapes)
             total += self.position.input_flops(width=self.width, batch=batch, time=time)
         return total
 
@@ -167,7 +167,7 @@ class GatedInputs(nn.Module):
         self, embedding: Embedding, tokens: Int[Tensor, "batch time"], places: Int[Tensor, "#batch time"]
     ) -> Vectors:
         """e = w + p."""
-        return self.dropout(self.position.embed(embedding(tokens), Sight(None, places, places)))
+        return self.dropout(self.position.embed(embedding(tokens), AttentionContext(None, places, places)))
 
     def expect_room(self, length: int) -> None:
         """Refuses a sequence that a table of positions cannot hold."""
@@ -192,7 +192,7 @@ class GatedEncoder(nn.Module):
         self.back = linear_map(shapes[-1].out, config.width, weight_norm=norm)
         self.share = 1 / (2 * config.target_depth) if config.scale_gradients else 1.0
 
-    def forward(self, e: Vectors, sequences: Sequences) -> Heard:
+    def forward(self, e: Vectors, sequences: Sequences) -> SourceKV:
         """What there is to attend to."""
         layout = sequences.layout
         valid = None if layout.whole else layout.valid
@@ -200,7 +200,7 @@ class GatedEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, valid)
         z = scale_gradient(self.back(x), self.share)
-        return Heard(z, (z + e) * ROOT_HALF, layout.lengths)
+        return SourceKV(z, (z + e) * ROOT_HALF, layout.lengths)
 
 
 class GatedDecoder(nn.Module):
@@ -211,17 +211,17 @@ class GatedDecoder(nn.Module):
         shapes, norm = config.shapes(config.target_depth), config.weight_norm
         self.into = linear_map(config.width, shapes[0].into, weight_norm=norm)
         self.layers = nn.ModuleList(
-            ListeningLayer(shape, config.width, dropout=config.dropout.convolution, weight_norm=norm)
+            GatedAttentionLayer(shape, config.width, dropout=config.dropout.convolution, weight_norm=norm)
             for shape in shapes
         )
         self.back = linear_map(shapes[-1].out, config.width, weight_norm=norm)
         self.dropout = Dropout(config.dropout.output)
 
-    def forward(self, written: Vectors, heard: Heard, windows: Sequence[Window] | None = None) -> Vectors:
+    def forward(self, written: Vectors, source_kv: SourceKV, windows: Sequence[Window] | None = None) -> Vectors:
         """The vectors that predict what follows each token."""
         x = self.into(written).to(written.dtype)
         for number, layer in enumerate(self.layers):
-            x = layer(x, written, heard, windows[number] if windows is not None else None)
+            x = layer(x, written, source_kv, windows[number] if windows is not None else None)
         return self.dropout(self.back(x))
 
 
@@ -241,28 +241,28 @@ class ConvS2S(Seq2Seq):
         return [layer.convolution for layer in self.decoder.layers]  # type: ignore[misc]
 
     @override
-    def listen(self, source: Sequences) -> tuple[Tensor, ...]:
+    def project_source(self, source: Sequences) -> tuple[Tensor, ...]:
         """Keys, values and lengths of the source."""
         self.source_inputs.expect_room(source.tokens.shape[1])
-        e = self.source_inputs(self.source_embedding, source.tokens, source.layout.places)
-        heard = self.encoder(e, source)
-        return heard.keys, heard.values, heard.lengths
+        e = self.source_inputs(self.source_embedding, source.tokens, source.layout.positions)
+        source_kv = self.encoder(e, source)
+        return source_kv.keys, source_kv.values, source_kv.lengths
 
     @override
     def decode(
         self,
         tokens: Int[Tensor, "batch time"],
         places: Int[Tensor, "#batch time"],
-        heard: tuple[Tensor, ...],
+        source_kv: tuple[Tensor, ...],
         windows: Sequence[Window] | None = None,
     ) -> Vectors:
         """The vectors of the target's tokens after the last layer."""
         self.target_inputs.expect_room(tokens.shape[1])
         written = self.target_inputs(self.target_embedding, tokens, places)
-        return self.decoder(written, Heard(*heard), windows)
+        return self.decoder(written, SourceKV(*source_kv), windows)
 
     @override
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> WrittenWindows:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:
         """Reads the source; refused where positions cannot reach that far."""
         self.target_inputs.expect_room(capacity)
         return super().start(source, rows=rows, capacity=capacity)

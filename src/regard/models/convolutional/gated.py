@@ -24,7 +24,7 @@ ROOT_HALF = math.sqrt(0.5)
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class SourceKV:
     """What the encoder says of a source."""
 
     keys: Float[Tensor, "batch key width"]
@@ -49,18 +49,22 @@ class MultiStepAttention(nn.Module):
         self.recorder: Callable[[Steps], None] | None = None
 
     def forward(
-        self, h: Float[Tensor, "batch time hidden"], written: Float[Tensor, "batch time width"], heard: Heard
+        self, h: Float[Tensor, "batch time hidden"], written: Float[Tensor, "batch time width"], source_kv: SourceKV
     ) -> Float[Tensor, "batch time hidden"]:
         """What the source has to say to each token of the target."""
         query = (self.query(h) + written) * ROOT_HALF
         # one head as wide as the model: wider than fused kernels take, so the reference is also the fast way
         steps = attend_step_by_step(
-            query[:, None], heard.keys[:, None], heard.values[:, None], Padding(keys=heard.lengths), scale=1.0
+            query[:, None],
+            source_kv.keys[:, None],
+            source_kv.values[:, None],
+            Padding(keys=source_kv.lengths),
+            scale=1.0,
         )
         if self.recorder is not None:
             self.recorder(steps)
         context = steps.output[:, 0]
-        return self.output(context * heard.lengths[:, None, None].to(context.dtype).sqrt())
+        return self.output(context * source_kv.lengths[:, None, None].to(context.dtype).sqrt())
 
 
 @dataclass(frozen=True)
@@ -76,20 +80,20 @@ class LayerShape:
         """Whether the residual connection must be mapped to another width."""
         return self.into != self.out
 
-    def num_params(self, weight_norm: bool, listens_to: int | None = None) -> int:
+    def num_params(self, weight_norm: bool, source_width: int | None = None) -> int:
         """Learned numbers; those of the attention too where the layer listens to vectors of some width."""
         total = convolution_params(self.into, 2 * self.out, self.kernel, weight_norm=weight_norm)
         total += linear_params(self.into, self.out, weight_norm=weight_norm) if self.bends else 0
-        if listens_to is not None:
-            total += linear_params(self.out, listens_to, weight_norm=weight_norm)
-            total += linear_params(listens_to, self.out, weight_norm=weight_norm)
+        if source_width is not None:
+            total += linear_params(self.out, source_width, weight_norm=weight_norm)
+            total += linear_params(source_width, self.out, weight_norm=weight_norm)
         return total
 
-    def flops(self, tokens: int, listens_to: int | None = None, source: int = 0) -> int:
+    def flops(self, tokens: int, source_width: int | None = None, source: int = 0) -> int:
         """FLOPs over this many tokens, each of which attends to `source` others."""
         total = convolution_flops(self.into, 2 * self.out, self.kernel, tokens)
         total += 2 * tokens * self.into * self.out if self.bends else 0
-        return total if listens_to is None else total + 4 * tokens * listens_to * (self.out + source)
+        return total if source_width is None else total + 4 * tokens * source_width * (self.out + source)
 
 
 class GatedLayer(nn.Module):
@@ -119,7 +123,7 @@ class GatedLayer(nn.Module):
         return (self.gated(x, valid) + self.shortcut(x)) * ROOT_HALF
 
 
-class ListeningLayer(GatedLayer):
+class GatedAttentionLayer(GatedLayer):
     """((h + attention(h))√½ + x)√½ with h = GLU(K ∗ x): a masked layer that attends to the source."""
 
     def __init__(self, shape: LayerShape, width: int, *, dropout: float = 0.0, weight_norm: bool = False) -> None:
@@ -130,12 +134,12 @@ class ListeningLayer(GatedLayer):
         self,
         x: Float[Tensor, "batch time into"],
         written: Float[Tensor, "batch time width"],
-        heard: Heard,
+        source_kv: SourceKV,
         window: Window | None = None,
     ) -> Float[Tensor, "batch time out"]:
         """Each token with those before it and with the source."""
         h = self.gated(x, None, window)
-        h = (h + self.cross(h, written, heard)) * ROOT_HALF
+        h = (h + self.cross(h, written, source_kv)) * ROOT_HALF
         return (h + self.shortcut(x)) * ROOT_HALF
 
 

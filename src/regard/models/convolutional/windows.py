@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.errors import ConfigError
-from regard.models.convolutional.base import WrittenWindows, refuse_dropout, refuse_packed
+from regard.models.convolutional.base import ConvolutionState, refuse_dropout, refuse_packed
 from regard.nn.convolution import (
     Convolution,
     Window,
@@ -226,22 +226,22 @@ class WindowDecoder(WindowModel):
     def __init__(self, config: WindowDecoderConfig, vocab: int, classes: int | None = None) -> None:
         super().__init__(config, vocab, classes, causal=True)
 
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> WrittenWindows:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:
         """Nothing written yet; a decoder alone listens to nobody."""
         if source is not None:
             raise ConfigError("model.kind", "a decoder has no source; give the text as a prompt instead")
         convolutions: list[Convolution] = [layer.convolution for layer in self.layers]  # type: ignore[misc]
-        return WrittenWindows.start(convolutions, self.embedding.table.weight, rows, capacity)
+        return ConvolutionState.start(convolutions, self.embedding.table.weight, rows, capacity)
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: WrittenWindows, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], WrittenWindows]:
+        self, tokens: Int[Tensor, "batch time"], state: ConvolutionState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], ConvolutionState]:
         """Appends tokens to each row; the logits of what follows them."""
         time = tokens.shape[1]
         windows = state.windows(time, lengths)
         return self.head(self.slide(tokens, windows=windows)), state.after(windows, time, lengths)
 
-    def reorder(self, state: WrittenWindows, rows: Int[Tensor, " rows"]) -> WrittenWindows:
+    def reorder(self, state: ConvolutionState, rows: Int[Tensor, " rows"]) -> ConvolutionState:
         """The state of the chosen rows."""
         return state.reorder(rows)

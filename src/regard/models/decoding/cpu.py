@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from regard.models.decoding.step import JoinedMaps, obstacle, stack_of
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stepper import last_logits
-from regard.models.transformer import Decoder, Written
+from regard.models.transformer import Decoder, DecoderState
 from regard.nn.attention.heads import HeadMap
 from regard.nn.attention.module import Attention
 from regard.nn.block import Block
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.fast.prepacked import Laid
 from regard.nn.feedforward import FeedForward, activate
 from regard.nn.head import VocabularyHead
@@ -62,40 +62,40 @@ class Lean:
         self.blocks = [LeanBlock(block) for block in self.stack.blocks]  # type: ignore[arg-type]
         self.final_norm, self.head = plainly(self.stack.final_norm), plainly(model.head)
 
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> DecoderState:
         """Reads the source, if any; nothing written yet."""
         return self.model.start(source, rows=rows, capacity=capacity)
 
-    def reorder(self, state: Written, rows: Int[Tensor, " rows"]) -> Written:
+    def reorder(self, state: DecoderState, rows: Int[Tensor, " rows"]) -> DecoderState:
         """The state of the chosen rows."""
         return self.model.reorder(state, rows)
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], Written]:
+        self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], DecoderState]:
         """Appends tokens to each row; the logits of what follows them."""
-        clock, stack = state.clock, self.stack
-        if tokens.shape[1] > 1 or lengths is not None or not clock.even:
+        cache_lengths, stack = state.cache_lengths, self.stack
+        if tokens.shape[1] > 1 or lengths is not None or not cache_lengths.uniform:
             return self.model.step(tokens, state, lengths)
-        sight = Sight(None, clock.places(1), torch.arange(clock.filled + 1)[None])
+        context = AttentionContext(None, cache_lengths.next_positions(1), torch.arange(cache_lengths.longest + 1)[None])
         every = stack.position_config.every_layer
         mask = _mask(state)
         x = self.embedding(tokens)
         for layer, block in enumerate(self.blocks):
             if layer == 0 or every:
-                x = stack.positions[layer % len(stack.positions)].embed(x, sight)  # type: ignore[operator]
+                x = stack.positions[layer % len(stack.positions)].embed(x, context)  # type: ignore[operator]
             if layer == 0:
                 x = stack.input_norm(x)
-            x = block(x, sight.queries, state.caches[layer], clock)
-            if state.source is not None:
-                x = block.listen(x, state.source[layer], mask)
+            x = block(x, context.query_positions, state.caches[layer], cache_lengths)
+            if state.source_kv is not None:
+                x = block.listen(x, state.source_kv[layer], mask)
             x = block.feed(x)
-        return self.head(self.final_norm(x)), replace(state, clock=clock.advance(1))
+        return self.head(self.final_norm(x)), replace(state, cache_lengths=cache_lengths.advance(1))
 
     def last_logits(
-        self, tokens: Int[Tensor, "batch time"], state: Written, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch vocab"], Written]:
+        self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch vocab"], DecoderState]:
         """A prompt goes the model's own way, which computes no more logits than are asked for."""
         if tokens.shape[1] > 1:
             return last_logits(self.model, tokens, state, lengths)
@@ -103,7 +103,7 @@ class Lean:
         return logits[:, 0], state
 
 
-def _mask(state: Written) -> Mask | None:
+def _mask(state: DecoderState) -> Mask | None:
     """Which tokens of its sentence each row may listen to; None where none is padding."""
     layout = state.source_layout
     return None if layout is None or layout.whole else layout.valid[:, None, None]
@@ -124,19 +124,21 @@ class LeanBlock:
         self.feedforward = None if block.feedforward is None else plainly(block.feedforward)
         self.around_feedforward = block.around_feedforward and Around(block.around_feedforward)
 
-    def __call__(self, x: Vectors, index: Int[Tensor, "#rows 1"], cache: KeyValues, clock: Clock) -> Vectors:
+    def __call__(
+        self, x: Vectors, index: Int[Tensor, "#rows 1"], cache: KVCache, cache_lengths: CacheLengths
+    ) -> Vectors:
         """Self-attention, with its residual connection; the token's key and value go into the cache."""
         mapped = self.maps(self.around_attention.before(x))
         query, key, value = mapped.view(x.shape[0], sum(self.parts), 1, -1).split(self.parts, dim=1)
         query, key = self.rotate(query, index), self.rotate(key, index)
-        keys, values = cache.append(key, value, clock)
+        keys, values = cache.append(key, value, cache_lengths)
         return self.around_attention.behind(x, self.attend(query, keys, values, None, x.shape[0]))
 
-    def listen(self, x: Vectors, source: KeyValues, mask: Mask | None) -> Vectors:
+    def listen(self, x: Vectors, source: KVCache, mask: Mask | None) -> Vectors:
         """Cross-attention; where rows of a beam share a sentence, they ask it together."""
-        rows, sentences = x.shape[0], source.keys.shape[0]
+        rows, source_rows = x.shape[0], source.keys.shape[0]
         mapped = self.query(self.around_cross.before(x))
-        query = mapped.view(sentences, rows // sentences, self.heads, -1).transpose(1, 2)
+        query = mapped.view(source_rows, rows // source_rows, self.heads, -1).transpose(1, 2)
         return self.around_cross.behind(x, self.ask(query, source.keys, source.values, mask, rows))
 
     def feed(self, x: Vectors) -> Vectors:

@@ -20,8 +20,8 @@ from regard.models.decoding.fused_step import fused_head, fused_where_known
 from regard.models.decoding.step import OneToken
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stepper import at_last, last_logits
-from regard.models.transformer import Decoder, Written
-from regard.nn.cache import KeyValues
+from regard.models.transformer import Decoder, DecoderState
+from regard.nn.cache import KVCache
 from regard.nn.fast.static_cache import Room, RoomShape
 from regard.nn.layout import Sequences
 
@@ -112,7 +112,7 @@ class Graphed:
         self._captures = on_gpu and self.way != "eager"
         self._idle: list[Program] = []
 
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Written:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> DecoderState:
         """Nothing written yet."""
         return self.model.start(source, rows=rows, capacity=capacity)
 
@@ -124,8 +124,8 @@ class Graphed:
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time vocab"], Any]:
         """Appends tokens to each row: the prompt by the model's own step, then token after token in a room."""
-        if isinstance(state, Written):
-            if state.clock.filled == 0:
+        if isinstance(state, DecoderState):
+            if state.cache_lengths.longest == 0:
                 return self.model.step(tokens, state, lengths)
             state = self._seated(state)
         logits = [state.step(column)[:, None] for column in tokens.unbind(1)]
@@ -140,7 +140,7 @@ class Graphed:
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch vocab"], Any]:
         """A prompt goes the model's own way, which computes no more logits than are asked for."""
-        if isinstance(state, Written) and state.clock.filled == 0:
+        if isinstance(state, DecoderState) and state.cache_lengths.longest == 0:
             return last_logits(self.model, tokens, state, lengths)
         logits, state = self.step(tokens, state, lengths)
         return at_last(logits, lengths), state
@@ -148,7 +148,7 @@ class Graphed:
     @torch.no_grad()
     def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401
         """The state of the chosen rows; far fewer or more rows than before move to a room of their size."""
-        if isinstance(state, Written):
+        if isinstance(state, DecoderState):
             return self.model.reorder(state, rows)
         here, needed = state.program.room, rounded(len(rows))
         if needed == here.shape.rows:
@@ -160,26 +160,28 @@ class Graphed:
         moved.program.room.take(here, rows, state.filled)
         return moved
 
-    def _seated(self, state: Written) -> Held:
+    def _seated(self, state: DecoderState) -> Held:
         """Takes over what the model's own step wrote."""
-        clock, heard = state.clock, state.source or []
-        shape = RoomShape(rounded(len(clock.lengths)), max(SMALLEST_CAPACITY, rounded(clock.capacity)))
+        cache_lengths, heard = state.cache_lengths, state.source_kv or []
+        shape = RoomShape(rounded(len(cache_lengths.lengths)), max(SMALLEST_CAPACITY, rounded(cache_lengths.capacity)))
         if heard:
-            sentences, _, time, _ = heard[0].keys.shape
-            shape = RoomShape(shape.rows, shape.capacity, rounded(sentences), rounded(time))
-        held = self._held(shape, state.caches, heard, len(clock.lengths), clock.filled, clock.capacity)
+            source_rows, _, time, _ = heard[0].keys.shape
+            shape = RoomShape(shape.rows, shape.capacity, rounded(source_rows), rounded(time))
+        held = self._held(
+            shape, state.caches, heard, len(cache_lengths.lengths), cache_lengths.longest, cache_lengths.capacity
+        )
         room = held.program.room
-        room.fill(state.caches, clock.lengths, clock.filled)
-        if heard and state.source_layout is not None and state.sentences is not None:
+        room.fill(state.caches, cache_lengths.lengths, cache_lengths.longest)
+        if heard and state.source_layout is not None and state.source_rows is not None:
             room.hear(heard, state.source_layout.lengths)
-            room.listen(state.sentences)
+            room.listen(state.source_rows)
         return held
 
     def _held(
         self,
         shape: RoomShape,
-        like: list[KeyValues],
-        heard: list[KeyValues],
+        like: list[KVCache],
+        heard: list[KVCache],
         rows: int,
         filled: int,
         capacity: int,

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from regard.models.decoding.step import Moments, NewestToken, OneToken
 from regard.nn.attention.heads import HeadMap, split_heads
 from regard.nn.block import Block
-from regard.nn.cache import KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.fast.decode import attend_in_rooms
 from regard.nn.fast.linear import MOST_ROWS, Folded, fused, fused_onto, known
 from regard.nn.fast.static_cache import Room
@@ -68,24 +68,26 @@ class FusedToken(NewestToken):
             self.down = _alone(part.down)  # type: ignore[union-attr, arg-type]
 
     def forward(
-        self, x: Vectors, moments: Moments, sight: Sight, own: KeyValues, heard: KeyValues | None, room: Room
+        self, x: Vectors, moments: Moments, context: AttentionContext, own: KVCache, heard: KVCache | None, room: Room
     ) -> tuple[Vectors, Moments]:
         """All sub-layers in turn; the token's key and value go into `own`."""
         if len(x) > MOST_ROWS:
-            return super().forward(x, moments, sight, own, heard, room)
-        rows, moments = self._attended(x[:, 0], moments, sight, own, room)
+            return super().forward(x, moments, context, own, heard, room)
+        rows, moments = self._attended(x[:, 0], moments, context, own, room)
         if heard is not None:
             rows, moments = self._listened(rows, moments, heard, room)
         rows, moments = self._fed(rows, moments)
         return rows[:, None], moments
 
-    def _attended(self, x: Rows, moments: Moments, sight: Sight, own: KeyValues, room: Room) -> tuple[Rows, Moments]:
+    def _attended(
+        self, x: Rows, moments: Moments, context: AttentionContext, own: KVCache, room: Room
+    ) -> tuple[Rows, Moments]:
         assert self.joined is not None
         mapped = fused(x, self.maps, moments=moments)
-        answer = self.answer(*self.joined.cut(mapped[:, None]), sight, own, room.lengths)
+        answer = self.answer(*self.joined.cut(mapped[:, None]), context, own, room.lengths)
         return fused_onto(x, answer, self.output)
 
-    def _listened(self, x: Rows, moments: Moments, heard: KeyValues, room: Room) -> tuple[Rows, Moments]:
+    def _listened(self, x: Rows, moments: Moments, heard: KVCache, room: Room) -> tuple[Rows, Moments]:
         cross = self.block.cross
         assert cross is not None
         query = split_heads(fused(x, self.asking, moments=moments)[:, None], cross.heads)[:, :, 0]

@@ -17,8 +17,8 @@ from regard.models.transformer import Decoder
 from regard.nn.attention.heads import HeadMap, split_heads
 from regard.nn.attention.module import Attention, attend_step_by_step
 from regard.nn.block import Block
-from regard.nn.cache import KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.experts import Experts
 from regard.nn.fast.decode import append, append_and_attend, attend_in_rooms
 from regard.nn.fast.static_cache import Room
@@ -83,34 +83,36 @@ class NewestToken(nn.Module):
         self.joined = JoinedMaps(block.attention) if all(isinstance(part, HeadMap) for part in maps) else None
 
     def forward(
-        self, x: Vectors, moments: Moments, sight: Sight, own: KeyValues, heard: KeyValues | None, room: Room
+        self, x: Vectors, moments: Moments, context: AttentionContext, own: KVCache, heard: KVCache | None, room: Room
     ) -> tuple[Vectors, Moments]:
         """All sub-layers in turn; the token's key and value go into `own`."""
         if torch.compiler.is_compiling():
-            sight = Sight(None, sight.queries, sight.keys)  # what layers share would not be the same code in each
+            context = AttentionContext(
+                None, context.query_positions, context.key_positions
+            )  # what layers share would not be the same code in each
         block = self.block
-        x = block.around_attention(x, lambda x: self._attend(x, sight, own, room.lengths))
+        x = block.around_attention(x, lambda x: self._attend(x, context, own, room.lengths))
         if block.cross is not None and block.around_cross is not None and heard is not None:
             x = block.around_cross(x, lambda x: self._listen(x, heard, room))
         if block.feedforward is not None and block.around_feedforward is not None:
             x = block.around_feedforward(x, block.feedforward)
         return x, None
 
-    def _attend(self, x: Vectors, sight: Sight, own: KeyValues, lengths: Int[Tensor, " rows"]) -> Vectors:
+    def _attend(self, x: Vectors, context: AttentionContext, own: KVCache, lengths: Int[Tensor, " rows"]) -> Vectors:
         """Self-attention; the new key and value are stored on the way."""
-        answer = self.answer(*self._project(x), sight, own, lengths)
+        answer = self.answer(*self._project(x), context, own, lengths)
         return self.block.attention.output(answer[:, None])
 
     def answer(
-        self, query: Query, key: Key, value: Key, sight: Sight, own: KeyValues, lengths: Int[Tensor, " rows"]
+        self, query: Query, key: Key, value: Key, context: AttentionContext, own: KVCache, lengths: Int[Tensor, " rows"]
     ) -> Float[Tensor, "rows all"]:
         """What all heads found, before the output map."""
         position, scale = self.block.attention.position, self.block.attention.scale
-        query, key = position.rotate(query, sight.queries), position.rotate(key, sight.queries)
-        bias = position.on_scores(query, scale, sight)
+        query, key = position.rotate(query, context.query_positions), position.rotate(key, context.query_positions)
+        bias = position.on_scores(query, scale, context)
         if position.needs_weights:
             append(key[:, :, 0], value[:, :, 0], own.keys, own.values, lengths)
-            by_distance = lambda weights: position.values(weights, sight)  # noqa: E731
+            by_distance = lambda weights: position.values(weights, context)  # noqa: E731
             answer = attend_step_by_step(
                 query, own.keys, own.values, Padding(keys=lengths + 1), bias, scale, values_by_distance=by_distance
             ).output[:, :, 0]
@@ -125,7 +127,7 @@ class NewestToken(nn.Module):
         attention = self.block.attention
         return self.joined(x) if self.joined is not None else (attention.query(x), attention.key(x), attention.value(x))
 
-    def _listen(self, x: Vectors, heard: KeyValues, room: Room) -> Vectors:
+    def _listen(self, x: Vectors, heard: KVCache, room: Room) -> Vectors:
         """Cross-attention to the sentence that each row listens to."""
         cross = self.block.cross
         assert cross is not None
@@ -155,15 +157,15 @@ class OneToken:
         """Feeds the room's tokens, by which every row grows; scores of what follows."""
         stack, every = self.stack, self.stack.position_config.every_layer
         places = torch.arange(room.shape.capacity, device=room.lengths.device)
-        sight = Sight(None, room.lengths[:, None], places[None])
+        context = AttentionContext(None, room.lengths[:, None], places[None])
         x, moments = self.embedding(room.tokens[:, None]), None
         for layer, block in enumerate(self.blocks):
             if layer == 0 or every:
-                x, moments = stack.positions[layer % len(stack.positions)].embed(x, sight), None  # type: ignore[operator]
+                x, moments = stack.positions[layer % len(stack.positions)].embed(x, context), None  # type: ignore[operator]
             if layer == 0:
                 x = stack.input_norm(x)
             heard = room.heard[layer] if room.heard else None
-            x, moments = block(x, moments, sight, room.layers[layer], heard, room)
+            x, moments = block(x, moments, context, room.layers[layer], heard, room)
         room.lengths.add_(1)
         return self.scores(x, moments)
 

@@ -18,8 +18,14 @@ from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.config import refuse
-from regard.models.recurrent.translator import Encoded, RecurrentReader, RecurrentWriter, Translated, TranslatorConfig
-from regard.nn.attention.recurrent import AdditiveConfig, AnyListenConfig, Listen
+from regard.models.recurrent.translator import (
+    Encoded,
+    RecurrentReader,
+    RecurrentWriter,
+    TranslatorConfig,
+    TranslatorState,
+)
+from regard.nn.attention.recurrent import AdditiveConfig, AnyRecurrentAttentionConfig, RecurrentAttention
 from regard.nn.layout import Layout
 from regard.nn.recurrent.dropout import Drop
 from regard.nn.recurrent.layers import Direction, Layer, Memory, Recurrence, Vectors, row_ends
@@ -39,7 +45,7 @@ class DeepAttConfig(TranslatorConfig):
     kind: Literal["deep-att"] = "deep-att"
     depth: PositiveInt = 4
     """Layers of each of the encoder's columns; 9 in the paper, and 7 in the decoder."""
-    attention: AnyListenConfig = AdditiveConfig()
+    attention: AnyRecurrentAttentionConfig = AdditiveConfig()
     """How the decoder listens to the source: `additive`, `dot` or `general`."""
 
     @model_validator(mode="after")
@@ -156,24 +162,24 @@ class DeepAttReader(RecurrentReader):
 class DeepAttWriter(RecurrentWriter):
     """A column that reads forward; its bottom layer asks, the second hears."""
 
-    def __init__(self, column: FastForward, cross: Listen) -> None:
+    def __init__(self, column: FastForward, cross: RecurrentAttention) -> None:
         super().__init__()
         self.column, self.cross = column, cross
 
-    def begin(self, encoded: Encoded) -> Translated:
+    def begin(self, encoded: Encoded) -> TranslatorState:
         """Empty memories."""
         memories = tuple(layer.blank(len(encoded.vectors)) for layer in self.column.layers)  # type: ignore[operator]
-        return Translated(memories, encoded.sentences, self.cross.remember(encoded.vectors, encoded.valid))
+        return TranslatorState(memories, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid))
 
     def forward(
         self,
         x: Float[Tensor, "batch time inputs"],
-        state: Translated,
+        state: TranslatorState,
         lengths: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch time"] | None = None,
-    ) -> tuple[Vectors, Translated]:
+    ) -> tuple[Vectors, TranslatorState]:
         """The top layer's vectors."""
-        heard = state.heard
-        assert heard is not None
-        h, _, memories = self.column(x, lengths, state.memories, lambda s: self.cross(s, heard))
+        source_kv = state.source_kv
+        assert source_kv is not None
+        h, _, memories = self.column(x, lengths, state.memories, lambda s: self.cross(s, source_kv))
         return h, replace(state, memories=memories)

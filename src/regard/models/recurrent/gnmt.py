@@ -10,8 +10,8 @@ from torch import Tensor
 from regard.config import refuse
 from regard.models.recurrent.seq2seq import StackReader
 from regard.models.recurrent.settings import even_width
-from regard.models.recurrent.translator import Encoded, RecurrentWriter, Translated, TranslatorConfig
-from regard.nn.attention.recurrent import AdditiveConfig, AnyListenConfig, Listen
+from regard.models.recurrent.translator import Encoded, RecurrentWriter, TranslatorConfig, TranslatorState
+from regard.nn.attention.recurrent import AdditiveConfig, AnyRecurrentAttentionConfig, RecurrentAttention
 from regard.nn.experts import Experts, ExpertsConfig
 from regard.nn.recurrent.layers import Layer, Recurrence, Vectors
 from regard.nn.recurrent.stack import RecurrentStack
@@ -35,7 +35,7 @@ class GnmtConfig(TranslatorConfig):
     kind: Literal["gnmt"] = "gnmt"
     depth: PositiveInt = 4
     """Layers of the encoder, one above the other; 8 in the paper."""
-    attention: AnyListenConfig = AdditiveConfig()
+    attention: AnyRecurrentAttentionConfig = AdditiveConfig()
     """How the decoder listens to the source: `additive`, `dot` or `general`."""
     experts: ExpertsConfig | None = None
     """Mixtures of experts (Shazeer 2017: noise = true, balance = 0, importance = load = 0.01)."""
@@ -96,26 +96,26 @@ class GnmtConfig(TranslatorConfig):
 class GnmtWriter(RecurrentWriter):
     """s = bottom(y);  c = cross(s);  others(s, c): one bottom layer asks, those above it hear."""
 
-    def __init__(self, bottom: Recurrence, cross: Listen, others: RecurrentStack) -> None:
+    def __init__(self, bottom: Recurrence, cross: RecurrentAttention, others: RecurrentStack) -> None:
         super().__init__()
         self.bottom, self.cross, self.others = bottom, cross, others
 
-    def begin(self, encoded: Encoded) -> Translated:
+    def begin(self, encoded: Encoded) -> TranslatorState:
         """Empty memories."""
         rows = len(encoded.vectors)
         memories = (self.bottom.blank(rows), *self.others.blank(rows))
-        return Translated(memories, encoded.sentences, self.cross.remember(encoded.vectors, encoded.valid))
+        return TranslatorState(memories, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid))
 
     def forward(
         self,
         x: Float[Tensor, "batch time inputs"],
-        state: Translated,
+        state: TranslatorState,
         lengths: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch time"] | None = None,
-    ) -> tuple[Vectors, Translated]:
+    ) -> tuple[Vectors, TranslatorState]:
         """The top layer's vectors."""
-        assert state.heard is not None
+        assert state.source_kv is not None
         s, first = self.bottom(x, lengths, state.memories[0])
-        context = self.cross(s, state.heard)
+        context = self.cross(s, state.source_kv)
         y, others = self.others(s, lengths, state.memories[1:], valid, context)
         return y, replace(state, memories=(first, *others))

@@ -14,10 +14,10 @@ from regard.models.recurrent.translator import (
     Encoded,
     RecurrentReader,
     RecurrentWriter,
-    Translated,
     TranslatorConfig,
+    TranslatorState,
 )
-from regard.nn.attention.recurrent import AdditiveConfig, DotConfig, GeneralConfig, Listen
+from regard.nn.attention.recurrent import AdditiveConfig, DotConfig, GeneralConfig, RecurrentAttention
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.layout import Layout
 from regard.nn.recurrent.layers import Cell, Direction, Layer, Vectors, row_ends
@@ -78,14 +78,14 @@ class Seq2SeqConfig(TranslatorConfig):
         """The encoder."""
         return StackReader(self._stack(self.depth, self.reading))
 
-    def writer(self) -> "ListeningWriter":
+    def writer(self) -> "AttentionDecoder":
         """The decoder."""
         stack = self._stack(self.target_depth, "forward")
         if isinstance(self.attention, DeafConfig):
-            return ListeningWriter(stack)
+            return AttentionDecoder(stack)
         cross = self.attention.build(self.width, self.width, self.dropout.attention)
         readout = nn.Linear(2 * self.width, self.token_width) if self.readout == "tanh" else None
-        return ListeningWriter(stack, cross, readout)
+        return AttentionDecoder(stack, cross, readout)
 
     def _stack(self, depth: int, direction: Direction) -> RecurrentStack:
         layers = [layer.build(self.dropout.memory) for layer in self.layers(depth, direction)]
@@ -123,31 +123,33 @@ class StackReader(RecurrentReader):
         return Encoded(y, layout, memories)
 
 
-class ListeningWriter(RecurrentWriter):
+class AttentionDecoder(RecurrentWriter):
     """A recurrent stack that writes, and attention that asks with the vectors of its top layer."""
 
-    def __init__(self, stack: RecurrentStack, cross: Listen | None = None, readout: nn.Linear | None = None) -> None:
+    def __init__(
+        self, stack: RecurrentStack, cross: RecurrentAttention | None = None, readout: nn.Linear | None = None
+    ) -> None:
         super().__init__()
         self.stack, self.cross, self.readout = stack, cross, readout
 
-    def begin(self, encoded: Encoded) -> Translated:
+    def begin(self, encoded: Encoded) -> TranslatorState:
         """Each layer starts from the memory of its partner in the encoder; those without one from its top layer's."""
         ends = [memory.joined() for memory in encoded.memories]
         memories = tuple(ends[min(number, len(ends) - 1)] for number in range(len(self.stack.layers)))
-        heard = None if self.cross is None else self.cross.remember(encoded.vectors, encoded.valid)
-        return Translated(memories, encoded.sentences, heard)
+        source_kv = None if self.cross is None else self.cross.project_source(encoded.vectors, encoded.valid)
+        return TranslatorState(memories, encoded.source_rows, source_kv)
 
     def forward(
         self,
         x: Float[Tensor, "batch time inputs"],
-        state: Translated,
+        state: TranslatorState,
         lengths: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch time"] | None = None,
-    ) -> tuple[Vectors, Translated]:
+    ) -> tuple[Vectors, TranslatorState]:
         """s, or [s; c] with attention, or tanh(W[s; c])."""
         s, memories = self.stack(x, lengths, state.memories, valid)
         state = replace(state, memories=memories)
-        if self.cross is None or state.heard is None:
+        if self.cross is None or state.source_kv is None:
             return s, state
-        both = torch.cat([s, self.cross(s, state.heard)], -1)
+        both = torch.cat([s, self.cross(s, state.source_kv)], -1)
         return both if self.readout is None else torch.tanh(self.readout(both)), state

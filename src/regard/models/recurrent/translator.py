@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.config import refuse
 from regard.models.recurrent.settings import RecurrentConfig, refuse_packed
 from regard.models.stepper import padded_source
-from regard.nn.attention.recurrent import Heard
+from regard.nn.attention.recurrent import SourceKV
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.recurrent.dropout import Drop
@@ -38,27 +38,27 @@ class Encoded:
         return None if self.layout.whole else self.layout.valid
 
     @property
-    def sentences(self) -> Int[Tensor, " batch"]:
+    def source_rows(self) -> Int[Tensor, " batch"]:
         """The rows' numbers."""
         return torch.arange(len(self.vectors), device=self.vectors.device)
 
 
 @dataclass(frozen=True, eq=False)
-class Translated:
+class TranslatorState:
     """How far a recurrent decoder has come: one memory a layer, and what it listens to."""
 
     memories: tuple[Memory, ...]
-    sentences: Int[Tensor, " batch"]
+    source_rows: Int[Tensor, " batch"]
     """Which sentence of the source each row translates; several rows of a beam share one."""
-    heard: Heard | None = None
+    source_kv: SourceKV | None = None
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> "Translated":
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "TranslatorState":
         """The chosen rows, copied; the source only where rows leave their sentence."""
-        memories, sentences = tuple(memory.reorder(rows) for memory in self.memories), self.sentences[rows]
-        heard = self.heard
-        if heard is not None and not torch.equal(sentences, self.sentences):
-            heard = heard.reorder(rows)
-        return Translated(memories, sentences, heard)
+        memories, source_rows = tuple(memory.reorder(rows) for memory in self.memories), self.source_rows[rows]
+        source_kv = self.source_kv
+        if source_kv is not None and not torch.equal(source_rows, self.source_rows):
+            source_kv = source_kv.reorder(rows)
+        return TranslatorState(memories, source_rows, source_kv)
 
 
 class RecurrentReader(nn.Module, ABC):
@@ -73,17 +73,17 @@ class RecurrentWriter(nn.Module, ABC):
     """The decoder's side, in training and in writing alike."""
 
     @abstractmethod
-    def begin(self, encoded: Encoded) -> Translated:
+    def begin(self, encoded: Encoded) -> TranslatorState:
         """The state before the first token."""
 
     @abstractmethod
     def forward(
         self,
         x: Float[Tensor, "batch time inputs"],
-        state: Translated,
+        state: TranslatorState,
         lengths: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch time"] | None = None,
-    ) -> tuple[Vectors, Translated]:
+    ) -> tuple[Vectors, TranslatorState]:
         """What the output layer is given at each token, and the state after them."""
 
 
@@ -186,20 +186,20 @@ class RecurrentTranslator(nn.Module):
         return self.encoder(self.input_dropout(self.source_embedding(source.tokens)), source.layout)
 
     @torch.no_grad()
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Translated:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> TranslatorState:
         """Reads the source; nothing written yet, and memories need no room for what is to come."""
         source = padded_source(source, rows)
         return self.decoder.begin(self.encode(source))
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: Translated, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], Translated]:
+        self, tokens: Int[Tensor, "batch time"], state: TranslatorState, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], TranslatorState]:
         """Appends tokens to each row; the logits of what follows them."""
         ends = None if lengths is None else lengths.cpu()
         y, state = self.decoder(self.input_dropout(self.target_embedding(tokens)), state, ends)
         return self.head(self.output_dropout(y)), state
 
-    def reorder(self, state: Translated, rows: Int[Tensor, " rows"]) -> Translated:
+    def reorder(self, state: TranslatorState, rows: Int[Tensor, " rows"]) -> TranslatorState:
         """The state of the chosen rows."""
         return state.reorder(rows)

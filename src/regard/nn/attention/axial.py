@@ -37,7 +37,7 @@ class PresentKeys(Pattern):
 
     present: Bool[Tensor, "lines time"]
     per_batch = True
-    may_blind = True
+    may_mask_all_keys = True
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -57,8 +57,8 @@ class GatedAttention(nn.Module):
 
     def forward(self, x: Lines, pattern: Pattern | None = None, bias: Bias | None = None) -> Lines:
         """Each line for itself."""
-        heard = join_heads(attend(self.query(x), self.key(x), self.value(x), pattern, bias))
-        return self.output(torch.sigmoid(self.gate(x)) * heard)
+        source_kv = join_heads(attend(self.query(x), self.key(x), self.value(x), pattern, bias))
+        return self.output(torch.sigmoid(self.gate(x)) * source_kv)
 
 
 class RowAttention(nn.Module):
@@ -74,8 +74,8 @@ class RowAttention(nn.Module):
         """What each cell hears; to be added to it."""
         batch, rows = grid.shape[:2]
         pattern = None if present is None else PresentKeys(present.flatten(0, 1))
-        heard = self.attention(self.norm(grid).flatten(0, 1), pattern, self._bias(pairs, rows))
-        return heard.unflatten(0, (batch, rows))
+        source_kv = self.attention(self.norm(grid).flatten(0, 1), pattern, self._bias(pairs, rows))
+        return source_kv.unflatten(0, (batch, rows))
 
     def _bias(self, pairs: Pairs | None, rows: int) -> Bias | None:
         """The pairs as numbers to add to the scores: the same in every row, others in every head."""

@@ -84,8 +84,8 @@ class Edges(Pattern):
     """A node may look at those that point at it; one at which nobody points receives zero."""
 
     joined: Bool[Tensor, "target source"]
-    may_blind = True
-    looks_up = True
+    may_mask_all_keys = True
+    uses_table = True
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -96,8 +96,8 @@ def attend_edges(query: Heads, key: Heads, value: Heads, graph: Graph, bias: Per
     """softmax(QKᵀ/√d + bias) V over the edges alone."""
     scores = (query[graph.targets] * key[graph.sources]).sum(-1) / math.sqrt(query.shape[-1])
     weights = softmax_by_target(scores if bias is None else scores + bias, graph)
-    heard = torch.zeros_like(query, dtype=value.dtype)
-    return heard.index_add(0, graph.targets, weights[..., None].to(value.dtype) * value[graph.sources])
+    source_kv = torch.zeros_like(query, dtype=value.dtype)
+    return source_kv.index_add(0, graph.targets, weights[..., None].to(value.dtype) * value[graph.sources])
 
 
 def softmax_by_target(scores: PerEdge, graph: Graph) -> PerEdge:

@@ -18,8 +18,8 @@ from regard.errors import ConfigError
 from regard.nn.attention.heads import join_heads, split_heads
 from regard.nn.attention.module import NOWHERE, Attention
 from regard.nn.attention.rows import Rows
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 
 Shared = Literal["none", "headwise", "keyvalue", "layerwise"]
 Tokens = Float[Tensor, "rows heads time head_width"]
@@ -80,13 +80,13 @@ class Linformer(Attention):
     def forward(
         self,
         x: Float[Tensor, "batch query width"],
-        sight: Sight,
-        cache: KeyValues | None = None,
-        clock: Clock | None = None,
+        context: AttentionContext,
+        cache: KVCache | None = None,
+        cache_lengths: CacheLengths | None = None,
     ) -> Float[Tensor, "batch query width"]:
         """Self-attention of whole sequences."""
         assert cache is None, "what mixes all tokens cannot be written token by token"
-        rows = Rows.of(sight.pattern)
+        rows = Rows.of(context.pattern)
         x = rows.spread(x)
         places = torch.arange(x.shape[1], device=x.device)[None]
         query, key, value = self.query(x), self.key(x), self.value(x)
@@ -97,5 +97,5 @@ class Linformer(Attention):
         for_keys, for_values = self.projections()
         key, value = for_keys(key), for_values(value)
         mixtures = torch.arange(key.shape[2], device=x.device)[None]
-        y = self._attend(query, key, value, Sight(None, places, mixtures), NOWHERE)
+        y = self._attend(query, key, value, AttentionContext(None, places, mixtures), NOWHERE)
         return rows.collect(self.output(join_heads(y)))

@@ -20,8 +20,8 @@ from regard.errors import ConfigError
 from regard.nn.attention.heads import join_heads
 from regard.nn.attention.module import Attention
 from regard.nn.attention.rows import Rows
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.pattern import Padding, Pattern
 
 QUERIES_AT_ONCE = 1024
@@ -59,7 +59,7 @@ class Compressed(Pattern):
     """Place of each query."""
     first: int = 0
     """Place of the first token among the keys."""
-    fleeting = True
+    single_use = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "per_batch", len(self.queries) > 1)
@@ -90,19 +90,19 @@ class MemoryCompressed(Attention):
     def forward(
         self,
         x: Float[Tensor, "batch query width"],
-        sight: Sight,
-        cache: KeyValues | None = None,
-        clock: Clock | None = None,
+        context: AttentionContext,
+        cache: KVCache | None = None,
+        cache_lengths: CacheLengths | None = None,
     ) -> Float[Tensor, "batch query width"]:
         """Self-attention; with a cache, which holds tokens as they are, `x` holds the newest only."""
-        rows = Rows.of(sight.pattern)
+        rows = Rows.of(context.pattern)
         x = rows.spread(x)
         query, key, value = self.query(x), self.key(x), self.value(x)
-        places = torch.arange(x.shape[1], device=x.device)[None] if cache is None else sight.queries
+        places = torch.arange(x.shape[1], device=x.device)[None] if cache is None else context.query_positions
         query = self.position.rotate(query, places)
-        if cache is not None and clock is not None:
-            key, value = cache.append(key, value, clock)
-        if clock is not None and clock.filled:
+        if cache is not None and cache_lengths is not None:
+            key, value = cache.append(key, value, cache_lengths)
+        if cache_lengths is not None and cache_lengths.longest:
             y = self._to_past(query, key, value, self._slots(key, value), places, 0)
         else:  # all at once, such as a prompt that may be long
             y = self._in_turn(query, key, value, places) if self.causal else self._to_all(query, key, value, rows)
@@ -118,8 +118,8 @@ class MemoryCompressed(Attention):
         filled = None if rows.lengths is None else (-(-rows.lengths // self.stride)).clamp(min=1)
         pattern = None if filled is None else Padding(keys=filled)
         places = torch.arange(query.shape[2], device=query.device)[None]
-        sight = Sight(pattern, places, slots.places, reach=query.shape[2])
-        return self._attend(query, slots.keys, slots.values, sight, self.position)
+        context = AttentionContext(pattern, places, slots.places, length=query.shape[2])
+        return self._attend(query, slots.keys, slots.values, context, self.position)
 
     def _in_turn(self, query: Query, key: Key, value: Key, places: Int[Tensor, "1 query"]) -> Query:
         """A decoder: some queries at a time, which share the few tokens they see as they are."""
@@ -141,8 +141,8 @@ class MemoryCompressed(Attention):
         keys = torch.cat([slots.keys, self.position.rotate(key[:, :, first:], tokens)], dim=2)
         values = torch.cat([slots.values, value[:, :, first:]], dim=2)
         pattern = Compressed(self.stride, self.block, slots.keys.shape[2], places, first)
-        sight = Sight(pattern, places, torch.cat([slots.places, tokens], dim=1), reach=key.shape[2])
-        return self._attend(query, keys, values, sight, self.position)
+        context = AttentionContext(pattern, places, torch.cat([slots.places, tokens], dim=1), length=key.shape[2])
+        return self._attend(query, keys, values, context, self.position)
 
     def _slots(self, key: Key, value: Key) -> "Slots":
         key, value = self.compress_keys(key), self.compress_values(value)

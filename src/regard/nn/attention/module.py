@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from regard.config import Config, refuse
 from regard.errors import ConfigError
 from regard.nn.attention.heads import HeadMap, HeadShape, NarrowHeadMap, NoHeadMap, join_heads
-from regard.nn.cache import Clock, KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import CacheLengths, KVCache
+from regard.nn.context import AttentionContext
 from regard.nn.fast import attention as kernels
 from regard.nn.fast.block_sparse import blocked
 from regard.nn.fast.plan import Plan, plan
@@ -75,16 +75,16 @@ def attend_step_by_step(
         masked = scaled = scaled + bias.dense(batch, queries, key.shape[2])
     if pattern is not None:
         masked = scaled.masked_fill(~pattern.dense(batch, heads, queries, key.shape[2], query.device), -torch.inf)
-    weights = _softmax(masked, may_blind=pattern is not None and pattern.may_blind)
+    weights = _softmax(masked, may_mask_all_keys=pattern is not None and pattern.may_mask_all_keys)
     dropped = F.dropout(weights, dropout)
     output = dropped @ value
     extra = values_by_distance(dropped) if values_by_distance else None
     return Steps(scores, scaled, masked, weights, output if extra is None else output + extra)
 
 
-def _softmax(scores: Pairs, may_blind: bool) -> Pairs:
+def _softmax(scores: Pairs, may_mask_all_keys: bool) -> Pairs:
     """Softmax over the keys; a query that may see none gets zero weights instead of 0/0."""
-    if not may_blind:
+    if not may_mask_all_keys:
         return scores.softmax(-1)
     blind = (scores == -torch.inf).all(-1, keepdim=True)
     return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
@@ -304,45 +304,48 @@ class Attention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch query width"],
-        sight: Sight,
-        cache: KeyValues | None = None,
-        clock: Clock | None = None,
+        context: AttentionContext,
+        cache: KVCache | None = None,
+        cache_lengths: CacheLengths | None = None,
     ) -> Float[Tensor, "batch query width"]:
         """Self-attention; with a cache, `x` holds the newest tokens only."""
         query, key, value = self.query(x), self.key(x), self.value(x)
-        query, key = self.position.rotate(query, sight.queries), self.position.rotate(key, sight.queries)
-        if cache is not None and clock is not None:
-            key, value = cache.append(key, value, clock)
-        return self.output(join_heads(self._attend(query, key, value, sight, self.position)))
+        query, key = (
+            self.position.rotate(query, context.query_positions),
+            self.position.rotate(key, context.query_positions),
+        )
+        if cache is not None and cache_lengths is not None:
+            key, value = cache.append(key, value, cache_lengths)
+        return self.output(join_heads(self._attend(query, key, value, context, self.position)))
 
     def across(
-        self, x: Float[Tensor, "batch query width"], source: KeyValues, sight: Sight
+        self, x: Float[Tensor, "batch query width"], source: KVCache, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Cross-attention: queries from `x`, keys and values from a source, softmax(ZQ(HK)ᵀ)HV.
 
         Where the source has fewer rows, each of them serves as many neighbouring rows of `x`: those of a beam.
         """
         rows = 1 if x.shape[0] == source.keys.shape[0] else x.shape[0] // source.keys.shape[0]
-        heard = self._attend(gathered(self.query(x), rows), source.keys, source.values, sight, NOWHERE)
-        return self.output(join_heads(scattered(heard, rows)))
+        source_kv = self._attend(gathered(self.query(x), rows), source.keys, source.values, context, NOWHERE)
+        return self.output(join_heads(scattered(source_kv, rows)))
 
-    def remember(self, source: Float[Tensor, "batch key width"]) -> KeyValues:
+    def project_source(self, source: Float[Tensor, "batch key width"]) -> KVCache:
         """Keys and values of a source, computed once however many tokens are then written."""
-        return KeyValues(self.key(source), self.value(source))
+        return KVCache(self.key(source), self.value(source))
 
-    def explain(self, query: Query, key: Key, sight: Sight) -> Plan:
+    def explain(self, query: Query, key: Key, context: AttentionContext) -> Plan:
         """Which path these tensors take, and why."""
-        bias = self.position.on_scores(query, self.scale, sight)
-        return plan(query, key, sight.pattern, bias, self.position.needs_weights, self._dropout)
+        bias = self.position.on_scores(query, self.scale, context)
+        return plan(query, key, context.pattern, bias, self.position.needs_weights, self._dropout)
 
     @property
     def _dropout(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def _attend(self, query: Query, key: Key, value: Key, sight: Sight, position: Position) -> Query:
-        bias = position.on_scores(query, self.scale, sight)
-        by_distance = (lambda weights: position.values(weights, sight)) if position.needs_weights else None
-        arguments = (query, key, value, sight.pattern, bias, self.scale, self._dropout, by_distance)
+    def _attend(self, query: Query, key: Key, value: Key, context: AttentionContext, position: Position) -> Query:
+        bias = position.on_scores(query, self.scale, context)
+        by_distance = (lambda weights: position.values(weights, context)) if position.needs_weights else None
+        arguments = (query, key, value, context.pattern, bias, self.scale, self._dropout, by_distance)
         if self.recorder is None:
             return attend(*arguments)
         steps = attend_step_by_step(*arguments)

@@ -28,7 +28,7 @@ Scores = Float[Tensor, "batch query key"]
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class SourceKV:
     """A source as a decoder listens to it, computed once however many tokens are then written."""
 
     keys: Float[Tensor, "batch key key_width"]
@@ -36,12 +36,12 @@ class Heard:
     valid: Bool[Tensor, "batch key"] | None = None
     """True where a token stands; everywhere when left out."""
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> "Heard":
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "SourceKV":
         """The chosen rows, copied."""
-        return Heard(self.keys[rows], self.values[rows], None if self.valid is None else self.valid[rows])
+        return SourceKV(self.keys[rows], self.values[rows], None if self.valid is None else self.valid[rows])
 
 
-class Listen(nn.Module):
+class RecurrentAttention(nn.Module):
     """c_i = Σ_j α_ij h_j; each kind says how keys are made and how they are scored."""
 
     def __init__(self, dropout: float = 0.0) -> None:
@@ -50,20 +50,20 @@ class Listen(nn.Module):
         self.scale = 1.0
         self.recorder: Callable[[Steps], None] | None = None
 
-    def remember(
+    def project_source(
         self, source: Source, valid: Bool[Tensor, "batch key"] | None = None, values: Source | None = None
-    ) -> Heard:
+    ) -> SourceKV:
         """What the decoder is to listen to; `values` where what is weighed is not what is scored."""
-        return Heard(self.keys(source), source if values is None else values, valid)
+        return SourceKV(self.keys(source), source if values is None else values, valid)
 
-    def forward(self, x: Asking, heard: Heard) -> Float[Tensor, "batch query source_width"]:
+    def forward(self, x: Asking, source_kv: SourceKV) -> Float[Tensor, "batch query source_width"]:
         """What each query hears."""
-        scores = self.scores(x, heard.keys)
+        scores = self.scores(x, source_kv.keys)
         scaled = masked = scores * self.scale
-        if heard.valid is not None:
-            masked = scaled.masked_fill(~heard.valid[:, None], -torch.inf)
-        weights = _softmax(masked, heard.valid)
-        output = self.dropout(weights) @ heard.values.to(weights.dtype)
+        if source_kv.valid is not None:
+            masked = scaled.masked_fill(~source_kv.valid[:, None], -torch.inf)
+        weights = _softmax(masked, source_kv.valid)
+        output = self.dropout(weights) @ source_kv.values.to(weights.dtype)
         if self.recorder is not None:
             self.recorder(Steps(*(step[:, None] for step in (scores, scaled, masked, weights, output))))
         return output
@@ -85,10 +85,10 @@ def _softmax(scores: Scores, valid: Bool[Tensor, "batch key"] | None) -> Scores:
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
 
-class ListenConfig(Config):
+class RecurrentAttentionConfig(Config):
     """What all kinds answer."""
 
-    def build(self, width: int, source_width: int, dropout: float = 0.0) -> Listen:
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> RecurrentAttention:
         """The module for queries and sources of these widths."""
         raise TypeError(f"{type(self).__name__} must build its part")
 
@@ -101,19 +101,19 @@ class ListenConfig(Config):
         return 2 * batch * queries * keys * (width + source_width)
 
 
-class DotConfig(ListenConfig):
+class DotConfig(RecurrentAttentionConfig):
     """e = s·h, as in the lectures; source and target need one width."""
 
     kind: Literal["dot"] = "dot"
     scaled: bool = False
     """Divide scores by √width, as the Transformer does."""
 
-    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "DotListen":
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "DotAttention":
         """The module for queries and sources of this width."""
-        return DotListen(width, source_width, scaled=self.scaled, dropout=dropout)
+        return DotAttention(width, source_width, scaled=self.scaled, dropout=dropout)
 
 
-class DotListen(Listen):
+class DotAttention(RecurrentAttention):
     """e_ij = s_i · h_j, by 1/√width if scaled."""
 
     def __init__(self, width: int, source_width: int, *, scaled: bool = False, dropout: float = 0.0) -> None:
@@ -125,16 +125,16 @@ class DotListen(Listen):
         self.scale = 1 / math.sqrt(width) if scaled else 1.0
 
 
-class GeneralConfig(ListenConfig):
+class GeneralConfig(RecurrentAttentionConfig):
     """e = s·W h: the dot product after a learned map (Luong 2015)."""
 
     kind: Literal["general"] = "general"
     scaled: bool = False
     """Divide scores by √width, as the Transformer does."""
 
-    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "GeneralListen":
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "GeneralAttention":
         """The module for queries and sources of these widths."""
-        return GeneralListen(width, source_width, scaled=self.scaled, dropout=dropout)
+        return GeneralAttention(width, source_width, scaled=self.scaled, dropout=dropout)
 
     def num_params(self, width: int, source_width: int) -> int:
         """Learned numbers."""
@@ -145,7 +145,7 @@ class GeneralConfig(ListenConfig):
         return super().flops(width, source_width, batch, queries, keys) + 2 * batch * keys * source_width * width
 
 
-class GeneralListen(Listen):
+class GeneralAttention(RecurrentAttention):
     """e_ij = s_i · W h_j, by 1/√width if scaled."""
 
     def __init__(self, width: int, source_width: int, *, scaled: bool = False, dropout: float = 0.0) -> None:
@@ -158,16 +158,16 @@ class GeneralListen(Listen):
         return self.map(source)
 
 
-class AdditiveConfig(ListenConfig):
+class AdditiveConfig(RecurrentAttentionConfig):
     """e = v·tanh(W s + U h + b): a small network scores each pair (Bahdanau 2015). Slower: it has no fused form."""
 
     kind: Literal["additive"] = "additive"
     hidden: PositiveInt | None = None
     """Inner width; the decoder's when left out."""
 
-    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "AdditiveListen":
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> "AdditiveAttention":
         """The module for queries and sources of these widths."""
-        return AdditiveListen(width, source_width, self.hidden or width, dropout=dropout)
+        return AdditiveAttention(width, source_width, self.hidden or width, dropout=dropout)
 
     def num_params(self, width: int, source_width: int) -> int:
         """Learned numbers."""
@@ -180,7 +180,7 @@ class AdditiveConfig(ListenConfig):
         return maps + 2 * batch * queries * keys * (hidden + source_width)
 
 
-class AdditiveListen(Listen):
+class AdditiveAttention(RecurrentAttention):
     """e_ij = v · tanh(W s_i + U h_j + b)."""
 
     def __init__(self, width: int, source_width: int, hidden: int, *, dropout: float = 0.0) -> None:
@@ -198,4 +198,4 @@ class AdditiveListen(Listen):
         return self.vector(torch.tanh(self.query(x)[:, :, None] + keys[:, None])).squeeze(-1)
 
 
-AnyListenConfig = Annotated[DotConfig | GeneralConfig | AdditiveConfig, BY_KIND, BARE_KIND]
+AnyRecurrentAttentionConfig = Annotated[DotConfig | GeneralConfig | AdditiveConfig, BY_KIND, BARE_KIND]

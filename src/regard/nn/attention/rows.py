@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.nn.fast.attention import grid
-from regard.nn.pattern import And, Documents, Padding, Pattern
+from regard.nn.pattern import And, Padding, Pattern, Segments
 
 Grid = Float[Tensor, "batch time width"]
 Spread = Float[Tensor, "rows longest width"]
@@ -28,8 +28,8 @@ class Rows:
     def of(cls, pattern: Pattern | None) -> "Rows":
         """As the pattern that keeps the sequences of a batch apart says."""
         own = _apart(pattern)
-        if isinstance(own, Documents):
-            return cls(own.query_lengths, *grid(own.query_document[0], own.query_lengths, own.longest_query))
+        if isinstance(own, Segments):
+            return cls(own.query_lengths, *grid(own.query_segment[0], own.query_lengths, own.longest_query))
         return cls(None if own is None else own.keys)
 
     def spread(self, x: Grid) -> Spread:
@@ -47,7 +47,7 @@ class Rows:
         return torch.arange(time, device=self.lengths.device) < self.lengths[:, None]
 
 
-def _apart(pattern: Pattern | None) -> Padding | Documents | None:
+def _apart(pattern: Pattern | None) -> Padding | Segments | None:
     if isinstance(pattern, And):
         return _apart(pattern.one) or _apart(pattern.other)
-    return pattern if isinstance(pattern, Padding | Documents) else None
+    return pattern if isinstance(pattern, Padding | Segments) else None

@@ -16,7 +16,7 @@ from regard.nn.fast.block_mask import block_mask
 from regard.nn.fast.packed import Spans, attend_spans
 from regard.nn.fast.plan import varlen_kernel_fits
 from regard.nn.fast.sdpa import dense, shares_keys
-from regard.nn.pattern import Documents, Pattern
+from regard.nn.pattern import Pattern, Segments
 from regard.nn.position import Bias
 
 # cuDNN plans its attention anew for each shape, which takes longer than hundreds of steps: batches of text have many.
@@ -42,7 +42,7 @@ def sdpa(
 ) -> Query:
     """torch's fused attention; a pattern goes in as its flag where it has one, else as a mask."""
     flags = pattern.flags() if pattern is not None else None
-    flagged = bias is None and flags is not None and flags.causal and flags.documents is None
+    flagged = bias is None and flags is not None and flags.causal and flags.segments is None
     causal = flagged if query.shape[2] == key.shape[2] else False  # never a symbol: compiled code wants to know
     mask = None if causal else dense_mask(query, key, pattern, bias)
     return dense(query, key, value, mask, dropout, causal, scale)
@@ -63,27 +63,27 @@ def spans(
     query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
 ) -> Query:
     """Packed short sequences, several of which share a tile."""
-    documents, causal = _packed(pattern)
+    segments, causal = _packed(pattern)
     assert bias is None
     asked, known, told = (x.squeeze(0).transpose(0, 1) for x in (query, key, value))
-    return attend_spans(asked, known, told, _spans(documents, causal), scale, dropout).transpose(0, 1)[None]
+    return attend_spans(asked, known, told, _spans(segments, causal), scale, dropout).transpose(0, 1)[None]
 
 
-def _packed(pattern: Pattern | None) -> tuple[Documents, bool]:
+def _packed(pattern: Pattern | None) -> tuple[Segments, bool]:
     """The packed sequences, and whether a token sees those before it only."""
     flags = pattern.flags() if pattern is not None else None
     assert flags is not None
-    assert flags.documents is not None
-    return flags.documents, flags.causal
+    assert flags.segments is not None
+    return flags.segments, flags.causal
 
 
-def _spans(documents: Documents, causal: bool) -> Spans:
+def _spans(segments: Segments, causal: bool) -> Spans:
     """The spans of packed sequences, found once and not once per layer; in compiled code they are part of it."""
     if torch.compiler.is_compiling():
-        return Spans.of(documents, causal)
-    known: dict[bool, Spans] = vars(documents).setdefault("_spans", {})
+        return Spans.of(segments, causal)
+    known: dict[bool, Spans] = vars(segments).setdefault("_spans", {})
     if causal not in known:
-        known[causal] = Spans.of(documents, causal)
+        known[causal] = Spans.of(segments, causal)
     return known[causal]
 
 
@@ -91,21 +91,21 @@ def variable_length(
     query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
 ) -> Query:
     """Packed sequences without computing a single score between two of them."""
-    documents, causal = _packed(pattern)
+    segments, causal = _packed(pattern)
     assert bias is None
     if varlen_kernel_fits(query):
-        return _fused_varlen(query, key, value, documents, causal, scale)
-    return _one_a_row(query, key, value, documents, causal, scale, dropout)
+        return _fused_varlen(query, key, value, segments, causal, scale)
+    return _one_a_row(query, key, value, segments, causal, scale, dropout)
 
 
-def _fused_varlen(query: Query, key: Key, value: Key, documents: Documents, causal: bool, scale: float) -> Query:
+def _fused_varlen(query: Query, key: Key, value: Key, segments: Segments, causal: bool, scale: float) -> Query:
     from torch.nn.attention.varlen import varlen_attn
 
     flat = [x.squeeze(0).transpose(0, 1) for x in (query, key, value)]
     if query.shape[1] != key.shape[1]:
         flat[1:] = [x.repeat_interleave(query.shape[1] // key.shape[1], dim=1) for x in flat[1:]]
-    bounds_q = _bounds(documents.query_lengths, query.shape[2])
-    bounds_k = _bounds(documents.key_lengths, key.shape[2])
+    bounds_q = _bounds(segments.query_lengths, query.shape[2])
+    bounds_k = _bounds(segments.key_lengths, key.shape[2])
     window = (-1, 0) if causal else (-1, -1)
     y = varlen_attn(
         flat[0],
@@ -113,8 +113,8 @@ def _fused_varlen(query: Query, key: Key, value: Key, documents: Documents, caus
         flat[2],
         bounds_q,
         bounds_k,
-        documents.longest_query,
-        documents.longest_key,
+        segments.longest_query,
+        segments.longest_key,
         scale=scale,
         window_size=window,
     )
@@ -128,17 +128,17 @@ def _bounds(lengths: Int[Tensor, " sequences"], time: int) -> Int[Tensor, " boun
 
 
 def _one_a_row(
-    query: Query, key: Key, value: Key, documents: Documents, causal: bool, scale: float, dropout: float
+    query: Query, key: Key, value: Key, segments: Segments, causal: bool, scale: float, dropout: float
 ) -> Query:
     """The sequences of a packed row laid out one a row, attended, and packed again."""
-    spread_q, collect = moves(documents.query_document[0], documents.query_lengths, documents.longest_query)
-    spread_k, _ = moves(documents.key_document[0], documents.key_lengths, documents.longest_key)
-    places = torch.arange(documents.longest_key, device=key.device)
-    mask = None if causal else (places < documents.key_lengths[:, None])[:, None, None, :]
+    spread_q, collect = moves(segments.query_segment[0], segments.query_lengths, segments.longest_query)
+    spread_k, _ = moves(segments.key_segment[0], segments.key_lengths, segments.longest_key)
+    places = torch.arange(segments.longest_key, device=key.device)
+    mask = None if causal else (places < segments.key_lengths[:, None])[:, None, None, :]
     y = dense(
-        _moved(query, spread_q, documents.longest_query),
-        _moved(key, spread_k, documents.longest_key),
-        _moved(value, spread_k, documents.longest_key),
+        _moved(query, spread_q, segments.longest_query),
+        _moved(key, spread_k, segments.longest_key),
+        _moved(value, spread_k, segments.longest_key),
         mask,
         dropout,
         causal,
@@ -157,11 +157,11 @@ class Move:
     """Old places that a vector was really taken from."""
 
 
-def moves(document: Int[Tensor, " time"], lengths: Int[Tensor, " sequences"], longest: int) -> tuple[Move, Move]:
+def moves(segment: Int[Tensor, " time"], lengths: Int[Tensor, " sequences"], longest: int) -> tuple[Move, Move]:
     """From a packed row to one sequence a row, and back."""
-    rows, back = grid(document, lengths, longest)
-    real = torch.arange(longest, device=document.device) < lengths[:, None]
-    spread = Move(rows.flatten(), back, document >= 0)
+    rows, back = grid(segment, lengths, longest)
+    real = torch.arange(longest, device=segment.device) < lengths[:, None]
+    spread = Move(rows.flatten(), back, segment >= 0)
     return spread, Move(back, rows.flatten(), real.flatten())
 
 
@@ -191,15 +191,15 @@ class _Moved(torch.autograd.Function):
 
 
 def grid(
-    document: Int[Tensor, " time"], lengths: Int[Tensor, " sequences"], longest: int
+    segment: Int[Tensor, " time"], lengths: Int[Tensor, " sequences"], longest: int
 ) -> tuple[Int[Tensor, "sequences longest"], Int[Tensor, " time"]]:
     """For each cell of the one-a-row grid its place in the packed row, and for each place its cell."""
-    time = len(document)
+    time = len(segment)
     starts = torch.cumsum(lengths, 0) - lengths
-    rows = (starts[:, None] + torch.arange(longest, device=document.device)).clamp(max=time - 1)
-    own = document.clamp(min=0)
-    cell = own * longest + torch.arange(time, device=document.device) - starts[own]
-    return rows, torch.where(document >= 0, cell, 0)
+    rows = (starts[:, None] + torch.arange(longest, device=segment.device)).clamp(max=time - 1)
+    own = segment.clamp(min=0)
+    cell = own * longest + torch.arange(time, device=segment.device) - starts[own]
+    return rows, torch.where(segment >= 0, cell, 0)
 
 
 def flex(
@@ -211,7 +211,7 @@ def flex(
     """
     assert dropout == 0
     mask = _block_mask(pattern, query, key) if pattern is not None else None
-    looks_up = pattern is not None and pattern.looks_up and mask is not None and mask.mask_mod is not noop_mask
+    uses_table = pattern is not None and pattern.uses_table and mask is not None and mask.mask_mod is not noop_mask
     y = _flex_kernel(query, pattern, bias)(
         query,
         key,
@@ -220,7 +220,7 @@ def flex(
         block_mask=mask,
         scale=scale,
         enable_gqa=shares_keys(query, key),
-        kernel_options={"num_stages": 1} if bias is not None or looks_up else None,
+        kernel_options={"num_stages": 1} if bias is not None or uses_table else None,
     )
     return y
 

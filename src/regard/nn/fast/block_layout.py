@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.nn.fast.block_mask import judged_blocks, tiles
-from regard.nn.pattern import And, Documents, Padding, Pattern, Placed
+from regard.nn.fast.block_mask import classified_blocks, tiles
+from regard.nn.pattern import And, Padding, Pattern, Segments, Shifted
 
 BLOCK = 64
 """Tokens in a block where a pattern knows no blocks of its own."""
@@ -28,7 +28,7 @@ class Within:
     """A pattern taken apart: what one sequence looks like, and what keeps sequences apart."""
 
     inner: Pattern
-    own: Padding | Documents | None
+    own: Padding | Segments | None
 
     @classmethod
     def of(cls, pattern: Pattern) -> "Within | None":
@@ -38,8 +38,8 @@ class Within:
         one, own = pattern.one, pattern.other
         if isinstance(own, Padding) and own.queries is own.keys and not one.per_batch:
             return cls(one, own)
-        if isinstance(own, Documents) and own.query_document is own.key_document and len(own.query_document) == 1:
-            placed = isinstance(one, Placed) and one.queries is one.keys
+        if isinstance(own, Segments) and own.query_segment is own.key_segment and len(own.query_segment) == 1:
+            placed = isinstance(one, Shifted) and one.queries is one.keys
             inner = one.inner if placed else one  # type: ignore[attr-defined]
             return cls(inner, own) if placed or one.by_distance else None
         return None if pattern.per_batch else cls(pattern, None)
@@ -71,7 +71,7 @@ class BlockTable:
     @classmethod
     def _made(cls, pattern: Pattern, heads: int, blocks: int, block: int, device: torch.device) -> "BlockTable":
         length = blocks * block
-        some, every = judged_blocks(pattern, 1, heads, length, length, block, device)
+        some, every = classified_blocks(pattern, 1, heads, length, length, block, device)
         number = torch.zeros_like(some, dtype=torch.long)
         known = {np.packbits(np.ones(block * block, dtype=bool)).tobytes(): 0}  # equal masks are kept once
         for place, tile in tiles(pattern, some & ~every, length, length, block):
@@ -101,8 +101,8 @@ class Tiling:
 
     def __init__(self, within: Within, batch: int, heads: int, kv_heads: int, time: int, device: torch.device) -> None:
         row, start, length = _sequences(within.own, batch, time)
-        grain = within.inner.grain
-        self.block = BLOCK if grain == 1 else min(max(grain, SMALLEST), LARGEST)
+        granularity = within.inner.granularity
+        self.block = BLOCK if granularity == 1 else min(max(granularity, SMALLEST), LARGEST)
         self.batch, self.heads, self.time, self.device = batch, heads, time, device
         counts = -(-length // self.block)
         self.blocks = int(counts.sum())
@@ -177,9 +177,9 @@ class Tiling:
         return tokens.unflatten(1, (self.batch, self.time)).transpose(0, 1)
 
 
-def _sequences(own: Padding | Documents | None, batch: int, time: int) -> tuple[Tensor, Tensor, Tensor]:
+def _sequences(own: Padding | Segments | None, batch: int, time: int) -> tuple[Tensor, Tensor, Tensor]:
     """Row, start and length of each sequence that has a token."""
-    if isinstance(own, Documents):
+    if isinstance(own, Segments):
         length = own.query_lengths.cpu()
         row, start = torch.zeros_like(length), length.cumsum(0) - length
     else:

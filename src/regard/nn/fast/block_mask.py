@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
-from regard.nn.pattern import Pattern, Span
+from regard.nn.pattern import IndexRange, Pattern
 
 AT_ONCE = 1 << 22
 """Pairs that are asked at once where blocks are looked into."""
@@ -19,7 +19,7 @@ AT_ONCE = 1 << 22
 Blocks = Bool[Tensor, "#batch #heads query_blocks key_blocks"]
 
 
-def judged_blocks(
+def classified_blocks(
     pattern: Pattern,
     batch: int,
     heads: int,
@@ -36,11 +36,11 @@ def judged_blocks(
     rows = torch.arange(batch if pattern.per_batch else 1, device=device)[:, None, None, None]
     head = torch.arange(heads if pattern.per_head else 1, device=device)[None, :, None, None]
     query, key = _spans(pattern, queries, block, device), _spans(pattern, keys, block, device)
-    verdict = pattern.judge(rows, head, Span(query.first[:, None], query.last[:, None]), key)
+    coverage = pattern.classify_block(rows, head, IndexRange(query.first[:, None], query.last[:, None]), key)
     inside = (torch.arange(len(query.first), device=device)[:, None] + 1) * block <= queries
     inside = inside & ((torch.arange(len(key.first), device=device) + 1) * block <= keys)
     shape = (len(rows), head.shape[1], *inside.shape)
-    some, every = verdict.some.expand(shape).clone(), (verdict.some & verdict.every & inside).expand(shape).clone()
+    some, every = coverage.any.expand(shape).clone(), (coverage.any & coverage.all & inside).expand(shape).clone()
     for place, tile in tiles(pattern, some & ~every, queries, keys, block) if look else ():
         some[place], every[place] = tile.flatten(1).any(1), tile.flatten(1).all(1)
     return some, every
@@ -59,11 +59,11 @@ def tiles(
         yield some.unbind(1), pattern.allowed(batch, head, query, key) & real
 
 
-def _spans(pattern: Pattern, tokens: int, block: int, device: torch.device | str) -> Span:
+def _spans(pattern: Pattern, tokens: int, block: int, device: torch.device | str) -> IndexRange:
     """First and last token of each block; nothing beyond what a pattern has a table for, where no token can stand."""
     first = torch.arange(0, tokens, block, device=device)
     last = min(tokens - 1, _last(pattern))
-    return Span(first.clamp(max=last), (first + block - 1).clamp(max=last))
+    return IndexRange(first.clamp(max=last), (first + block - 1).clamp(max=last))
 
 
 def _last(pattern: Pattern) -> int:
@@ -79,8 +79,8 @@ def block_mask(
     would keep the processor waiting for the device.
     """
     flags = pattern.flags()
-    packed = flags is not None and flags.documents is not None
-    some, every = judged_blocks(pattern, batch, heads, queries, keys, block, device, look=not packed)
+    packed = flags is not None and flags.segments is not None
+    some, every = classified_blocks(pattern, batch, heads, queries, keys, block, device, look=not packed)
     partial = some & ~every
     # Where no block is partial, a compiled kernel has nothing to ask; uncompiled, on the CPU, it asks all the same.
     asks = packed or some.device.type == "cpu" or bool(partial.any())

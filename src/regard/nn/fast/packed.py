@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.nn.pattern import Documents
+from regard.nn.pattern import Segments
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,27 @@ class Spans:
     seen_last: Int[Tensor, " keys"]
 
     @classmethod
-    def of(cls, documents: Documents, causal: bool) -> "Spans":
+    def of(cls, segments: Segments, causal: bool) -> "Spans":
         """The spans of packed sequences; the padding behind them sees nothing and is not seen."""
-        asking, answering = documents.query_document[0], documents.key_document[0]
-        first, last = _partners(asking, documents.key_lengths, len(answering))
-        seen_first, seen_last = _partners(answering, documents.query_lengths, len(asking))
+        asking, answering = segments.query_segment[0], segments.key_segment[0]
+        first, last = _partners(asking, segments.key_lengths, len(answering))
+        seen_first, seen_last = _partners(answering, segments.query_lengths, len(asking))
         if causal:
-            last = torch.minimum(last, first + 1 + _index(asking, documents.query_lengths))
-            seen_first = torch.minimum(seen_last, seen_first + _index(answering, documents.key_lengths))
+            last = torch.minimum(last, first + 1 + _index(asking, segments.query_lengths))
+            seen_first = torch.minimum(seen_last, seen_first + _index(answering, segments.key_lengths))
         return cls(first.int(), last.int(), seen_first.int(), seen_last.int())
 
 
-def _partners(document: Tensor, lengths: Tensor, total: int) -> tuple[Tensor, Tensor]:
+def _partners(segment: Tensor, lengths: Tensor, total: int) -> tuple[Tensor, Tensor]:
     """For each token, where the sequence of its number begins and ends on the other side."""
     ends = torch.cumsum(lengths, 0)
-    own, there = document.clamp(min=0), document >= 0
+    own, there = segment.clamp(min=0), segment >= 0
     return torch.where(there, (ends - lengths)[own], total), torch.where(there, ends[own], total)
 
 
-def _index(document: Tensor, lengths: Tensor) -> Tensor:
+def _index(segment: Tensor, lengths: Tensor) -> Tensor:
     """For each token, its place in its own sequence."""
-    return torch.arange(len(document), device=document.device) - _partners(document, lengths, 0)[0]
+    return torch.arange(len(segment), device=segment.device) - _partners(segment, lengths, 0)[0]
 
 
 def attend_spans(query: Tensor, key: Tensor, value: Tensor, spans: Spans, scale: float, dropout: float = 0.0) -> Tensor:

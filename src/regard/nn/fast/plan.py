@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.nn.device import HAS_TRITON
 from regard.nn.fast.block_layout import Within
 from regard.nn.fast.sdpa import products_pay
-from regard.nn.pattern import Documents, Flags, Pattern
+from regard.nn.pattern import Flags, Pattern, Segments
 from regard.nn.position import Bias
 
 Path = Literal["reference", "sdpa", "spans", "variable-length", "flex", "blocked"]
@@ -36,15 +36,15 @@ def plan(
     """The path for these tensors (batch, heads, time, head width)."""
     if needs_weights:
         return Plan("reference", "the weights themselves are needed: to be looked at, or for values by distance")
-    if pattern is not None and pattern.may_blind:
+    if pattern is not None and pattern.may_mask_all_keys:
         return Plan("reference", "some query may see no key, which fused kernels answer with not-a-number")
     flags = pattern.flags() if pattern is not None else Flags()
-    if flags and flags.documents and bias is None:
-        return _packed(query, key, flags.documents, dropout)
+    if flags and flags.segments and bias is None:
+        return _packed(query, key, flags.segments, dropout)
     if query.device.type == "cuda" and dropout == 0 and pattern is not None and _flex_fits(query):
-        if flags and flags.documents:
+        if flags and flags.segments:
             return Plan("flex", "packed sequences with a bias on the scores: both go into one generated kernel")
-        if flags is None and not pattern.fleeting and max(query.shape[2], key.shape[2]) >= SPARSE_FROM:
+        if flags is None and not pattern.single_use and max(query.shape[2], key.shape[2]) >= SPARSE_FROM:
             return Plan("flex", "a sparse or composed pattern over a long sequence: empty blocks are skipped")
     if pattern is not None and pattern.sparse and query.shape[2] >= SPARSE_FROM:
         return _sparse(query, key, pattern)
@@ -61,12 +61,12 @@ def _sparse(query: Tensor, key: Tensor, pattern: Pattern) -> Plan:
     return Plan("blocked", "a sparse pattern over a long sequence: each block of queries gathers the blocks it may see")
 
 
-def _packed(query: Tensor, key: Tensor, documents: Documents, dropout: float) -> Plan:
+def _packed(query: Tensor, key: Tensor, segments: Segments, dropout: float) -> Plan:
     if _spans_kernel_fits(query) and dropout:
         return Plan("spans", "packed sequences with dropout on the weights, in half precision: one kernel draws it")
     if dropout and query.device.type == "cuda":
         return Plan("sdpa", "packed sequences with dropout on the weights, which the kernels for them lack")
-    short = max(query.shape[2], key.shape[2]) < SHORT * len(documents.query_lengths)
+    short = max(query.shape[2], key.shape[2]) < SHORT * len(segments.query_lengths)
     if _spans_kernel_fits(query) and short:
         return Plan("spans", "packed short sequences in half precision: several share a tile of the fused kernel")
     if varlen_kernel_fits(query):

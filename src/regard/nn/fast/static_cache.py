@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.nn.cache import KeyValues
+from regard.nn.cache import KVCache
 
 Layer = Float[Tensor, "rows kv_heads capacity head_width"]
 
@@ -30,7 +30,7 @@ class Room:
     Lengths are zero in rows that nobody writes: these go along, and nothing hears of them.
     """
 
-    def __init__(self, shape: RoomShape, like: Sequence[KeyValues], heard: Sequence[KeyValues] = ()) -> None:
+    def __init__(self, shape: RoomShape, like: Sequence[KVCache], heard: Sequence[KVCache] = ()) -> None:
         self.shape = shape
         device = like[0].keys.device
         self.tokens = torch.zeros(shape.rows, dtype=torch.long, device=device)
@@ -41,7 +41,7 @@ class Room:
         self.listens_to = torch.zeros(shape.rows, dtype=torch.long, device=device)
         """Which sentence of the source each row listens to."""
 
-    def fill(self, caches: Sequence[KeyValues], lengths: Int[Tensor, " some"], filled: int) -> None:
+    def fill(self, caches: Sequence[KVCache], lengths: Int[Tensor, " some"], filled: int) -> None:
         """Takes over what was written so far."""
         rows = len(lengths)
         for layer, cache in zip(self.layers, caches, strict=True):
@@ -50,7 +50,7 @@ class Room:
         self.lengths.zero_()
         self.lengths[:rows] = lengths
 
-    def hear(self, heard: Sequence[KeyValues], lengths: Int[Tensor, " sentences"]) -> None:
+    def hear(self, heard: Sequence[KVCache], lengths: Int[Tensor, " sentences"]) -> None:
         """Takes over what the encoder said."""
         for layer, said in zip(self.heard, heard, strict=True):
             sentences, _, time, _ = said.keys.shape
@@ -71,13 +71,13 @@ class Room:
             self.hear(other.heard, other.heard_lengths)
         self.listen(listens_to)
 
-    def part(self, filled: int) -> list[KeyValues]:
+    def part(self, filled: int) -> list[KVCache]:
         """What is filled of every layer."""
-        return [KeyValues(layer.keys[:, :, :filled], layer.values[:, :, :filled]) for layer in self.layers]
+        return [KVCache(layer.keys[:, :, :filled], layer.values[:, :, :filled]) for layer in self.layers]
 
 
-def _layers(like: Sequence[KeyValues], rows: int, capacity: int) -> list[KeyValues]:
+def _layers(like: Sequence[KVCache], rows: int, capacity: int) -> list[KVCache]:
     """Zeros, since what is not seen is multiplied by zero and must be a number."""
     shapes = [(rows, layer.keys.shape[1], capacity, layer.keys.shape[3]) for layer in like]
     made = [[layer.keys.new_zeros(shape) for _ in range(2)] for layer, shape in zip(like, shapes, strict=True)]
-    return [KeyValues(keys, values) for keys, values in made]
+    return [KVCache(keys, values) for keys, values in made]

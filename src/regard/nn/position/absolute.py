@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.errors import ConfigError
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.position.base import Position, PositionBase
 
 
@@ -57,9 +57,11 @@ class Absolute(Position):
         """One vector for each place."""
         raise TypeError(f"{type(self).__name__} must say what its vectors are")
 
-    def embed(self, x: Float[Tensor, "batch time width"], sight: Sight) -> Float[Tensor, "batch time width"]:
+    def embed(
+        self, x: Float[Tensor, "batch time width"], context: AttentionContext
+    ) -> Float[Tensor, "batch time width"]:
         """The inputs with their positions."""
-        place = self.vectors(sight.queries).to(x.dtype)
+        place = self.vectors(context.query_positions).to(x.dtype)
         if self.mix is None:
             return x + place
         return self.mix(torch.cat([x, place.expand_as(x)], dim=-1))
@@ -132,11 +134,13 @@ class Learned(Absolute):
         super().__init__(width, combine)
         self.table = nn.Embedding(length, width)
 
-    def embed(self, x: Float[Tensor, "batch time width"], sight: Sight) -> Float[Tensor, "batch time width"]:
+    def embed(
+        self, x: Float[Tensor, "batch time width"], context: AttentionContext
+    ) -> Float[Tensor, "batch time width"]:
         """The inputs with their positions; refused where a sequence is longer than the table."""
-        if x.shape[1] > self.table.num_embeddings and int(sight.queries.max()) >= self.table.num_embeddings:
-            raise too_long(int(sight.queries.max()) + 1, self.table.num_embeddings)
-        return super().embed(x, sight)
+        if x.shape[1] > self.table.num_embeddings and int(context.query_positions.max()) >= self.table.num_embeddings:
+            raise too_long(int(context.query_positions.max()) + 1, self.table.num_embeddings)
+        return super().embed(x, context)
 
     def vectors(self, index: Int[Tensor, "#batch time"]) -> Float[Tensor, "#batch time width"]:
         """One learned vector for each place."""

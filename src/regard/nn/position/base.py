@@ -4,14 +4,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.position.bias import Bias
 
 
 class Position(nn.Module):
     """Tells a model, which by itself sees a set of tokens, in which order they stand."""
 
-    def embed(self, x: Float[Tensor, "batch time width"], sight: Sight) -> Float[Tensor, "batch time width"]:
+    def embed(
+        self, x: Float[Tensor, "batch time width"], context: AttentionContext
+    ) -> Float[Tensor, "batch time width"]:
         """On the inputs of a layer: added or concatenated."""
         return x
 
@@ -21,21 +23,21 @@ class Position(nn.Module):
         """On queries and keys."""
         return x
 
-    def bias(self, query: Float[Tensor, "batch heads query head_width"], sight: Sight) -> Bias | None:
+    def bias(self, query: Float[Tensor, "batch heads query head_width"], context: AttentionContext) -> Bias | None:
         """On the scores; `query` is scaled already."""
         return None
 
     def values(
-        self, weights: Float[Tensor, "batch heads query key"], sight: Sight
+        self, weights: Float[Tensor, "batch heads query key"], context: AttentionContext
     ) -> Float[Tensor, "batch heads query head_width"] | None:
         """On the outputs, where a kind has values of its own for each distance."""
         return None
 
     def on_scores(
-        self, query: Float[Tensor, "batch heads query head_width"], scale: float, sight: Sight
+        self, query: Float[Tensor, "batch heads query head_width"], scale: float, context: AttentionContext
     ) -> Bias | None:
         """The bias of queries that are not yet scaled; most kinds have none, and no queries are scaled for them."""
-        return self.bias(query * scale, sight) if self.acts_on_scores else None
+        return self.bias(query * scale, context) if self.acts_on_scores else None
 
     @property
     def acts_on_scores(self) -> bool:

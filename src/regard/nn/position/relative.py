@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.errors import ConfigError
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.position.base import Position, PositionBase
 from regard.nn.position.bias import Bias, Rule
 
 
-def distances(sight: Sight) -> Rule:
+def distances(context: AttentionContext) -> Rule:
     """key − query, counted in places of the sequence; per row where rows stand at different places."""
-    queries, keys = sight.queries, sight.keys
+    queries, keys = context.query_positions, context.key_positions
 
     def rule(batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
         row_q = batch if len(queries) > 1 else torch.zeros_like(batch)
@@ -27,9 +27,9 @@ def distances(sight: Sight) -> Rule:
     return rule
 
 
-def by_row(sight: Sight) -> bool:
+def by_row(context: AttentionContext) -> bool:
     """Whether rows of the batch stand at different places."""
-    return len(sight.queries) > 1 or len(sight.keys) > 1
+    return len(context.query_positions) > 1 or len(context.key_positions) > 1
 
 
 class RelativeConfig(PositionBase):
@@ -76,24 +76,24 @@ class Relative(Position):
         for table in self.parameters():
             nn.init.xavier_uniform_(table)
 
-    def column(self, sight: Sight) -> tuple[Rule, bool]:
+    def column(self, context: AttentionContext) -> tuple[Rule, bool]:
         """Row of the tables for each pair, and whether it differs between rows of the batch."""
-        distance = distances(sight)
-        return lambda b, q, k: distance(b, q, k).clamp(-self.clip, self.clip) + self.clip, by_row(sight)
+        distance = distances(context)
+        return lambda b, q, k: distance(b, q, k).clamp(-self.clip, self.clip) + self.clip, by_row(context)
 
-    def bias(self, query: Float[Tensor, "batch heads query head_width"], sight: Sight) -> Bias:
+    def bias(self, query: Float[Tensor, "batch heads query head_width"], context: AttentionContext) -> Bias:
         """q_i·a_ij."""
-        rule, per_batch = self.column(sight)
+        rule, per_batch = self.column(context)
         return Bias(query @ self.key_table.to(query.dtype).T, rule, per_batch)
 
     def values(
-        self, weights: Float[Tensor, "batch heads query key"], sight: Sight
+        self, weights: Float[Tensor, "batch heads query key"], context: AttentionContext
     ) -> Float[Tensor, "batch heads query head_width"] | None:
         """Σ_j α_ij b_ij: the weight on each distance times that distance's vector."""
         if self.value_table is None:
             return None
         batch, heads, queries, keys = weights.shape
-        rule, per_batch = self.column(sight)
+        rule, per_batch = self.column(context)
         columns = Bias(self.value_table[None, None], rule, per_batch).columns(batch, queries, keys)
         on_distance = weights.new_zeros(batch, heads, queries, len(self.value_table))
         on_distance = on_distance.scatter_add(3, columns[:, None].expand_as(weights), weights)
@@ -144,13 +144,13 @@ class T5Bias(Position):
         self.buckets, self.farthest, self.both_sides = buckets, farthest, both_sides
         self.table = nn.Parameter(torch.randn(buckets, heads) * 0.02)
 
-    def bias(self, query: Float[Tensor, "batch heads query head_width"], sight: Sight) -> Bias:
+    def bias(self, query: Float[Tensor, "batch heads query head_width"], context: AttentionContext) -> Bias:
         """The learned bias of each pair's bucket."""
-        if self not in sight.shared:  # the same for all layers that share this table
-            distance = distances(sight)
+        if self not in context.shared:  # the same for all layers that share this table
+            distance = distances(context)
             table = self.table.T[None, :, None].to(query.dtype)
-            sight.shared[self] = Bias(table, lambda b, q, k: self.bucket(distance(b, q, k)), by_row(sight))
-        return sight.shared[self]
+            context.shared[self] = Bias(table, lambda b, q, k: self.bucket(distance(b, q, k)), by_row(context))
+        return context.shared[self]
 
     def bucket(self, distance: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
         """The bucket of a distance key − query; half of the buckets look ahead where both sides can be seen."""
@@ -181,14 +181,14 @@ class Alibi(Position):
         self.slopes: Tensor
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
-    def bias(self, query: Float[Tensor, "batch heads query head_width"], sight: Sight) -> Bias:
+    def bias(self, query: Float[Tensor, "batch heads query head_width"], context: AttentionContext) -> Bias:
         """The penalty of each distance."""
-        if self not in sight.shared:
-            distance, reach = distances(sight), sight.reach or sight.keys.shape[1]
+        if self not in context.shared:
+            distance, reach = distances(context), context.length or context.key_positions.shape[1]
             table = -self.slopes[None, :, None, None] * torch.arange(reach, device=query.device)
             rule: Rule = lambda b, q, k: distance(b, q, k).abs().clamp(max=reach - 1)  # noqa: E731
-            sight.shared[self] = Bias(table.to(query.dtype), rule, by_row(sight))
-        return sight.shared[self]
+            context.shared[self] = Bias(table.to(query.dtype), rule, by_row(context))
+        return context.shared[self]
 
 
 def alibi_slopes(heads: int) -> Float[Tensor, " heads"]:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from regard.config import refuse
 from regard.errors import ConfigError
-from regard.nn.context import Sight
+from regard.nn.context import AttentionContext
 from regard.nn.position.absolute import waves
 from regard.nn.position.base import Position, PositionBase
 from regard.nn.position.bias import Bias, Rule
@@ -72,23 +72,25 @@ class TreePosition(Position):
         self.depth_map = nn.Linear(width, width, bias=False) if depth else None
         self.pairs = TreePairs(head_width, clip) if distance else None
 
-    def embed(self, x: Float[Tensor, "batch time width"], sight: Sight) -> Float[Tensor, "batch time width"]:
+    def embed(
+        self, x: Float[Tensor, "batch time width"], context: AttentionContext
+    ) -> Float[Tensor, "batch time width"]:
         """The inputs with the sinusoids of place and depth."""
-        place = waves(sight.queries, self.width).to(x.dtype)
+        place = waves(context.query_positions, self.width).to(x.dtype)
         if self.place_map is None or self.depth_map is None:
             return x + place
-        depth = waves(tree_of(sight)[0], self.width).to(x.dtype)
+        depth = waves(tree_of(context)[0], self.width).to(x.dtype)
         return x + torch.tanh(self.place_map(place) + self.depth_map(depth))
 
-    def bias(self, query: Float[Tensor, "batch heads query head_width"], sight: Sight) -> Bias | None:
+    def bias(self, query: Float[Tensor, "batch heads query head_width"], context: AttentionContext) -> Bias | None:
         """q_i·a_ij by tree distance."""
-        return self.pairs.bias(query, sight) if self.pairs else None
+        return self.pairs.bias(query, context) if self.pairs else None
 
     def values(
-        self, weights: Float[Tensor, "batch heads query key"], sight: Sight
+        self, weights: Float[Tensor, "batch heads query key"], context: AttentionContext
     ) -> Float[Tensor, "batch heads query head_width"] | None:
         """Σ_j α_ij b_ij by tree distance."""
-        return self.pairs.values(weights, sight) if self.pairs else None
+        return self.pairs.values(weights, context) if self.pairs else None
 
     @property
     @override
@@ -100,23 +102,23 @@ class TreePairs(Relative):
     """Shaw's tables looked up by distance in the tree instead of distance in the sentence."""
 
     @override
-    def column(self, sight: Sight) -> tuple[Rule, bool]:
-        signed = tree_of(sight)[1].clamp(-self.clip, self.clip) + self.clip
+    def column(self, context: AttentionContext) -> tuple[Rule, bool]:
+        signed = tree_of(context)[1].clamp(-self.clip, self.clip) + self.clip
         return lambda b, q, k: signed[b, q, k], True
 
 
-def tree_of(sight: Sight) -> tuple[Int[Tensor, "batch time"], Int[Tensor, "batch time time"]]:
+def tree_of(context: AttentionContext) -> tuple[Int[Tensor, "batch time"], Int[Tensor, "batch time time"]]:
     """Depth of each token and signed tree distance of each pair, computed once a forward pass."""
-    if sight.tree is None:
+    if context.tree is None:
         raise ConfigError(
             "model.position.kind",
             "tree positions need the dependency head of each token; give CoNLL-U data, or choose another kind",
         )
-    if "tree" not in sight.shared:
-        ancestors = ancestor_matrix(sight.tree)
-        later = torch.sign(sight.keys[:, None, :] - sight.queries[:, :, None])
-        sight.shared["tree"] = (depths(ancestors), pair_distances(ancestors) * later)
-    return sight.shared["tree"]
+    if "tree" not in context.shared:
+        ancestors = ancestor_matrix(context.tree)
+        later = torch.sign(context.key_positions[:, None, :] - context.query_positions[:, :, None])
+        context.shared["tree"] = (depths(ancestors), pair_distances(ancestors) * later)
+    return context.shared["tree"]
 
 
 def ancestor_matrix(heads: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time time"]:

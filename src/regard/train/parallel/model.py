@@ -20,8 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from regard.errors import ConfigError
 from regard.nn.attention.module import Attention
 from regard.nn.block import Block
-from regard.nn.cache import KeyValues
-from regard.nn.context import Sight
+from regard.nn.cache import KVCache
+from regard.nn.context import AttentionContext
 from regard.train.parallel.processes import Team
 from regard.train.precision import Precision
 
@@ -102,16 +102,16 @@ def _called_by_itself(cross: Attention) -> None:
     """
     from torch.distributed.fsdp import register_fsdp_forward_method
 
-    remember = cross.remember
+    project_source = cross.project_source
 
     def pair(source: Tensor) -> tuple[Tensor, Tensor]:
-        heard = remember(source)
+        heard = project_source(source)
         return heard.keys, heard.values
 
     cross.pair = pair  # type: ignore[assignment]
     register_fsdp_forward_method(cross, "pair")
     register_fsdp_forward_method(cross, "across")
-    cross.remember = lambda source: KeyValues(*cross.pair(source))  # type: ignore[method-assign, operator]
+    cross.project_source = lambda source: KVCache(*cross.pair(source))  # type: ignore[method-assign, operator]
 
 
 def refuse_single_numbers(model: nn.Module) -> None:
@@ -147,9 +147,9 @@ def checkpoint_blocks(model: nn.Module) -> None:
     def prepare(block: Block) -> None:
         plain = block.forward
 
-        def alone(x: Tensor, sight: Sight, *given: object) -> Tensor:
+        def alone(x: Tensor, context: AttentionContext, *given: object) -> Tensor:
             # what layers share is made anew in each: found ready the second time, it would not be computed again
-            return plain(x, replace(sight, shared=dict(sight.shared)), *given)  # type: ignore[arg-type]
+            return plain(x, replace(context, shared=dict(context.shared)), *given)  # type: ignore[arg-type]
 
         def forward(*given: object) -> Tensor:
             if not (block.training and torch.is_grad_enabled()):
