@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, overload
 
 from regard import look as looking
-from regard.claims import Result, Setup, chosen, run_claim, stored_results, write_page
+from regard.claims import Result, Setup, run_claim, select_claims, stored_results, write_page
 from regard.compare import Comparison, compare_sweep, read_sweep
 from regard.data.readers.lines import plain_texts
 from regard.data.readers.source_reader import read_examples
@@ -290,28 +290,26 @@ def claims(
 ) -> list[Result]:
     """Measures the lectures' claims (`f1` to `f17`, or all) and writes numbers, figures and the page into a folder.
 
-    `run` is a trained demo for the claims that look inside one. With `stored` nothing is measured: what the folder
-    keeps is judged and drawn anew. `quick` tries everything out in seconds and proves nothing.
+    `run` is a trained demo for the claims that examine one. With `stored` nothing is measured: verdicts and figures
+    follow from the folder's numbers. `quick` runs everything in seconds and proves nothing.
     """
-    wanted, folder = chosen([names] if isinstance(names, str) else names), _path(out, "out")
-    if run is not None and not any(claim.looks_inside for claim in wanted):
+    selected, folder = select_claims([names] if isinstance(names, str) else names), _path(out, "out")
+    if run is not None and not any(claim.uses_translator for claim in selected):
         raise ConfigError(
-            "--run", f"{', '.join(claim.name for claim in wanted)}: none looks inside a run; leave it out"
+            "--run", f"{', '.join(claim.name for claim in selected)}: none uses a trained run; leave it out"
         )
     if stored:
-        results = stored_results(folder, wanted)
+        results = stored_results(folder, selected)
         if not results:
-            raise RunError(
-                f"{folder}: no measurement of a claim is kept here; measure with: regard claims --out {folder}"
-            )
+            raise RunError(f"{folder}: no stored measurement of a claim; measure with: regard claims --out {folder}")
         for result in results:
             result.save(folder)
     else:
         results = []
         with TemporaryDirectory() as work:
             setup = Setup(Path(work), quick, seed, None if run is None else Path(run), say)
-            for number, claim in enumerate(wanted, start=1):
-                say(f"[{number}/{len(wanted)}] {claim.name}: {claim.title}")
+            for number, claim in enumerate(selected, start=1):
+                say(f"[{number}/{len(selected)}] {claim.name}: {claim.title}")
                 results.append(run_claim(claim, setup))
                 results[-1].save(folder)
     write_page(folder)

@@ -10,7 +10,7 @@ import pytest
 from test_claim_rules import HOLDS
 
 from regard import api
-from regard.claims import CLAIMS, Result, Setup, chosen, run_claim, stored_results, write_page
+from regard.claims import CLAIMS, Result, Setup, run_claim, select_claims, stored_results, write_page
 from regard.claims.result import FIGURES, MEASUREMENTS
 from regard.errors import ConfigError, DataError, RunError
 
@@ -69,13 +69,13 @@ def test_the_page_names_every_stored_claim(tmp_path: Path):
 
 
 def test_names_may_be_written_as_in_the_lectures():
-    assert [claim.name for claim in chosen(["F02", "f17"])] == ["f2", "f17"]
-    assert len(chosen()) == 17
+    assert [claim.name for claim in select_claims(["F02", "f17"])] == ["f2", "f17"]
+    assert len(select_claims()) == 17
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(ConfigError, match=r"unknown claim 'g17'; did you mean 'f17'\?"):
-        chosen(["g17"])
+        select_claims(["g17"])
 
 
 def test_stored_numbers_are_judged_and_drawn_anew(tmp_path: Path):

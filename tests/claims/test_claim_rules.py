@@ -157,7 +157,7 @@ def changed(name: str, path: str, value: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_claim_holds_where_all_that_it_says_was_measured(name: str):
-    findings = CLAIMS[name].judge(HOLDS[name])
+    findings = CLAIMS[name].check(HOLDS[name])
     assert [one for one in findings if one.verdict != "holds"] == []
 
 
@@ -165,12 +165,12 @@ def test_a_claim_holds_where_all_that_it_says_was_measured(name: str):
     ("name", "change"), [(name, change) for name, changes in REFUTES.items() for change in changes]
 )
 def test_one_thing_that_was_not_measured_refutes_it(name: str, change: tuple[str, Any]):
-    assert overall(CLAIMS[name].judge(changed(name, *change))) == "does not hold"
+    assert overall(CLAIMS[name].check(changed(name, *change))) == "does not hold"
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_numbers_between_the_two_leave_it_open(name: str):
-    assert overall(CLAIMS[name].judge(changed(name, *LEAVES_OPEN[name]))) == "inconclusive"
+    assert overall(CLAIMS[name].check(changed(name, *LEAVES_OPEN[name]))) == "inconclusive"
 
 
 @pytest.mark.parametrize("name", CLAIMS)

@@ -5,13 +5,19 @@ import pytest
 import torch
 from torch import nn
 
-from regard.claims import graph
+from regard.claims import probes
 from regard.claims.f08_residuals import roughness
-from regard.claims.f14_coreference import head_cut
+from regard.claims.f14_coreference import ablated_head
 from regard.claims.f16_power_law import fit
-from regard.claims.held import bend, context_of, stack_of, weights_of, with_weights_held
-from regard.claims.learn import DIVERGED, learn, smoothed
-from regard.claims.timing import exponent, fastest, slope
+from regard.claims.probes import (
+    attention_weights,
+    bias_free_stack,
+    forward_with_frozen_weights,
+    full_context,
+    nonlinearity,
+)
+from regard.claims.setup import exponent, fastest, growth_rate
+from regard.claims.toy_training import DIVERGED, smoothed, train
 from regard.nn.attention.module import Attention
 
 
@@ -19,30 +25,32 @@ def test_paths_are_counted_in_products():
     x = torch.randn(2, 3, requires_grad=True)
     direct, far = x @ torch.randn(3, 3), torch.randn(2, 3, requires_grad=True)
     deep = direct.relu() @ torch.randn(3, 3)
-    assert graph.shortest(deep + x, x) == 0
-    assert graph.shortest(deep, x) == 2
-    assert graph.shortest(direct, far) is None
-    assert graph.longest(deep + x) == 2
+    assert probes.shortest_path(deep + x, x) == 0
+    assert probes.shortest_path(deep, x) == 2
+    assert probes.shortest_path(direct, far) is None
+    assert probes.longest_path(deep + x) == 2
 
 
 def test_an_lstm_read_token_by_token_is_the_same_lstm():
     torch.manual_seed(0)
-    stack, tokens = graph.recurrent("lstm", 8), graph.leaves(5, 8)
-    torch.testing.assert_close(graph.token_by_token(stack, tokens), stack(torch.stack(tokens, 1))[0][:, -1])
+    stack, tokens = probes.recurrent_stack("lstm", 8), probes.leaf_vectors(5, 8)
+    torch.testing.assert_close(probes.token_by_token(stack, tokens), stack(torch.stack(tokens, 1))[0][:, -1])
 
 
 @pytest.mark.parametrize(("residual", "norm", "kind"), [(True, "layer", "plain"), (False, "none", "none")])
-def test_held_weights_of_the_input_itself_change_nothing(residual: bool, norm: str, kind: str):
+def test_frozen_weights_of_the_same_input_change_nothing(residual: bool, norm: str, kind: str):
     torch.manual_seed(0)
-    stack = stack_of(2, 16, residual=residual, norm=norm, feedforward={"kind": kind})
+    stack = bias_free_stack(2, 16, residual=residual, norm=norm, feedforward={"kind": kind})
     x = torch.randn(2, 5, 16)
-    torch.testing.assert_close(with_weights_held(stack, x, weights_of(stack, x)), stack(x, context_of(x)))
+    torch.testing.assert_close(
+        forward_with_frozen_weights(stack, x, attention_weights(stack, x)), stack(x, full_context(x))
+    )
 
 
-def test_linear_maps_have_no_bend_and_squares_have():
+def test_affine_functions_have_no_nonlinearity_and_squares_have():
     one, other = torch.randn(2, 50).unbind()
-    assert bend(lambda x: 3 * x + 1, one, other) < 1e-6
-    assert bend(lambda x: x * x, one, other) > 0.1
+    assert nonlinearity(lambda x: 3 * x + 1, one, other) < 1e-6
+    assert nonlinearity(lambda x: x * x, one, other) > 0.1
 
 
 def test_a_bowl_is_smooth_and_ripples_are_rough():
@@ -55,33 +63,33 @@ def test_a_bowl_is_smooth_and_ripples_are_rough():
 def test_a_power_law_is_found_again():
     assert fit([[10.0**n, 3 * 10 ** (-0.2 * n)] for n in range(5)]) == pytest.approx((-0.2, 1.0))
     assert exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
-    assert slope([1, 2, 3], [5, 7, 9]) == pytest.approx(2)
+    assert growth_rate([1, 2, 3], [5, 7, 9]) == pytest.approx(2)
 
 
-def test_a_cut_head_says_nothing_and_comes_back():
+def test_an_ablated_head_contributes_nothing_and_is_restored():
     torch.manual_seed(0)
     attention, x = Attention(8, 2), torch.randn(1, 4, 8)
-    before = attention(x, context_of(x))
-    with torch.no_grad(), head_cut(attention, 1):
-        cut = attention(x, context_of(x))
+    before = attention(x, full_context(x))
+    with torch.no_grad(), ablated_head(attention, 1):
+        cut = attention(x, full_context(x))
     by_hand = attention.output.weight[:, :4]
     heads = attention.query(x), attention.key(x), attention.value(x)
     weights = (heads[0] @ heads[1].transpose(-2, -1) * attention.scale).softmax(-1)
     torch.testing.assert_close(cut, (weights @ heads[2])[:, 0] @ by_hand.T + attention.output.bias)
-    torch.testing.assert_close(attention(x, context_of(x)), before)
+    torch.testing.assert_close(attention(x, full_context(x)), before)
 
 
-def test_learning_goes_down_and_a_lost_run_ends():
+def test_the_loss_falls_and_a_diverged_run_ends():
     model = nn.Linear(3, 1)
     x = torch.randn(32, 3)
-    losses = learn(model, lambda model: (model(x) - x.sum(1, keepdim=True)).square().mean(), 200, lr=0.05)
+    losses = train(model, lambda model: (model(x) - x.sum(1, keepdim=True)).square().mean(), 200, lr=0.05)
     assert losses[-1] < 0.01 * losses[0]
-    lost = learn(model, lambda model: model(x).mean() * float("nan"), 5)
+    lost = train(model, lambda model: model(x).mean() * float("nan"), 5)
     assert lost == [DIVERGED] * 5
     assert smoothed([4.0, 2.0, 0.0], 2) == [4.0, 3.0, 1.0]
 
 
 def test_the_fastest_repeat_counts():
     calls: list[int] = []
-    assert fastest(lambda: calls.append(1), repeats=3, warm=2) >= 0
+    assert fastest(lambda: calls.append(1), repeats=3, warmup=2) >= 0
     assert len(calls) == 5

@@ -8,10 +8,10 @@ import pytest
 from small_runs import TINY_MODEL, classification, language_model, translation, write_recipe
 
 from regard import api
-from regard.claims.setup import Quiet
 from regard.errors import ConfigError, DataError, RegardError, RunError
 from regard.files.lock import RunLock
 from regard.run import preflight, training
+from regard.train.monitor import Quiet
 
 
 def train(folder: Path, tree: dict[str, Any], *settings: str, out: str = "runs/new", resume: bool = False):

@@ -6,11 +6,11 @@ import pytest
 from small_runs import classification, language_model, write_recipe
 
 from regard import api
-from regard.claims.setup import Quiet
 from regard.files.run_folder import BEST, LAST, linked_step
 from regard.run import training
 from regard.run.conclusion import conclusion
 from regard.run.trained import Run
+from regard.train.monitor import Quiet
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from small_runs import TINY_MODEL, classification, translation, write_recipe
 from typer.testing import CliRunner
 
 from regard import api
-from regard.claims.setup import Quiet
 from regard.cli import app
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError, OverlongError
 from regard.run import Run
+from regard.train.monitor import Quiet
 
 LONG = " ".join(["the dog sleeps"] * 60)
 

@@ -7,11 +7,11 @@ import pytest
 from small_runs import TINY_MODEL, classification, language_model, translation, write_recipe
 
 from regard import api
-from regard.claims.setup import Quiet
 from regard.data import plan
 from regard.run import training
 from regard.train.curves import draw
 from regard.train.log import read_metrics
+from regard.train.monitor import Quiet
 
 EXPERTS = {"kind": "experts", "experts": 2, "chosen": 1, "hidden": 16}
 SMOOTHED = {"kind": "translation", "smoothing": 0.3}

@@ -7,13 +7,13 @@ import pytest
 from small_runs import TINY_MODEL, language_model, translation, write_recipe
 
 from regard import api
-from regard.claims.setup import Quiet
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig, search
 from regard.decode.batch import positions_of
 from regard.errors import ConfigError, InputError
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn.layout import Sequences
 from regard.run import Run
+from regard.train.monitor import Quiet
 
 SEARCHES = [GreedyConfig(), BeamConfig(size=3, n_best=2), SampleConfig(samples=2, seed=3)]
 

@@ -9,7 +9,6 @@ import pytest
 from small_runs import TINY_MODEL, classification, language_model, translation, write_recipe
 
 from regard import api
-from regard.claims.setup import Quiet
 from regard.data.sources import SourceConfig
 from regard.decode import score
 from regard.errors import ConfigError
@@ -18,6 +17,7 @@ from regard.run import training
 from regard.run.recipe import Recipe
 from regard.tasks import LanguageModel
 from regard.text.special_tokens import BOS, EOS
+from regard.train.monitor import Quiet
 
 
 def documents(folder: Path) -> dict:

@@ -8,10 +8,10 @@ import pytest
 from small_runs import TINY_MODEL, translation, write_recipe
 
 from regard import api
-from regard.claims.setup import Quiet
 from regard.metrics.registry import METRICS
 from regard.run import training
 from regard.train.log import read_metrics
+from regard.train.monitor import Quiet
 
 TEXTS = [
     "", " ", "\t", "x", "no", "the dog sleeps", "the dog sleeps", "THE DOG  sleeps ", "unheard words 12", "¿é ß?",

@@ -1,12 +1,20 @@
-"""The lectures' claims as measurements: one file a claim; the verdict follows from the numbers, never from the text."""
+"""The lectures' claims as measurements, one file per claim; verdicts follow from the numbers, never from the text."""
 
+import importlib
+import pkgutil
+import re
+
+from regard.claims.claim import CLAIMS as CLAIMS
 from regard.claims.claim import Claim as Claim
 from regard.claims.claim import Finding as Finding
 from regard.claims.claim import Verdict as Verdict
-from regard.claims.page import write_page as write_page
-from regard.claims.registry import CLAIMS as CLAIMS
-from regard.claims.registry import chosen as chosen
+from regard.claims.claim import select_claims as select_claims
 from regard.claims.result import Result as Result
 from regard.claims.result import run_claim as run_claim
 from regard.claims.result import stored_results as stored_results
+from regard.claims.result import write_page as write_page
 from regard.claims.setup import Setup as Setup
+
+for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+    if re.match(r"f\d", _module):
+        importlib.import_module(f"{__name__}.{_module}")

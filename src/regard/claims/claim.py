@@ -1,7 +1,8 @@
-"""What a claim of the lectures is here: a sentence, a measurement, a rule on its numbers, and a picture of them.
+"""A claim of the lectures: a sentence, a measurement, a rule that decides from its numbers, and a figure of them.
 
-The sentence comes from the lectures, the verdict never does: `judge` sees nothing but the numbers that `measure` gave.
-A claim often says several things at once, so a rule answers with findings, one for each thing said.
+The sentence comes from the lectures, the verdict never does: `check` sees nothing but the numbers that `measure` gave.
+A claim often has several parts, so a rule returns findings, one per part. A new claim is one file `fNN_name.py` in
+this folder with a subclass of `Claim`, which registers itself.
 """
 
 from abc import ABC, abstractmethod
@@ -13,23 +14,24 @@ from typing import Any, ClassVar, Literal
 from matplotlib.figure import Figure
 
 from regard.claims.setup import Setup
+from regard.errors import ConfigError, nearest
 
 Verdict = Literal["holds", "does not hold", "inconclusive"]
 Numbers = dict[str, Any]
-"""What a measurement gives: a tree that JSON can keep."""
+"""What a measurement returns: a JSON tree."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that the claim says, what was measured of it, and what follows."""
+    """One part of a claim, what was measured of it, and the verdict."""
 
-    said: str
+    statement: str
     measured: str
     verdict: Verdict
 
 
 class Claim(ABC):
-    """A claim of the lectures that can be run."""
+    """A claim of the lectures that can be measured."""
 
     name: ClassVar[str]
     """The row's number, such as f2."""
@@ -37,30 +39,51 @@ class Claim(ABC):
     """A few words for a table."""
     says: ClassVar[str]
     """The claim in one sentence, as the lectures make it."""
-    looks_inside: ClassVar[bool] = False
-    """Whether it looks inside a trained translator, which may be given."""
     how: ClassVar[str]
     """How it is measured, in a sentence or two."""
+    uses_translator: ClassVar[bool] = False
+    """Whether it examines a trained translator (`Setup.translator`)."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.name in CLAIMS:
+            raise TypeError(f"two claims are named {cls.name}: {type(CLAIMS[cls.name]).__name__} and {cls.__name__}")
+        CLAIMS[cls.name] = cls()
 
     @abstractmethod
-    def measure(self, setup: Setup) -> Numbers:
-        """The numbers."""
+    def measure(self, setup: Setup) -> Numbers: ...
 
     @abstractmethod
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """What follows from the numbers, by a rule that is written here."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """The findings, by a rule on the numbers alone."""
 
     @abstractmethod
     def headline(self, numbers: Numbers) -> str:
-        """What was found in one sentence, true of these numbers whatever the verdict: the figure's title."""
+        """The result in one sentence, true of these numbers whatever the verdict: the figure's title."""
 
     @abstractmethod
-    def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """The numbers as a picture with one message."""
+    def draw(self, figure: Figure, numbers: Numbers) -> None: ...
+
+
+CLAIMS: dict[str, Claim] = {}
+"""All claims by name, in the order of the lectures' rows."""
+
+
+def select_claims(names: Sequence[str] = ()) -> list[Claim]:
+    """The claims of these names, or all; `F02` and `f2` are the same."""
+    selected = [_normalised(name) for name in names]
+    for name, typed in zip(selected, names, strict=True):
+        if name not in CLAIMS:
+            raise ConfigError("claims", f"unknown claim '{typed}'; {nearest(name, CLAIMS)}")
+    return [claim for name, claim in CLAIMS.items() if not selected or name in selected]
+
+
+def _normalised(name: str) -> str:
+    letter, digits = name[:1].lower(), name[1:]
+    return f"{letter}{int(digits)}" if digits.isdecimal() else name.lower()
 
 
 def overall(findings: Sequence[Finding]) -> Verdict:
-    """A claim holds when all that it says holds; one thing that does not is enough to refute it."""
+    """A claim holds when all its parts hold; one part that does not is enough to refute it."""
     verdicts = {finding.verdict for finding in findings}
     if "does not hold" in verdicts:
         return "does not hold"
@@ -68,17 +91,17 @@ def overall(findings: Sequence[Finding]) -> Verdict:
 
 
 def at_least(value: float, enough: float, too_little: float) -> Verdict:
-    """Holds from `enough` on, does not hold up to `too_little`; between the two nobody knows."""
+    """Holds from `enough` on, does not hold up to `too_little`, inconclusive between the two."""
     if isnan(value):
         return "inconclusive"
     return "holds" if value >= enough else "does not hold" if value <= too_little else "inconclusive"
 
 
 def at_most(value: float, enough: float, too_much: float) -> Verdict:
-    """Holds up to `enough`, does not hold from `too_much` on; between the two nobody knows."""
+    """Holds up to `enough`, does not hold from `too_much` on, inconclusive between the two."""
     return at_least(-value, -enough, -too_much)
 
 
 def both(*verdicts: Verdict) -> Verdict:
-    """One finding that rests on several numbers holds when each of them says so."""
+    """The verdict of one finding that rests on several numbers."""
     return overall([Finding("", "", verdict) for verdict in verdicts])

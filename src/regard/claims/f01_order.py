@@ -8,27 +8,26 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most, both
-from regard.claims.learn import learn
+from regard.claims.figure import ATTENTION, OTHER, bars
 from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, OTHER, bars
+from regard.claims.toy_training import train
 from regard.models import EncoderConfig
 from regard.nn.layout import Sequences
 
 VOCAB, LENGTH = 16, 8
 KINDS = ("none", "sinusoidal", "learned", "relative", "rotary", "t5", "alibi")
 EXACT, CLEAR = 1e-5, 1e-3
-"""Relative changes: rounding at most, and more than anybody could call rounding."""
+"""Relative changes: at most rounding, and clearly more than rounding."""
 
 
 class Order(Claim):
-    """Shuffle the words and look; then ask which of two words came first."""
+    """Permutation equivariance of encoders, and a classification task that needs order."""
 
     name, title = "f1", "self-attention ignores order"
     says = "Self-attention ignores the order of its input; position representations restore it."
     how = (
-        "Shuffle the tokens of a sequence and undo the shuffle at the output of an encoder: the relative change "
-        "is zero "
-        "if order does not matter. Then train encoders to tell which of two words came first."
+        "Shuffle the tokens of a sequence and undo the shuffle at the output of an encoder: the relative change is "
+        "zero if order does not matter. Then train encoders to classify which of two words came first."
     )
 
     def measure(self, setup: Setup) -> Numbers:
@@ -37,8 +36,8 @@ class Order(Claim):
         accuracy = {kind: _which_came_first(kind, setup) for kind in ("none", "sinusoidal")}
         return {"changes": changes, "accuracy": accuracy}
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """Equivariant to rounding without positions; visibly not with any kind; a task of order tells the same."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """Equivariant up to rounding without positions, clearly not with any kind; the trained encoders agree."""
         changes, accuracy = numbers["changes"], numbers["accuracy"]
         least = min(value for kind, value in changes.items() if kind != "none")
         without, restored = accuracy["none"], accuracy["sinusoidal"]
@@ -47,13 +46,12 @@ class Order(Claim):
                     at_most(changes["none"], EXACT, CLEAR)),
             Finding("with any kind of position they do not", f"smallest relative change {least:.4f}",
                     at_least(least, CLEAR, EXACT)),
-            Finding("without positions nobody learns which word came first; with them it is learnt",
+            Finding("without positions a model cannot learn which word came first; with them it can",
                     f"accuracy {without:.0%} without, {restored:.0%} with sinusoids",
                     both(at_most(without, 0.55, 0.7), at_least(restored, 0.9, 0.6))),
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
-        """The accuracies."""
         accuracy = numbers["accuracy"]
         return (
             f"Which word came first? {accuracy['none']:.0%} right without positions, "
@@ -61,11 +59,10 @@ class Order(Claim):
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """The accuracies, and a bar for each kind."""
         left, right = figure.subplots(1, 2)
-        for axes, found, text in ((left, numbers["accuracy"], "{:.0%}"), (right, numbers["changes"], "{:.3f}")):
-            colours = [OTHER if name == "none" else ATTENTION for name in found]
-            bars(axes, list(found), list(found.values()), colours, text)
+        for axes, values, text in ((left, numbers["accuracy"], "{:.0%}"), (right, numbers["changes"], "{:.3f}")):
+            colours = [OTHER if name == "none" else ATTENTION for name in values]
+            bars(axes, list(values), list(values.values()), colours, text)
         left.set_title("which word came first?")
         left.set_xticks([0, 0.5, 1], ["0%", "guessing", "100%"])
         right.set_title("change when words are shuffled")
@@ -77,7 +74,7 @@ def _encoder(kind: str, classes: int | None = None) -> nn.Module:
 
 
 def _change(kind: str, setup: Setup) -> float:
-    """‖unshuffled output of shuffled input − output‖ / ‖output‖, in a model with its random first weights."""
+    """‖unshuffled output of shuffled input − output‖ / ‖output‖, for an untrained model."""
     generator = setup.seeded()
     model = _encoder(kind).eval()
     tokens = torch.randint(VOCAB, (16, 32), generator=generator)
@@ -96,15 +93,15 @@ def _which_came_first(kind: str, setup: Setup) -> float:
         tokens, first = _sequences(64, generator)
         return F.cross_entropy(model(Sequences.full(tokens)), first)
 
-    learn(model, loss_of, setup.pick(300, 3))
+    train(model, loss_of, setup.pick(300, 3))
     tokens, first = _sequences(2000, generator)
     with torch.no_grad():
         return float((model(Sequences.full(tokens)).argmax(-1) == first).float().mean())
 
 
 def _sequences(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Random words around the words 0 and 1, and whether 0 stands first."""
+    """Random words around the words 0 and 1, and whether 0 comes first."""
     tokens = torch.randint(2, VOCAB, (count, LENGTH), generator=generator)
-    places = torch.rand(count, LENGTH, generator=generator).argsort(1)[:, :2]
-    tokens = tokens.scatter(1, places, torch.tensor([0, 1]).expand(count, 2))
-    return tokens, (places[:, 0] < places[:, 1]).long()
+    positions = torch.rand(count, LENGTH, generator=generator).argsort(1)[:, :2]
+    tokens = tokens.scatter(1, positions, torch.tensor([0, 1]).expand(count, 2))
+    return tokens, (positions[:, 0] < positions[:, 1]).long()

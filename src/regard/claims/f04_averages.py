@@ -8,9 +8,15 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
-from regard.claims.held import bend, context_of, stack_of, weights_of, with_weights_held
+from regard.claims.figure import ATTENTION, RECURRENT, WINDOWS
+from regard.claims.probes import (
+    attention_weights,
+    bias_free_stack,
+    forward_with_frozen_weights,
+    full_context,
+    nonlinearity,
+)
 from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, RECURRENT, WINDOWS
 from regard.models.stack import Stack
 
 DEPTHS = (1, 2, 4, 8, 12)
@@ -23,55 +29,54 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 class Averages(Claim):
-    """Hold the attention weights still and see whether anything but averaging is left."""
+    """Linearity of stacked attention with frozen weights, with and without the feed-forward layer."""
 
     name, title = "f4", "attention only re-averages"
-    says = "Without the feed-forward part there is no bend: stacked attention only re-averages value vectors."
+    says = "Without the feed-forward layer there is no activation: stacked attention only re-averages value vectors."
     how = (
-        "In stacks without residuals and norms, hold the attention weights still and test f(x+y) = f(x) + f(y): "
-        "an average "
-        "passes, a bend does not. Beside it, how much tokens still differ from their mean after n layers."
+        "In stacks without residuals and norms, freeze the attention weights and test f(x+y) = f(x) + f(y): an "
+        "average passes, an activation does not. Also how much tokens still differ from their mean after n layers."
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The distance from additive, and the spread of tokens, by depth, with and without the feed-forward part."""
+        """The distance from linear, and the spread of tokens, by depth and parts."""
         depths = setup.pick(DEPTHS, DEPTHS[:2])
         seeds = range(setup.pick(SEEDS, 1))
-        found: Numbers = {"depths": list(depths)}
-        for what, measure in (("bend", _bend), ("spread", _spread)):
-            found[what] = {name: [_mean(measure, setup, depth, name, seeds) for depth in depths] for name in PARTS}
-        return found
+        numbers: Numbers = {"depths": list(depths)}
+        for quantity, measure in (("bend", _nonlinearity), ("spread", _spread)):
+            numbers[quantity] = {
+                name: [_mean(measure, setup, depth, name, seeds) for depth in depths] for name in PARTS
+            }
+        return numbers
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """Additive to rounding without the feed-forward part at every depth; far from it with one."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """Linear up to rounding without the feed-forward layer at every depth, far from it with one."""
         alone, with_both = (numbers["bend"][name] for name in ("attention alone", "and feed-forward"))
-        left = numbers["spread"]["attention alone"]
+        spread = numbers["spread"]["attention alone"]
         return [
-            Finding("attention alone, its weights held, is a linear average", f"at most {max(alone):.1e} off",
+            Finding("attention alone, with frozen weights, is a linear average", f"at most {max(alone):.1e} off",
                     at_most(max(alone), 1e-4, 1e-2)),
-            Finding("the feed-forward part bends it", f"at least {min(with_both):.2f} off",
+            Finding("the feed-forward layer makes it non-linear", f"at least {min(with_both):.2f} off",
                     at_least(min(with_both), 0.05, 1e-3)),
             Finding("averaging again and again makes all tokens alike",
-                    f"spread {left[0]:.2f} after one layer, {left[-1]:.1e} after {numbers['depths'][-1]}",
-                    at_most(left[-1] / left[0], 0.1, 0.9)),
+                    f"spread {spread[0]:.2f} after one layer, {spread[-1]:.1e} after {numbers['depths'][-1]}",
+                    at_most(spread[-1] / spread[0], 0.1, 0.9)),
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
-        """The distances from linear at the greatest depth."""
         alone, with_both = (numbers["bend"][name][-1] for name in ("attention alone", "and feed-forward"))
         return (
-            f"With its weights held, {numbers['depths'][-1]} layers of attention are {_percent(alone)} off a linear "
-            f"average; with feed-forward parts {_percent(with_both)}"
+            f"With frozen weights, {numbers['depths'][-1]} layers of attention are {_percent(alone)} off a linear "
+            f"average; with feed-forward layers {_percent(with_both)}"
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """Two panels: the bend, and the spread."""
         left, right = figure.subplots(1, 2)
         for name, colour in zip(PARTS, (ATTENTION, RECURRENT, WINDOWS), strict=True):
             left.plot(numbers["depths"], [max(value, 1e-9) for value in numbers["bend"][name]], "o-", color=colour)
             right.plot(numbers["depths"], numbers["spread"][name], "o-", color=colour, label=name)
         left.set_yscale("log")
-        left.set_title("distance from linear, weights held")
+        left.set_title("distance from linear, frozen weights")
         right.set_yscale("log")
         right.set_title("how much tokens still differ")
         right.legend(loc="center right")
@@ -84,23 +89,23 @@ def _percent(value: float) -> str:
 
 
 def _mean(measure: Callable[[Stack], float], setup: Setup, depth: int, name: str, seeds: range) -> float:
-    found = []
+    values = []
     for seed in seeds:
         setup.seeded(seed)
-        stack = stack_of(depth, WIDTH, norm="none", **PARTS[name])
-        found.append(measure(stack))
-    return sum(found) / len(found)
+        stack = bias_free_stack(depth, WIDTH, norm="none", **PARTS[name])
+        values.append(measure(stack))
+    return sum(values) / len(values)
 
 
-def _bend(stack: Stack) -> float:
-    one, other = torch.randn(2, 4, LENGTH, WIDTH).unbind()
-    weights = weights_of(stack, one)
-    return bend(lambda x: with_weights_held(stack, x, weights), one, other)
+def _nonlinearity(stack: Stack) -> float:
+    x, y = torch.randn(2, 4, LENGTH, WIDTH).unbind()
+    weights = attention_weights(stack, x)
+    return nonlinearity(lambda z: forward_with_frozen_weights(stack, z, weights), x, y)
 
 
 def _spread(stack: Stack) -> float:
     """‖tokens − their mean‖ / ‖tokens‖ at the output."""
     x = torch.randn(4, LENGTH, WIDTH)
     with torch.no_grad():
-        y: Tensor = stack(x, context_of(x))
+        y: Tensor = stack(x, full_context(x))
     return float((y - y.mean(1, keepdim=True)).norm() / y.norm())

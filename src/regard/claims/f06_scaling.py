@@ -4,14 +4,13 @@ import torch
 from matplotlib.figure import Figure
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
-from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, RECURRENT, at_end
-from regard.claims.timing import exponent
+from regard.claims.figure import ATTENTION, RECURRENT, label_line
+from regard.claims.setup import Setup, exponent
 from regard.nn.attention.module import attend_step_by_step
 
 WIDTHS = (4, 16, 64, 256, 1024)
 KEYS = 64
-WAYS = {"unscaled": 1.0, "scaled": None}
+SCALES = {"unscaled": 1.0, "scaled": None}
 
 
 class Scaling(Claim):
@@ -19,25 +18,24 @@ class Scaling(Claim):
 
     name, title = "f6", "scaling the dot product"
     says = (
-        "Dot products grow with d and saturate the softmax, which kills its gradient; divided by √d "
-        "their variance is 1."
+        "Dot products grow with d and saturate the softmax, which kills its gradient; divided by √d their variance is "
+        "1."
     )
     how = (
-        f"Scores of random unit-variance queries and keys, {KEYS} keys each: their variance, the largest "
-        f"attention weight, "
-        "and how much of the gradient the softmax lets through (the norm of its Jacobian)."
+        f"Scores of random unit-variance queries and keys, {KEYS} keys each: their variance, the largest attention "
+        "weight, and how much of the gradient passes the softmax (the norm of its Jacobian)."
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """Variance, largest weight and Jacobian norm for each width, both ways."""
+        """Variance, largest weight and Jacobian norm for each width, unscaled and scaled."""
         setup.seeded()
         queries = setup.pick(512, 64)
-        rows = {name: [_row(width, queries, scale) for width in WIDTHS] for name, scale in WAYS.items()}
+        rows = {name: [_row(width, queries, scale) for width in WIDTHS] for name, scale in SCALES.items()}
         return {"widths": list(WIDTHS)} | {
-            name: {key: [row[key] for row in found] for key in found[0]} for name, found in rows.items()
+            name: {key: [row[key] for row in by_width] for key in by_width[0]} for name, by_width in rows.items()
         }
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
+    def check(self, numbers: Numbers) -> list[Finding]:
         """The exponent of the variance, the variance after scaling, and the gradient at the greatest width."""
         unscaled, scaled = numbers["unscaled"], numbers["scaled"]
         growth = exponent(numbers["widths"], unscaled["variance"])
@@ -55,21 +53,19 @@ class Scaling(Claim):
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
-        """The largest weights."""
-        unscaled, scaled = (numbers[name]["largest"][-1] for name in WAYS)
+        unscaled, scaled = (numbers[name]["largest"][-1] for name in SCALES)
         return (
             f"At d = {numbers['widths'][-1]} one of {KEYS} keys takes {unscaled:.0%} of an unscaled softmax, "
             f"{scaled:.0%} of a scaled one"
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """Variance and largest weight over width."""
         left, right = figure.subplots(1, 2)
         widths = numbers["widths"]
         for name, colour in (("unscaled", RECURRENT), ("scaled", ATTENTION)):
             left.loglog(widths, numbers[name]["variance"], "o-", color=colour)
             right.semilogx(widths, numbers[name]["largest"], "o-", color=colour)
-            at_end(right, widths, numbers[name]["largest"], name, colour)
+            label_line(right, widths, numbers[name]["largest"], name, colour)
         left.set_title("variance of the scores")
         right.set_title("largest attention weight")
         right.set_ylim(0, 1)

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
+from regard.claims.figure import ATTENTION, MORE, RECURRENT, bars, label_line
+from regard.claims.probes import full_context
 from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, MORE, RECURRENT, at_end, bars
 from regard.data.street import pairs
 from regard.nn.attention.module import Attention, record_attention
-from regard.nn.context import AttentionContext
-from regard.nn.layout import Layout, Sequences
+from regard.nn.layout import Sequences
 
 WIDTH, LENGTH = 256, 64
 HEADS = (1, 2, 4, 8, 16)
@@ -22,11 +22,13 @@ SHAPES = ("standard", "narrow", "wide")
 
 
 class Heads(Claim):
-    """Count what heads cost, and how differently those of a trained translator look at a sentence."""
+    """FLOPs by the number of heads, and the divergence between heads of a trained translator."""
 
     name, title = "f7", "several heads"
-    looks_inside = True
-    says = "Several heads cost the same as one, since each has a share of the width, and they look at different things."
+    uses_translator = True
+    says = (
+        "Several heads cost the same as one, since each has a share of the width, and they attend to different things."
+    )
     how = (
         f"FLOPs of attention at width {WIDTH} with 1 to {HEADS[-1]} heads, counted by torch while it runs. Then the "
         "divergence (Jensen-Shannon, 1 bit at most) between heads of one layer of a trained translator, on test "
@@ -50,36 +52,33 @@ class Heads(Claim):
             "untrained": _divergences(untrained, ids),
         }
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """Equal cost within a hundredth; heads that differ clearly, and more than chance makes them."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """Equal cost within 1 %; a divergence clearly above that of untrained heads."""
         standard, wide = (numbers["flops"][shape] for shape in ("standard", "wide"))
         off = max(abs(value / standard[0] - 1) for value in standard)
         trained, untrained = (_mean(numbers[name]) for name in ("trained", "untrained"))
         return [
-            Finding(f"{numbers['heads'][-1]} standard heads cost what one does",
+            Finding(f"{numbers['heads'][-1]} standard heads cost as much as one",
                     f"{off:.1%} apart (wide heads: {wide[-1] / wide[0]:.0f} times as much)", at_most(off, 0.01, 0.1)),
-            Finding("trained heads of one layer look at different things",
+            Finding("trained heads of one layer attend to different things",
                     f"{trained:.2f} bits apart, {untrained:.2f} before training",
                     at_least(trained - untrained, 0.1, 0.02)),
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
-        """Cost and divergence."""
         standard = numbers["flops"]["standard"]
         return (
-            f"{numbers['heads'][-1]} heads cost {standard[-1] / standard[0]:.2f} times what one does, and "
-            f"training drives "
-            f"heads {_mean(numbers['trained']):.2f} bits apart"
+            f"{numbers['heads'][-1]} heads cost {standard[-1] / standard[0]:.2f} times as much as one, and "
+            f"training drives heads {_mean(numbers['trained']):.2f} bits apart"
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """Cost on the left, divergence on the right."""
         left, right = figure.subplots(1, 2)
         heads = numbers["heads"]
         for shape, colour, shift in zip(SHAPES, (ATTENTION, MORE[1], RECURRENT), (10, 12, 0), strict=True):
             values = [value / 1e6 for value in numbers["flops"][shape]]
             left.loglog(heads, values, "o-", color=colour)
-            at_end(left, heads, values, shape, colour, shift)
+            label_line(left, heads, values, shape, colour, shift)
         left.set_xticks(heads, [str(count) for count in heads])
         left.minorticks_off()
         left.set_xlim(right=heads[-1] * 5)
@@ -98,9 +97,9 @@ def _mean(values: list[float]) -> float:
 def _flops(shape: Any, heads: int) -> int:  # noqa: ANN401
     """FLOPs of one pass through attention, counted by torch."""
     attention = Attention(WIDTH, heads, shape=shape).eval()
-    places = Layout.full(1, LENGTH).positions
+    x = torch.randn(1, LENGTH, WIDTH)
     with torch.no_grad(), record_attention(attention), FlopCounterMode(display=False) as counter:
-        attention(torch.randn(1, LENGTH, WIDTH), AttentionContext(None, places, places))
+        attention(x, full_context(x))
     return counter.get_total_flops()
 
 
@@ -118,9 +117,9 @@ def _divergences(model: nn.Module, sentences: list[list[int]]) -> list[float]:
 def _between_heads(weights: Tensor) -> float:
     """The Jensen-Shannon divergence in bits between two heads' weights, a mean over pairs of heads and queries."""
     pairs_of_heads = list(combinations(range(len(weights)), 2))
-    found = [_entropy((weights[a] + weights[b]) / 2) - (_entropy(weights[a]) + _entropy(weights[b])) / 2
+    divergences = [_entropy((weights[a] + weights[b]) / 2) - (_entropy(weights[a]) + _entropy(weights[b])) / 2
              for a, b in pairs_of_heads]  # fmt: skip
-    return float(torch.stack(found).mean())
+    return float(torch.stack(divergences).mean())
 
 
 def _entropy(weights: Tensor) -> Tensor:

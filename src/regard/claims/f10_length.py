@@ -8,10 +8,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Finding, Numbers, Verdict, at_least, at_most
-from regard.claims.learn import learn
+from regard.claims.figure import ATTENTION, MORE, OTHER, RECURRENT, WINDOWS, label_line
 from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, MORE, OTHER, RECURRENT, WINDOWS, at_end
-from regard.claims.text import rows, stream, vocabulary
+from regard.claims.toy_training import sample_rows, token_stream, train, vocabulary
 from regard.errors import ConfigError
 from regard.models import DecoderConfig
 from regard.nn.layout import Sequences
@@ -29,14 +28,14 @@ COLOURS = dict(zip(KINDS, (RECURRENT, MORE[1], MORE[0], WINDOWS, ATTENTION), str
 
 
 class Length(Claim):
-    """Train language models on short rows, read long ones, and look at the loss far behind the trained length."""
+    """The loss of language models at positions beyond the trained length."""
 
     name, title = "f10", "beyond the trained length"
-    says = "Sinusoids do not really extrapolate to longer sequences, learned positions cannot, biases of distance do."
+    says = "Sinusoids do not really extrapolate to longer sequences, learned positions cannot, distance biases do."
     how = (
-        f"Decoders with each kind of position learn the embedded corpus in rows of {TRAINED} words, then read "
-        f"longer rows; "
-        "the loss is that of the last quarter of each row. A kind that extrapolates loses nothing."
+        f"Decoders with each kind of position train on the embedded corpus in rows of {TRAINED} words, then read "
+        "longer rows; the loss is that of the last quarter of each row. It does not grow with a kind that "
+        "extrapolates."
     )
 
     def measure(self, setup: Setup) -> Numbers:
@@ -45,8 +44,8 @@ class Length(Claim):
         loss = {name: _losses(kind, lengths, setup) for name, kind in KINDS.items()}
         return {"lengths": list(lengths), "trained": TRAINED, "loss": loss, "learned_refused": _refused()}
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """By the factor from the trained to the greatest length: a tenth more is worse, a twentieth is not."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """By the factor from the trained to the greatest length: 10 % more is worse, 5 % is not."""
         grown = {name: losses[-1] / losses[0] for name, losses in numbers["loss"].items()}
         refused: Verdict = "holds" if numbers["learned_refused"] else "does not hold"
         times = numbers["lengths"][-1] // numbers["trained"]
@@ -55,13 +54,12 @@ class Length(Claim):
                     at_least(grown["sinusoidal"], 1.1, 1.02)),
             Finding("learned positions cannot",
                     "longer rows are refused" if numbers["learned_refused"] else "longer rows were read", refused),
-            Finding("a fixed bias of distance does (ALiBi)", f"loss × {grown['alibi']:.2f}",
+            Finding("a fixed distance bias does (ALiBi)", f"loss × {grown['alibi']:.2f}",
                     at_most(grown["alibi"], 1.05, 1.2)),
             Finding("a learned one does too (T5)", f"loss × {grown['t5']:.2f}", at_most(grown["t5"], 1.05, 1.2)),
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
-        """The factors."""
         loss, times = numbers["loss"], numbers["lengths"][-1] // numbers["trained"]
         grown = {name: loss[name][-1] / loss[name][0] for name in loss}
         return (
@@ -70,16 +68,15 @@ class Length(Claim):
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """A line for each kind; learned positions end where they were trained."""
         axes, lengths = figure.subplots(), numbers["lengths"]
         ends = sorted(numbers["loss"], key=lambda name: numbers["loss"][name][-1])
         for name in ends:
             axes.plot(lengths, numbers["loss"][name], "o-", color=COLOURS[name])
         low, high = axes.get_ylim()
         before = -1e9
-        for name in ends:  # labels keep off one another
+        for name in ends:  # labels must not overlap
             height = max(numbers["loss"][name][-1], before + (high - low) * 0.06)
-            at_end(axes, lengths, [height], name, COLOURS[name])
+            label_line(axes, lengths, [height], name, COLOURS[name])
             before = height
         axes.axvline(numbers["trained"], color=OTHER, linestyle="--", linewidth=2)
         axes.annotate("learned positions\nend here", (numbers["trained"], high), (10, -40), textcoords="offset points",
@@ -97,14 +94,14 @@ def _decoder(position: dict[str, Any]) -> nn.Module:
 
 def _losses(position: dict[str, Any], lengths: tuple[int, ...], setup: Setup) -> list[float]:
     generator = setup.seeded()
-    text = stream("train", setup.pick(20_000, 500))
+    text = token_stream("train", setup.pick(20_000, 500))
     model = _decoder(position)
 
     def loss_of(model: nn.Module) -> Tensor:
-        tokens = rows(text, 24, TRAINED + 1, generator)
+        tokens = sample_rows(text, 24, TRAINED + 1, generator)
         return F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten())
 
-    learn(model, loss_of, setup.pick(300, 2))
+    train(model, loss_of, setup.pick(300, 2))
     return [_at_the_end(model, length, setup) for length in lengths]
 
 
@@ -112,7 +109,7 @@ def _at_the_end(model: nn.Module, length: int, setup: Setup) -> float:
     """The mean loss of the last quarter of held-out rows: the same number of words for each length."""
     generator = setup.seeded(1)
     words = setup.pick(8192, 256)
-    tokens = rows(stream("valid", 1000), words // length, length + 1, generator)
+    tokens = sample_rows(token_stream("valid", 1000), words // length, length + 1, generator)
     late = length - length // 4
     with torch.no_grad():
         scores = model(Sequences.full(tokens[:, :-1]))[:, late:]

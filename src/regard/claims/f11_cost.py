@@ -1,4 +1,4 @@
-"""F11: compute grows as T²d; T = 512 is usual; T ≥ 10,000 needs another way; Linformer and BigBird grow linearly."""
+"""F11: compute grows as T²d; T = 512 is usual; T ≥ 10,000 needs another kind; Linformer and BigBird grow linearly."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import torch
 from matplotlib.figure import Figure
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most, both
-from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, MORE, RECURRENT, WINDOWS, at_end
-from regard.claims.timing import exponent, fastest
+from regard.claims.figure import ATTENTION, MORE, RECURRENT, WINDOWS, label_line
+from regard.claims.setup import Setup, exponent, fastest
 from regard.models import EncoderConfig
 from regard.models.stack import Stack
 from regard.nn.layout import Layout
@@ -26,21 +25,21 @@ LINEAR = ("linformer", "bigbird")
 
 
 class Cost(Claim):
-    """Count and time one layer of attention on longer and longer rows."""
+    """FLOPs and time of one attention layer by sequence length."""
 
     name, title = "f11", "cost of long sequences"
     says = (
-        "Attention's compute grows as T²d: bounds of 512 tokens are usual, and 10,000 need another way; "
+        "Attention's compute grows as T²d: bounds of 512 tokens are usual, and 10,000 need another kind of attention; "
         "Linformer and BigBird grow linearly."
     )
     how = (
-        f"One layer at width {WIDTH}, forward, by kind of attention. FLOPs of the pairs from the settings (the "
-        f"tests hold "
-        "them to torch's count), and the fastest of several passes; growth is the slope of a line through logarithms."
+        f"One layer at width {WIDTH}, forward, by kind of attention. FLOPs of scores and weighted sums from the config "
+        "(tests compare them with torch's count), and the fastest of several passes; growth is the exponent of a "
+        "fitted power law."
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """FLOPs of pairs and seconds of a layer, by kind and length."""
+        """FLOPs of query-key pairs and seconds of a layer, by kind and length."""
         setup.seeded()
         lengths = setup.pick(LENGTHS, (256, 512, 1024))
         flops = {name: [_pair_flops(kind, length) for length in lengths] for name, kind in KINDS.items()}
@@ -48,26 +47,25 @@ class Cost(Claim):
         widths = {str(width): _pair_flops(KINDS["full"], lengths[0], width) for width in (WIDTH, 2 * WIDTH, 4 * WIDTH)}
         return {"lengths": list(lengths), "flops": flops, "seconds": seconds, "by_width": widths}
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """Exponents of the count; of the time, from the third length on, where the fixed costs are small."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """Exponents of the FLOPs, and of the time over the last three lengths, where fixed costs are small."""
         lengths, seconds = numbers["lengths"], numbers["seconds"]
         by_length = exponent(lengths, numbers["flops"]["full"])
         by_width = exponent([int(width) for width in numbers["by_width"]], list(numbers["by_width"].values()))
         grown = {name: exponent(lengths[-3:], values[-3:]) for name, values in seconds.items()}
         factor = min(_at(LONG, lengths, seconds["full"]) / _at(LONG, lengths, seconds[name]) for name in LINEAR)
         return [
-            Finding("full attention's pairs cost T²d", f"T^{by_length:.2f} d^{by_width:.2f}",
+            Finding("full attention's scores cost T²d", f"T^{by_length:.2f} d^{by_width:.2f}",
                     both(at_most(abs(by_length - 2), 0.05, 0.3), at_most(abs(by_width - 1), 0.05, 0.3))),
-            Finding("its time grows so too", f"as T^{grown['full']:.2f}", at_least(grown["full"], 1.6, 1.3)),
+            Finding("its time grows as fast", f"as T^{grown['full']:.2f}", at_least(grown["full"], 1.6, 1.3)),
             Finding("Linformer and BigBird grow linearly",
                     ", ".join(f"{name} as T^{grown[name]:.2f}" for name in LINEAR),
                     at_most(max(grown[name] for name in LINEAR), 1.25, 1.6)),
-            Finding(f"at T = {LONG:,} they are the way to go", f"full attention takes {factor:.1f} times as long",
+            Finding(f"at T = {LONG:,} they are clearly faster", f"full attention takes {factor:.1f} times as long",
                     at_least(factor, 2.0, 1.0)),
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
-        """The measured exponents."""
         grown = {name: exponent(numbers["lengths"][-3:], values[-3:]) for name, values in numbers["seconds"].items()}
         return (
             f"Time grows as T^{grown['full']:.1f} for full attention, T^{grown['bigbird']:.1f} for BigBird, "
@@ -75,21 +73,20 @@ class Cost(Claim):
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """Seconds over length, both logarithmic."""
         axes, lengths = figure.subplots(), numbers["lengths"]
         labels = {"full": "full", "linformer": "Linformer", "bigbird": "BigBird", "window": "window"}
         shifts = {"full": 0, "linformer": -16, "bigbird": 16, "window": 0}
         for (name, label), colour in zip(labels.items(), (RECURRENT, ATTENTION, WINDOWS, MORE[1]), strict=True):
             milliseconds = [1000 * value for value in numbers["seconds"][name]]
             axes.loglog(lengths, milliseconds, "o-", color=colour)
-            at_end(axes, lengths, milliseconds, label, colour, shifts[name])
+            label_line(axes, lengths, milliseconds, label, colour, shifts[name])
         axes.set(xlabel="tokens in a row, T", ylabel="ms for one layer", xlim=(lengths[0] * 0.9, lengths[-1] * 2.6))
         axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
         axes.minorticks_off()
 
 
 def _at(length: int, lengths: list[int], values: list[float]) -> float:
-    """A value between two measured ones, on the line through the nearest of them in logarithms."""
+    """A value interpolated between the two nearest lengths, by a power law."""
     pairs = list(zip(lengths, values, strict=True))
     (x0, y0), (x1, y1) = sorted(sorted(pairs, key=lambda pair: abs(pair[0] - length))[:2])
     return y0 * (length / x0) ** exponent([x0, x1], [y0, y1])
@@ -101,7 +98,7 @@ def _config(attention: dict[str, Any], width: int = WIDTH) -> EncoderConfig:
 
 
 def _pair_flops(attention: dict[str, Any], length: int, width: int = WIDTH) -> int:
-    """FLOPs of scores and weighing, and of what a kind does to avoid them; the maps are the same for all kinds."""
+    """FLOPs of scores and weighted sums, and of a kind's own operations; the projections are the same for all kinds."""
     config = _config(attention, width)
     kind, head_width = config.attention, width // HEADS
     return 4 * kind.pairs(HEADS, length) * head_width + kind.own_flops(HEADS, head_width, length)

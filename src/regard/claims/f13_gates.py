@@ -5,12 +5,11 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from regard.claims import graph
+from regard.claims import probes
 from regard.claims.claim import Claim, Finding, Numbers, at_least
-from regard.claims.learn import learn
-from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, MORE, RECURRENT, at_end
-from regard.claims.timing import slope
+from regard.claims.figure import ATTENTION, MORE, RECURRENT, label_line
+from regard.claims.setup import Setup, growth_rate
+from regard.claims.toy_training import train
 from regard.models import RecurrentDecoderConfig
 from regard.nn.layout import Sequences
 from regard.nn.recurrent.layers import Cell
@@ -18,81 +17,76 @@ from regard.nn.recurrent.layers import Cell
 CELLS: tuple[Cell, ...] = ("rnn", "gru", "lstm")
 WIDTH, LENGTH, VOCAB = 64, 64, 8
 PATHS = (8, 32, 64)
-NOTHING = 1e-12
-"""Gradients from which on nothing is learnt in this number format."""
+LOST = 1e-12
+"""Gradients below this are lost in float32."""
 
 
 class Gates(Claim):
-    """Follow gradients back through time in RNN, GRU and LSTM, and let them remember a word."""
+    """Gradients through time in RNN, GRU and LSTM, and recall of a word."""
 
     name, title = "f13", "gating against vanishing"
     says = (
-        "Gates, as in the LSTM, fight vanishing gradients, but the path between two words stays as long "
-        "as their distance."
+        "Gates, as in the LSTM, fight vanishing gradients, but the path between two words stays as long as their "
+        "distance."
     )
     how = (
-        f"Models that were trained to name the first of {LENGTH // 4} random words: how strongly the last output "
-        f"of a row "
-        f"of {LENGTH} depends on each word (its gradient, relative to the last word's), and how often they "
-        f"remember. Then "
-        "the products on the shortest path, as in F2."
+        f"Models trained to name the first of {LENGTH // 4} random words: the gradient of the last output of a row of "
+        f"{LENGTH} with respect to each word, relative to the last word's, and how often they recall the first word. "
+        "Then the matrix products on the shortest path, as in F2."
     )
 
     def measure(self, setup: Setup) -> Numbers:
         """Gradients by distance, accuracy, and path lengths, by cell."""
         distances = list(range(setup.pick(LENGTH, 16)))
-        found: Numbers = {"distances": distances, "gradient": {}, "remembered": {}, "lengths": list(PATHS)}
+        numbers: Numbers = {"distances": distances, "gradient": {}, "remembered": {}, "lengths": list(PATHS)}
         for cell in CELLS:
             model, remembered = _trained(cell, setup)
-            found["gradient"][cell] = _gradients(model, len(distances), setup)
-            found["remembered"][cell] = remembered
-        found["path"] = [_path(length) for length in PATHS]
-        return found
+            numbers["gradient"][cell] = _gradients(model, len(distances), setup)
+            numbers["remembered"][cell] = remembered
+        numbers["path"] = [_path(length) for length in PATHS]
+        return numbers
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """The gradient that is left at the far end, in powers of ten; the slope of the path."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """The gradient at the greatest distance, in powers of ten; the growth of the path."""
         left = {cell: values[-1] for cell, values in numbers["gradient"].items()}
-        gained = _tens(left["lstm"]) - _tens(left["rnn"])
-        grown = slope(numbers["lengths"], numbers["path"])
+        gained = _log10(left["lstm"]) - _log10(left["rnn"])
+        grown = growth_rate(numbers["lengths"], numbers["path"])
         far = numbers["distances"][-1]
         return [
             Finding("gates keep gradients alive",
-                    f"{far} words back the LSTM's is {_told(left['lstm'])} of the last word's, the RNN's "
-                    f"{_told(left['rnn'])}",
+                    f"{far} words back the LSTM's is {_share(left['lstm'])} of the last word's, the RNN's "
+                    f"{_share(left['rnn'])}",
                     at_least(gained, 1.0, 0.0)),
-            Finding("the LSTM's path stays linear", f"{grown:.2f} products a word", at_least(grown, 0.9, 0.5)),
+            Finding("the LSTM's path stays linear", f"{grown:.2f} products per word", at_least(grown, 0.9, 0.5)),
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
-        """The gradients at the far end, and the path."""
         left = {cell: values[-1] for cell, values in numbers["gradient"].items()}
         return (
-            f"{numbers['distances'][-1]} words back, {_told(left['lstm'])} of an LSTM's gradient is left, "
-            f"{_told(left['rnn'])} "
-            f"of an RNN's; the path is {numbers['path'][-1]} products for both"
+            f"{numbers['distances'][-1]} words back, {_share(left['lstm'])} of an LSTM's gradient is left, "
+            f"{_share(left['rnn'])} of an RNN's; the path is {numbers['path'][-1]} products for both"
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """Gradients over distance."""
         axes, distances = figure.subplots(), numbers["distances"]
         for cell, colour in zip(CELLS, (RECURRENT, MORE[1], ATTENTION), strict=True):
-            values = [max(value, NOTHING) for value in numbers["gradient"][cell]]
+            values = [max(value, LOST) for value in numbers["gradient"][cell]]
             axes.semilogy(distances, values, color=colour)
-            at_end(axes, distances, values, cell.upper(), colour)
+            label_line(axes, distances, values, cell.upper(), colour)
         axes.set(xlabel="words back from the last one", ylabel="gradient, relative to the last word's")
         axes.set_xlim(0, distances[-1] * 1.18)
 
 
-def _told(value: float) -> str:
-    return f"{value:.0%}" if value >= 0.01 else f"{value:.0e}" if value > NOTHING else "nothing"
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.01 else f"{value:.0e}" if value > LOST else "nothing"
 
 
-def _tens(value: float) -> float:
-    return float(torch.log10(torch.tensor(max(value, NOTHING))))
+def _log10(value: float) -> float:
+    return float(torch.log10(torch.tensor(max(value, LOST))))
 
 
 def _trained(cell: Cell, setup: Setup) -> tuple[nn.Module, float]:
-    """A model that learnt to name the first word at the end of a row, and how often it does."""
+    """A model trained to name the first word at the end of a row, and its accuracy."""
     generator = setup.seeded()
     config = RecurrentDecoderConfig.from_tree({"cell": cell, "width": WIDTH, "depth": 1, "dropout": 0.0})
     model = config.build(VOCAB)
@@ -101,14 +95,14 @@ def _trained(cell: Cell, setup: Setup) -> tuple[nn.Module, float]:
         tokens = torch.randint(VOCAB, (64, LENGTH // 4), generator=generator)
         return F.cross_entropy(model(Sequences.full(tokens))[:, -1], tokens[:, 0])
 
-    learn(model, loss_of, setup.pick(500, 3), lr=3e-3)
+    train(model, loss_of, setup.pick(500, 3), lr=3e-3)
     tokens = torch.randint(VOCAB, (1000, LENGTH // 4), generator=generator)
     with torch.no_grad():
         return model, float((model(Sequences.full(tokens))[:, -1].argmax(-1) == tokens[:, 0]).float().mean())
 
 
 def _gradients(model: nn.Module, length: int, setup: Setup) -> list[float]:
-    """The norm of the last output's gradient by each word's vector, from the last word back, the last one's being 1."""
+    """Gradient norms of the last output by word vector, from the last word back, relative to the last word's."""
     generator = setup.seeded(1)
     tokens = torch.randint(VOCAB, (64, length), generator=generator)
     x = model.embedding(tokens).detach().requires_grad_()  # type: ignore[operator]
@@ -119,7 +113,7 @@ def _gradients(model: nn.Module, length: int, setup: Setup) -> list[float]:
 
 
 def _path(length: int) -> int:
-    tokens = graph.leaves(length, 8)
-    path = graph.shortest(graph.token_by_token(graph.recurrent("lstm", 8), tokens), tokens[0])
+    tokens = probes.leaf_vectors(length, 8)
+    path = probes.shortest_path(probes.token_by_token(probes.recurrent_stack("lstm", 8), tokens), tokens[0])
     assert path is not None
     return path

@@ -6,8 +6,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least
+from regard.claims.figure import ATTENTION, RECURRENT, WINDOWS, bars
 from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, RECURRENT, WINDOWS, bars
 from regard.data.street import pairs
 from regard.decode import GreedyConfig
 from regard.files.run_folder import METRICS_FILE
@@ -15,8 +15,8 @@ from regard.metrics.translation import bleu
 from regard.run.demo import demo_recipe
 from regard.train.log import read_metrics
 
-STORED = Path(__file__).parents[3] / "docs" / "measurements" / "rivals"
-"""Rivals trained on Multi30k with equal FLOPs, where this is a checkout of the repository."""
+STORED = Path(__file__).parents[3] / "docs" / "measurements" / "baselines"
+"""Baselines trained on Multi30k with equal FLOPs; exists in a checkout of the repository."""
 RECURRENT_KINDS, WINDOW_KINDS = ("lstm-seq2seq", "gnmt", "deep-att"), ("bytenet", "convs2s")
 SMALL = {
     "Transformer": ("model.kind=encoder-decoder", "model.depth=2"),
@@ -27,14 +27,14 @@ FAMILY = {"Transformer": "attention", "LSTM with attention": "recurrent", "ConvS
 
 
 class Bleu(Claim):
-    """The lectures' table, BLEU beside training FLOPs, on data that we have."""
+    """BLEU at equal training FLOPs, of the Transformer and of recurrent and convolutional baselines."""
 
     name, title = "f15", "better BLEU for less compute"
     says = "The Transformer reaches better BLEU at lower training cost than recurrent and convolutional systems."
     how = (
-        "Test BLEU of single systems that were trained from scratch with the same training FLOPs: the "
-        "repository's stored "
-        "runs on Multi30k (English to German), or, where there are none, small ones trained now on the embedded corpus."
+        "Test BLEU of single systems that were trained from scratch with the same training FLOPs: the repository's "
+        "stored runs on Multi30k (English to German), or, where there are none, small ones trained now on the "
+        "embedded corpus."
     )
 
     def measure(self, setup: Setup) -> Numbers:
@@ -43,33 +43,31 @@ class Bleu(Claim):
         systems = stored or [_trained(name, setup) for name in SMALL]
         return {"data": "Multi30k" if stored else "the embedded corpus", "systems": systems}
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """Against the best rival of each family: a point of BLEU is more than seeds make, for no more FLOPs."""
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """Against the best baseline of each family: a BLEU point is more than seeds differ, for no more FLOPs."""
         ours = next(system for system in numbers["systems"] if system["family"] == "attention")
-        found = []
+        findings = []
         for family, label in (("recurrent", "recurrent"), ("windows", "convolutional")):
-            rival = max((one for one in numbers["systems"] if one["family"] == family), key=lambda one: one["bleu"])
-            dearer = ours["flops"] > 1.02 * rival["flops"]
-            verdict = at_least(ours["bleu"] - rival["bleu"], 1.0, 0.0)
+            baseline = max((one for one in numbers["systems"] if one["family"] == family), key=lambda one: one["bleu"])
+            more_flops = ours["flops"] > 1.02 * baseline["flops"]
+            verdict = at_least(ours["bleu"] - baseline["bleu"], 1.0, 0.0)
             measured = (
-                f"BLEU {ours['bleu']:.1f} and {rival['bleu']:.1f} ({rival['name']}) for {ours['flops']:.1e} FLOPs"
+                f"BLEU {ours['bleu']:.1f} and {baseline['bleu']:.1f} ({baseline['name']}) for {ours['flops']:.1e} FLOPs"
             )
-            found.append(Finding(f"better than the best {label} system for the same compute", measured,
-                                 "inconclusive" if dearer and verdict == "holds" else verdict))  # fmt: skip
-        return found
+            findings.append(Finding(f"better than the best {label} system for the same compute", measured,
+                                 "inconclusive" if more_flops and verdict == "holds" else verdict))  # fmt: skip
+        return findings
 
     def headline(self, numbers: Numbers) -> str:
-        """Ours and the best other."""
         systems = sorted(numbers["systems"], key=lambda one: -one["bleu"])
         ours = next(system for system in systems if system["family"] == "attention")
-        rival = next(system for system in systems if system["family"] != "attention")
+        baseline = next(system for system in systems if system["family"] != "attention")
         return (
             f"For {ours['flops']:.0e} FLOPs on {numbers['data']} the Transformer gets BLEU {ours['bleu']:.1f}, "
-            f"the best rival {rival['bleu']:.1f}"
+            f"the best baseline {baseline['bleu']:.1f}"
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """A bar for each system, the best at the top."""
         axes = figure.subplots()
         systems = sorted(numbers["systems"], key=lambda one: -one["bleu"])
         colours = {"attention": ATTENTION, "recurrent": RECURRENT, "windows": WINDOWS}
@@ -80,7 +78,7 @@ class Bleu(Claim):
 
 def _stored(folder: Path) -> list[dict[str, object]]:
     """Single systems trained from scratch, from their stored measurements: of each kind and name one."""
-    found = []
+    systems = []
     for file in sorted(folder.glob("*.json")):
         tree = json.loads(file.read_text(encoding="utf-8"))
         scored = tree["scores"].get("test", {}).get("metrics", {}).get("bleu")
@@ -89,10 +87,10 @@ def _stored(folder: Path) -> list[dict[str, object]]:
         if scored is None or "kind" not in model or experts:
             continue
         name = "Transformer" if model["kind"] == "encoder-decoder" else file.stem
-        found.append(
+        systems.append(
             {"name": name, "bleu": scored, "flops": tree["training"]["flops"], "family": _family(model["kind"])}
         )
-    return found if {one["family"] for one in found} == {"attention", "recurrent", "windows"} else []
+    return systems if {system["family"] for system in systems} == {"attention", "recurrent", "windows"} else []
 
 
 def _family(kind: str) -> str:
@@ -106,8 +104,8 @@ def _trained(name: str, setup: Setup) -> dict[str, object]:
     tree = demo_recipe([*settings, *budget, "model.dropout=0.0"])
     run = setup.trained(f"small {name}", tree)
     sources, references = zip(*pairs("test", setup.pick(500, 4)), strict=True)
-    written = [
+    translations = [
         outputs[0].text for outputs in run.translate(sources, GreedyConfig(max_length=setup.pick(64, 4)), split=False)
     ]
     flops = max(line["flops"] for line in read_metrics(run.folder / METRICS_FILE) if "flops" in line)
-    return {"name": name, "bleu": bleu(written, references).value, "flops": flops, "family": FAMILY[name]}
+    return {"name": name, "bleu": bleu(translations, references).value, "flops": flops, "family": FAMILY[name]}

@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, both
-from regard.claims.learn import learn
+from regard.claims.figure import ATTENTION, RECURRENT, WINDOWS
 from regard.claims.setup import Setup
-from regard.claims.style import ATTENTION, RECURRENT, WINDOWS
-from regard.claims.text import rows, stream, vocabulary
+from regard.claims.toy_training import sample_rows, token_stream, train, vocabulary
 from regard.models import DecoderConfig
 from regard.nn.layout import Sequences
 
@@ -25,18 +24,17 @@ AXES = {"size": "parameters", "data": "sentences", "compute": "training FLOPs"}
 
 
 class PowerLaw(Claim):
-    """A ladder of sizes, of data and of compute on the embedded corpus, and straight lines through logarithms."""
+    """Held-out loss by size, data and compute on the embedded corpus, with fitted power laws."""
 
     name, title = "f16", "power laws"
     says = "The loss falls as a power law in the size of the model, in the data and in the compute (Kaplan 2020)."
     how = (
-        "Small decoders learn the embedded corpus: several widths on all data, one width on parts of it, and one "
-        "width for "
-        "longer and longer. Held-out loss against each, and how much of it a straight line through logarithms explains."
+        "Small decoders train on the embedded corpus: several widths on all data, one width on parts of it, and one "
+        "width for longer and longer. Held-out loss against each, and how much of its variance a power law explains."
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The points of the three ladders."""
+        """The points of the three scaling curves."""
         many, steps = 20_000, STEPS[-1]
         count = setup.pick(len(WIDTHS), 3)
         ladders: dict[str, list[list[float]]] = {"size": [], "data": [], "compute": []}
@@ -44,30 +42,30 @@ class PowerLaw(Claim):
             ladders["size"].append([_params(width), _loss(width, many, setup.pick(steps, 2), setup)])
         for sentences in SENTENCES[:count]:
             ladders["data"].append([sentences, _loss(LARGEST // 2, sentences, setup.pick(steps, 2), setup)])
-        for some in STEPS[:count]:
-            found = _loss(LARGEST // 2, many, setup.pick(some, 2), setup)
-            ladders["compute"].append([some * _step_flops(LARGEST // 2), found])
+        for number in STEPS[:count]:
+            loss = _loss(LARGEST // 2, many, setup.pick(number, 2), setup)
+            ladders["compute"].append([number * _step_flops(LARGEST // 2), loss])
         return {"ladders": ladders}
 
-    def judge(self, numbers: Numbers) -> list[Finding]:
-        """It must fall by a twentieth at least, and a straight line must explain nearly all of it."""
-        found = []
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """The loss must fall by at least 5 %, and a power law must explain nearly all of it."""
+        findings = []
         for name, label in AXES.items():
             exponent, explained = fit(numbers["ladders"][name])
             first, last = numbers["ladders"][name][0][1], numbers["ladders"][name][-1][1]
             verdict = both(at_least(explained, 0.95, 0.85), at_least(first / last, 1.05, 1.0))
-            found.append(Finding(f"in {name}", f"loss ~ ({label})^{exponent:.3f}, explains {explained:.1%}", verdict))
-        return found
+            findings.append(
+                Finding(f"in {name}", f"loss ~ ({label})^{exponent:.3f}, explains {explained:.1%}", verdict)
+            )
+        return findings
 
     def headline(self, numbers: Numbers) -> str:
-        """The exponents."""
-        told = [
+        exponents = [
             f"{name} {fit(numbers['ladders'][name])[0]:.2f} ({fit(numbers['ladders'][name])[1]:.0%})" for name in AXES
         ]
-        return "Exponents of the loss, and how much a straight line explains: " + ", ".join(told)
+        return "Exponents of the loss, and the variance that a power law explains: " + ", ".join(exponents)
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
-        """Three ladders with their lines."""
         panels = figure.subplots(1, 3, sharey=True)
         for axes, (name, label), colour in zip(panels, AXES.items(), (ATTENTION, WINDOWS, RECURRENT), strict=True):
             x, y = np.array(numbers["ladders"][name]).T
@@ -104,16 +102,16 @@ def _step_flops(width: int) -> int:
 
 
 def _loss(width: int, sentences: int, steps: int, setup: Setup) -> float:
-    """The held-out loss of a model trained on so many sentences: the best on the way, before it learns by heart."""
+    """The best held-out loss of a model during training on so many sentences, before it overfits."""
     generator = setup.seeded(width)
-    text, held_out = stream("train", min(sentences, setup.pick(sentences, 500))), stream("valid", 1000)
+    text, held_out = token_stream("train", min(sentences, setup.pick(sentences, 500))), token_stream("valid", 1000)
     model, best = _config(width).build(len(vocabulary()) + 1), math.inf
 
     def loss_of(model: nn.Module, text: Tensor = text, count: int = ROWS) -> Tensor:
-        tokens = rows(text, count, CONTEXT + 1, generator)
+        tokens = sample_rows(text, count, CONTEXT + 1, generator)
         return F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten())
 
-    def watched(model: nn.Module) -> Tensor:
+    def watched_loss(model: nn.Module) -> Tensor:
         nonlocal best, step
         step += 1
         if step % max(1, steps // 5) == 0:
@@ -121,11 +119,11 @@ def _loss(width: int, sentences: int, steps: int, setup: Setup) -> float:
         return loss_of(model)
 
     step = 0
-    learn(model, watched, steps, lr=5e-3)
+    train(model, watched_loss, steps, lr=5e-3)
     return min(best, _held_out(model, held_out, setup))
 
 
 def _held_out(model: nn.Module, text: Tensor, setup: Setup) -> float:
-    tokens = rows(text, setup.pick(128, 8), CONTEXT + 1, torch.Generator().manual_seed(setup.seed))
+    tokens = sample_rows(text, setup.pick(128, 8), CONTEXT + 1, torch.Generator().manual_seed(setup.seed))
     with torch.no_grad():
         return float(F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten()))

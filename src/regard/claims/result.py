@@ -1,4 +1,4 @@
-"""What comes of a claim: numbers that are kept, and the verdict, sentence and figure that follow from them."""
+"""The result of a claim: stored numbers, and the verdict, headline, figure and page that follow from them."""
 
 import json
 import platform
@@ -10,15 +10,17 @@ from typing import Any
 
 import torch
 
-from regard.claims.claim import Claim, Finding, Numbers, Verdict, overall
-from regard.claims.registry import CLAIMS
+from regard.claims.claim import CLAIMS, Claim, Finding, Numbers, Verdict, overall
+from regard.claims.figure import slide
 from regard.claims.setup import Setup
-from regard.claims.style import slide
 from regard.errors import DataError
 from regard.files.machine import cores
 
 MEASUREMENTS, FIGURES = Path("measurements", "claims"), Path("images", "claims")
-"""Where an output folder keeps what was measured, and its pictures; `docs` is such a folder."""
+"""Folders of numbers and figures below an output folder; `docs` is such a folder."""
+PAGE = "claims.md"
+MARKS = {"holds": "✓ holds", "does not hold": "✗ does not hold", "inconclusive": "? inconclusive"}
+PLURAL = {"holds": "hold", "does not hold": "do not hold"}
 
 
 @dataclass(frozen=True)
@@ -34,23 +36,23 @@ class Result:
 
     @property
     def findings(self) -> list[Finding]:
-        """What the rule says about each part of the claim."""
-        return self.claim.judge(self.numbers)
+        return self.claim.check(self.numbers)
 
     @property
     def verdict(self) -> Verdict:
-        """What the rule says about all of it."""
         return overall(self.findings)
 
     @property
     def headline(self) -> str:
-        """What was found."""
         return self.claim.headline(self.numbers)
 
     def tree(self) -> dict[str, Any]:
-        """For machines: the verdict, what was measured, and the numbers."""
+        """The result as JSON."""
         claim = self.claim
-        findings = [{"said": one.said, "measured": one.measured, "verdict": one.verdict} for one in self.findings]
+        findings = [
+            {"said": finding.statement, "measured": finding.measured, "verdict": finding.verdict}
+            for finding in self.findings
+        ]
         return {
             "name": claim.name, "title": claim.title, "says": claim.says, "verdict": self.verdict,
             "measured": self.headline, "findings": findings, "how": claim.how, "quick": self.quick, "seed": self.seed,
@@ -58,7 +60,7 @@ class Result:
         }  # fmt: skip
 
     def save(self, folder: Path) -> Path:
-        """Writes numbers and figure below an output folder; the figure's path."""
+        """Writes numbers and figure below an output folder; returns the figure's path."""
         file, figure = folder / MEASUREMENTS / f"{self.claim.name}.json", folder / FIGURES / f"{self.claim.name}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(self.tree(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -66,7 +68,7 @@ class Result:
         return figure
 
     def draw(self, file: Path) -> None:
-        """The figure as a PNG file."""
+        """Writes the figure as a PNG file."""
         file.parent.mkdir(parents=True, exist_ok=True)
         with slide(self.headline, self.claim.name.upper(), self.verdict) as figure:
             self.claim.draw(figure, self.numbers)
@@ -75,22 +77,66 @@ class Result:
 
 def run_claim(claim: Claim, setup: Setup) -> Result:
     """Measures a claim."""
-    began = time.perf_counter()
-    numbers = json.loads(json.dumps(claim.measure(setup)))  # what is judged is what is kept
+    start = time.perf_counter()
+    numbers = json.loads(json.dumps(claim.measure(setup)))  # so that a stored result gives the same verdict
     machine = f"{platform.machine()}, {cores()} cores, torch {torch.__version__}"
-    return Result(claim, numbers, time.perf_counter() - began, setup.quick, setup.seed, machine)
+    return Result(claim, numbers, time.perf_counter() - start, setup.quick, setup.seed, machine)
 
 
-def stored_results(folder: Path, claims: Sequence[Claim] = tuple(CLAIMS.values())) -> list[Result]:
-    """What an output folder keeps of these claims, judged and told anew."""
-    files = [(claim, folder / MEASUREMENTS / f"{claim.name}.json") for claim in claims]
+def stored_results(folder: Path, claims: Sequence[Claim] = ()) -> list[Result]:
+    """The stored results of these claims, or of all, in an output folder; verdicts are computed anew."""
+    files = [(claim, folder / MEASUREMENTS / f"{claim.name}.json") for claim in claims or CLAIMS.values()]
     return [_read(claim, file) for claim, file in files if file.is_file()]
 
 
 def _read(claim: Claim, file: Path) -> Result:
     try:
         tree = json.loads(file.read_text(encoding="utf-8"))
-        kept = {name: tree[name] for name in ("numbers", "seconds", "quick", "seed", "machine")}
+        fields = {name: tree[name] for name in ("numbers", "seconds", "quick", "seed", "machine")}
     except (ValueError, KeyError, TypeError):
         raise DataError(file, "expected what `regard claims --out` writes") from None
-    return Result(claim, **kept)
+    return Result(claim, **fields)
+
+
+def write_page(folder: Path) -> Path:
+    """Writes the page of all stored results: a table of verdicts, then each claim with its findings and figure."""
+    file = folder / PAGE
+    file.write_text(page(stored_results(folder)), encoding="utf-8")
+    return file
+
+
+def page(results: Sequence[Result]) -> str:
+    """The page as Markdown."""
+    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in MARKS}
+    summary = ", ".join(
+        f"{count} {verdict if count == 1 else PLURAL.get(verdict, verdict)}"
+        for verdict, count in counts.items()
+        if count
+    )
+    return "\n".join([
+        "# The lectures' claims, measured", "",
+        "Generated by `regard claims --out docs` from the numbers in [measurements/claims](measurements/claims).",
+        "Each verdict follows from the numbers by a rule in the claim's file, under `src/regard/claims`.", "",
+        f"Of {len(results)} claims: {summary}.", "",
+        "| | claim | verdict | result |", "|---|---|---|---|", *map(_row, results), "",
+        *(line for result in results for line in _section(result)),
+    ])  # fmt: skip
+
+
+def _row(result: Result) -> str:
+    name = result.claim.name
+    return f"| [{name.upper()}](#{name}) | {result.claim.title} | {MARKS[result.verdict]} | {result.headline} |"
+
+
+def _section(result: Result) -> list[str]:
+    claim = result.claim
+    quick = " **Measured in quick mode: these numbers prove nothing.**" if result.quick else ""
+    return [
+        f'<a id="{claim.name}"></a>', "", f"## {claim.name.upper()}: {claim.title}", "",
+        f"> {claim.says}", "", f"**{MARKS[result.verdict]}.** {result.headline}.{quick}", "",
+        f"![{result.headline}]({(FIGURES / f'{claim.name}.png').as_posix()})", "",
+        "| part of the claim | measured | verdict |", "|---|---|---|",
+        *(f"| {finding.statement} | {finding.measured} | {finding.verdict} |" for finding in result.findings), "",
+        f"How: {claim.how}", "",
+        f"Seed {result.seed}, {result.seconds:.0f} s on {result.machine}.", "",
+    ]  # fmt: skip

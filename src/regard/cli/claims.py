@@ -20,15 +20,13 @@ def claims(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for numbers, figures and the page claims.md.")] = Path("claims"),
     run: Annotated[
-        Path | None, typer.Option(help="A trained run of the demo, for the claims that look inside one.")
+        Path | None, typer.Option(help="A trained run of the demo, for the claims that examine one.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Every random choice follows from it; 1 if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed; 1 if left out.")] = None,
     stored: Annotated[
-        bool, typer.Option("--stored", help="Measure nothing: judge and draw anew what --out keeps.")
+        bool, typer.Option("--stored", help="Measure nothing: verdicts and figures from the numbers in --out.")
     ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Seconds a claim; tries everything out, proves nothing.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds per claim; runs everything, proves nothing.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Machine-readable: name, verdict, measured, figure …")
     ] = False,
@@ -64,14 +62,14 @@ def _show(results: "list[Result]") -> None:
         )
     for result in results:
         verdict = Text(result.verdict, style=COLOURS[result.verdict])
-        found = Text(
+        measured = Text(
             result.headline
-            + "".join(_missed(one.said, one.measured) for one in result.findings if one.verdict != "holds")
+            + "".join(_missed(one.statement, one.measured) for one in result.findings if one.verdict != "holds")
         )
-        table.add_row(result.claim.name, result.claim.title, verdict, found, f"{result.seconds:.0f}")
+        table.add_row(result.claim.name, result.claim.title, verdict, measured, f"{result.seconds:.0f}")
     Console(soft_wrap=False).print(table)
 
 
-def _missed(said: str, measured: str) -> str:
-    """A part of a claim that does not hold, below the sentence that does for all."""
-    return f"\n✗ {said}: {measured}"
+def _missed(statement: str, measured: str) -> str:
+    """A line for a part of a claim that does not hold."""
+    return f"\n✗ {statement}: {measured}"

@@ -1,4 +1,4 @@
-"""How figures look: large type, few colours, one message, readable from the last row."""
+"""The style of figures: large type, few colours, one message, readable from the last row."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 ATTENTION, RECURRENT, WINDOWS, OTHER = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
-"""One colour for each family of models, in all figures; told apart by people who see no red or green as well."""
+"""One colour for each family of models, in all figures; distinguishable with red-green blindness."""
 MORE = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")
 VERDICT_COLOURS = {"holds": "#00734F", "does not hold": "#B03A00", "inconclusive": "#555555"}
 SIZE = (12.8, 7.2)
@@ -34,7 +34,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def slide(headline: str, label: str, verdict: str) -> Iterator[Figure]:
-    """A figure of a slide's shape with the finding as its title and the verdict in the corner."""
+    """A figure in 16:9 with the result as its title and the verdict in the corner."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=SIZE, layout="constrained")
         figure.suptitle(textwrap.fill(headline, TITLE_WIDTH), fontsize=25, fontweight="bold", x=0.012, ha="left")
@@ -45,19 +45,19 @@ def slide(headline: str, label: str, verdict: str) -> Iterator[Figure]:
 def bars(
     axes: Axes, names: Sequence[str], values: Sequence[float], colours: Sequence[str], text: str = "{:.2f}"
 ) -> None:
-    """Lying bars, the first at the top, each with its number."""
-    places = range(len(names))
-    axes.barh(places, values, color=colours, height=0.62)
-    axes.set_yticks(places, names)
+    """Horizontal bars with their values, the first at the top."""
+    rows = range(len(names))
+    axes.barh(rows, values, color=colours, height=0.62)
+    axes.set_yticks(rows, names)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    for place, value in zip(places, values, strict=True):
-        axes.annotate(text.format(value), (value, place), (8, 0), textcoords="offset points", va="center", fontsize=17)
+    for row, value in zip(rows, values, strict=True):
+        axes.annotate(text.format(value), (value, row), (8, 0), textcoords="offset points", va="center", fontsize=17)
     axes.margins(x=0.16)
 
 
-def at_end(axes: Axes, x: Sequence[float], y: Sequence[float], text: str, colour: str, shift: float = 0.0) -> None:
-    """A label behind the last point of a line, in the line's colour: no legend to look up."""
+def label_line(axes: Axes, x: Sequence[float], y: Sequence[float], text: str, colour: str, shift: float = 0.0) -> None:
+    """Labels a line after its last point, in its colour, instead of a legend."""
     axes.annotate(
         text, (x[-1], y[-1]), (12, shift), textcoords="offset points", va="center", color=colour, fontweight="bold",
         annotation_clip=False,
