@@ -19,7 +19,6 @@ from regard.train.muon import Muon, orthogonal, step_scale
 from regard.train.optimiser import (
     AdafactorConfig,
     AdamWConfig,
-    AnyOptimiserConfig,
     MuonConfig,
     Optimiser,
     OptimiserConfig,
@@ -27,7 +26,7 @@ from regard.train.optimiser import (
     members,
 )
 
-KINDS: list[AnyOptimiserConfig] = [
+KINDS: list[OptimiserConfig] = [
     AdamWConfig(),
     AdamWConfig(decoupled=False, weight_decay=0.1, decay_on="all"),
     AdafactorConfig(weight_decay=0.1),
@@ -87,7 +86,7 @@ def assert_equal_weights(one: nn.Module, other: nn.Module) -> None:
 
 @pytest.mark.parametrize("config", KINDS, ids=IDS)
 @pytest.mark.parametrize("saved_after", [0, 2, 5])
-def test_resuming_is_exact_to_the_bit(config: AnyOptimiserConfig, saved_after: int):
+def test_resuming_is_exact_to_the_bit(config: OptimiserConfig, saved_after: int):
     whole = Toy()
     train(whole, config.build(whole, lr=0.1), range(10))
     first = Toy()
@@ -104,7 +103,7 @@ def test_resuming_is_exact_to_the_bit(config: AnyOptimiserConfig, saved_after: i
 
 
 @pytest.mark.parametrize("config", KINDS, ids=IDS)
-def test_every_parameter_learns(config: AnyOptimiserConfig):
+def test_every_parameter_learns(config: OptimiserConfig):
     model, untouched = Toy(), Toy()
     train(model, config.build(model, lr=0.1), range(4))
     for (name, a), b in zip(model.named_parameters(), untouched.parameters(), strict=True):
@@ -112,7 +111,7 @@ def test_every_parameter_learns(config: AnyOptimiserConfig):
 
 
 @pytest.mark.parametrize("config", KINDS, ids=IDS)
-def test_configs_survive_the_recipe(config: AnyOptimiserConfig):
+def test_configs_survive_the_recipe(config: OptimiserConfig):
     class Holder(Config):
         optimiser: OptimiserConfig
 
@@ -139,7 +138,7 @@ def test_the_state_goes_by_parameter_names():
     assert {key.rpartition("/")[2] for key in optimiser.tensors()} == {"step", "exp_avg", "exp_avg_sq"}
 
 
-def saved(config: AnyOptimiserConfig) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
+def saved(config: OptimiserConfig) -> tuple[dict[str, torch.Tensor], dict[str, object]]:
     model = Toy()
     optimiser = config.build(model, lr=0.1)
     train(model, optimiser, range(4))
@@ -326,7 +325,7 @@ def test_nesterov_needs_momentum():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("config", KINDS, ids=IDS)
-def test_a_state_saved_on_the_processor_goes_on_on_a_gpu(config: AnyOptimiserConfig):
+def test_a_state_saved_on_the_processor_goes_on_on_a_gpu(config: OptimiserConfig):
     tensors, scalars = saved(config)
     model = Toy().cuda()
     optimiser = config.build(model, lr=0.1)

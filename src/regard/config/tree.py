@@ -78,6 +78,11 @@ class Config(BaseModel, metaclass=_Sentences):
         """Plain values that `from_tree` reads back; settings that are None are left out, as TOML has no null."""
         return self.model_dump(mode="json", exclude_none=True)
 
+    @classmethod
+    def alternatives(cls) -> "Sequence[type[Config]]":
+        """The classes that a setting of this type takes: the class itself, or the members of a registered family."""
+        return [cls]
+
     def but(self, **changes: Any) -> Self:  # noqa: ANN401
         """The same config with some settings changed, checked again."""
         return type(self)(**{**dict(self), **changes})
@@ -129,7 +134,7 @@ def _members(annotation: Any) -> Sequence[type[Config]]:  # noqa: ANN401
         return _members(get_args(annotation)[0])
     if origin in (Union, UnionType):
         return [member for part in get_args(annotation) for member in _members(part)]
-    return [annotation] if isinstance(annotation, type) and issubclass(annotation, Config) else []
+    return annotation.alternatives() if isinstance(annotation, type) and issubclass(annotation, Config) else []
 
 
 def first_problem(root: type[Config], error: ValidationError) -> ConfigError:
@@ -217,8 +222,8 @@ def _walk(root: type[Config], location: tuple[int | str, ...]) -> tuple[str, typ
     """The path a person would write for pydantic's location, the config that owns its end, and the end's annotation."""
     path, owner, annotation = "", root, root
     for step in location:
-        family = {} if isinstance(annotation, type) else kinds(annotation)
-        if step in family:  # pydantic names the chosen kind on its way; people do not
+        family = kinds(annotation)
+        if step in family and family[str(step)] is not annotation:  # pydantic's location names the chosen kind
             owner = annotation = family[str(step)]
         elif isinstance(step, int):
             path, annotation = f"{path}[{step}]", (get_args(annotation) or (None,))[0]

@@ -18,6 +18,7 @@ from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
 from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.embedding import EmbeddingConfig
+from regard.nn.experts import ExpertsConfig as ExpertsConfig  # registers itself
 from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
 from regard.nn.layout import Layout

@@ -8,12 +8,13 @@ from jaxtyping import Bool, Float, Int
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.config import Config, refuse
+from regard.config import refuse
 from regard.errors import ConfigError
 from regard.nn.dropout import Dropout
+from regard.nn.feedforward import AnyFeedForwardConfig
 
 
-class ExpertsConfig(Config):
+class ExpertsConfig(AnyFeedForwardConfig):
     """Many feed-forward experts, a few of them used for each token (Shazeer 2017)."""
 
     kind: Literal["experts"] = "experts"

@@ -1,7 +1,7 @@
 """The feed-forward part: the same small network at each place, one of the block's two sources of non-linearity."""
 
 import math
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,9 +9,8 @@ from jaxtyping import Bool, Float
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from regard.config import BARE_KIND, BY_KIND, Config
+from regard.config import Family
 from regard.nn.dropout import Dropout
-from regard.nn.experts import ExpertsConfig
 
 SQRT_8_BY_PI = math.sqrt(8 / math.pi)
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh", "none"]
@@ -32,7 +31,22 @@ def _gelu_tanh(x: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidde
     return x * torch.sigmoid(x * (SQRT_8_BY_PI + 0.044715 * SQRT_8_BY_PI * x * x))
 
 
-class FeedForwardConfig(Config):
+class AnyFeedForwardConfig(Family):
+    """What all feed-forward parts answer."""
+
+    def build(self, width: int, dropout: float = 0.0) -> nn.Module | None:
+        """The module for a model of this width; None where there is no feed-forward part."""
+        raise TypeError(f"{type(self).__name__} must build its module")
+
+    def num_params(self, width: int) -> int:
+        return 0
+
+    def flops(self, width: int, tokens: int) -> int:
+        """Matmul FLOPs of one forward pass over this many tokens."""
+        return 0
+
+
+class FeedForwardConfig(AnyFeedForwardConfig):
     """W₂ f(W₁ x + b₁) + b₂ with a bend f in between (Vaswani 2017: ReLU)."""
 
     kind: Literal["plain"] = "plain"
@@ -80,7 +94,7 @@ class FeedForward(nn.Module):
         return self.down(self.dropout(activate(self.up(x), self.activation)))
 
 
-class GatedConfig(Config):
+class GatedConfig(AnyFeedForwardConfig):
     """W₃(f(W₁ x) ⊙ W₂ x): one half opens and closes the other (Shazeer 2020; with silu: SwiGLU)."""
 
     kind: Literal["gated"] = "gated"
@@ -129,7 +143,7 @@ class GatedFeedForward(nn.Module):
         return self.down(self.dropout(activate(self.gate(x), self.activation) * self.up(x)))
 
 
-class NoFeedForwardConfig(Config):
+class NoFeedForwardConfig(AnyFeedForwardConfig):
     """No feed-forward part: stacked attention then only re-averages values."""
 
     kind: Literal["none"] = "none"
@@ -144,8 +158,3 @@ class NoFeedForwardConfig(Config):
     def flops(self, width: int, tokens: int) -> int:
         """None."""
         return 0
-
-
-AnyFeedForwardConfig = Annotated[
-    FeedForwardConfig | GatedConfig | ExpertsConfig | NoFeedForwardConfig, BY_KIND, BARE_KIND
-]

@@ -1,7 +1,7 @@
 """Normalisation: each vector brought to a common scale, then stretched and shifted by learned numbers."""
 
 import math
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,10 +9,21 @@ from jaxtyping import Float
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from regard.config import BARE_KIND, BY_KIND, Config
+from regard.config import Family
 
 
-class LayerNormConfig(Config):
+class NormConfig(Family):
+    """What all norms answer."""
+
+    def build(self, width: int) -> nn.Module:
+        """The module for vectors of this width."""
+        raise TypeError(f"{type(self).__name__} must build its module")
+
+    def num_params(self, width: int) -> int:
+        return 0
+
+
+class LayerNormConfig(NormConfig):
     """(x − μ)/√(σ² + ε)·γ + β, or with ε outside the root as one lecture writes it (Ba 2016)."""
 
     kind: Literal["layer"] = "layer"
@@ -59,7 +70,7 @@ class LayerNorm(nn.Module):
         return y if self.shift is None else y + self.shift
 
 
-class RMSNormConfig(Config):
+class RMSNormConfig(NormConfig):
     """x/√(mean(x²) + ε)·γ: no mean is subtracted, nothing is shifted (Zhang 2019)."""
 
     kind: Literal["rms"] = "rms"
@@ -97,7 +108,7 @@ def _fit(weight: nn.Parameter | None, x: Tensor) -> Tensor | None:
     return None if weight is None else weight.to(torch.promote_types(weight.dtype, x.dtype))
 
 
-class NoNormConfig(Config):
+class NoNormConfig(NormConfig):
     """No normalisation, to show what it does."""
 
     kind: Literal["none"] = "none"
@@ -109,6 +120,3 @@ class NoNormConfig(Config):
     def num_params(self, width: int) -> int:
         """None."""
         return 0
-
-
-NormConfig = Annotated[LayerNormConfig | RMSNormConfig | NoNormConfig, BY_KIND, BARE_KIND]

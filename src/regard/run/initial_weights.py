@@ -20,7 +20,7 @@ from regard.config import Config, FileName
 from regard.errors import ConfigError
 from regard.nn.head import PooledHead
 from regard.tasks import Vocabularies
-from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.text.vocabularies import load_tokenizers
 
 LAYER = re.compile(r"\.(\d+)\.")
@@ -130,7 +130,7 @@ class StartConfig(Config):
                     f"{len(own[name]):,}; a model started from it keeps its vocabulary",
                 )
 
-    def require_tokenizer(self, own: AnyTokenizerConfig, other: AnyTokenizerConfig) -> None:
+    def require_tokenizer(self, own: TokenizerConfig, other: TokenizerConfig) -> None:
         """Refuses settings of a vocabulary that would be ignored, since the run's is taken over."""
         if own != other:
             raise ConfigError(

@@ -30,7 +30,7 @@ from regard.nn.experts import balance_loss
 from regard.nn.loss import Losses
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.generation import TextGenerator
-from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.text.vocabularies import load_tokenizers, save_tokenizers
 
 PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")
@@ -140,7 +140,7 @@ class TaskBase(Config):
         if needs_tree(model) and not self.gives_trees:
             raise ConfigError("model.position", "only tagging reads sentences with their trees; choose another kind")
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
         """Settings that change nothing for this task with such a model and such data, and why."""
         if not self.texts:
             yield Unused("tokenizer", "on a task without texts")
@@ -202,7 +202,7 @@ class Task(ABC):
         return float(total)
 
     @abstractmethod
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> Mapping[str, AnyField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> Mapping[str, AnyField]:
         """How each text of an example becomes tokens."""
 
     def position_limits(self, model: Any) -> dict[str, int]:  # noqa: ANN401

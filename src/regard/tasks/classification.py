@@ -23,7 +23,7 @@ from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, 
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.generation import classify
 from regard.tasks.tensors import to_sequences
-from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.tokenizer import TokenizerConfig
 
 
 class ClassificationConfig(TaskBase):
@@ -73,7 +73,7 @@ class Classification(Task):
         self.tokenizer, self.adversarial = vocabularies.tokenizers["text"], config.adversarial
         self.number = {label: number for number, label in enumerate(vocabularies.labels)}
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """Texts end with the end token, so that even an empty one has something to pool."""
         sampler = self.tokenizer.sampler(tokenizer) if training else None
         return {"text": TextField(self.tokenizer, sampler, max_length=data.max_length, overlong=data.overlong)}

@@ -19,7 +19,7 @@ from regard.nn.device import sent
 from regard.tasks.base import Inputs, Task, Vocabularies, need_shape
 from regard.tasks.classification import Classification
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
-from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.tokenizer import TokenizerConfig
 
 
 class ImageClassificationConfig(ImageTaskBase):
@@ -41,7 +41,7 @@ class ImageClassificationConfig(ImageTaskBase):
         need_shape(model, ["vision"], "image_classification")
         super().check(model, data)
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
         """Images have one length, so there is nothing to sort."""
         yield from super().unused(model, data, tokenizer)
         yield Unused("data.batching.pool", "on images, which all have the same length")
@@ -54,7 +54,7 @@ class ImageClassification(ImageTask, Classification):
         Task.__init__(self, vocabularies, config)
         self.number = {label: number for number, label in enumerate(vocabularies.labels)}
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """No text at all."""
         return {}
 

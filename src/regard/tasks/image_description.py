@@ -24,7 +24,7 @@ from regard.tasks.generation import AnySearch, Output, TextGenerator
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
 from regard.tasks.tensors import shift
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
-from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.tokenizer import TokenizerConfig
 
 
 class ImageDescriptionConfig(ImageTaskBase):
@@ -72,7 +72,7 @@ class ImageDescription(ImageTask, GenerationTask):
         model: Any = stepper.members[0] if isinstance(stepper, Ensemble) else stepper
         return ImageDescriber(stepper, None, self.target, device, task=self, model=model.config)
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """Sentences begin and end with their tokens."""
         limit = data.max_length + 1 if training else None
         sampler = self.target.sampler(tokenizer) if training else None

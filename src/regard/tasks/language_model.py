@@ -20,7 +20,7 @@ from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.tasks.base import GenerationTask, Inputs, TaskBase, Vocabularies, need_shape
 from regard.tasks.generation import TextGenerator
 from regard.tasks.tensors import shift
-from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.tokenizer import TokenizerConfig
 
 
 class LanguageModelConfig(TaskBase):
@@ -48,7 +48,7 @@ class LanguageModelConfig(TaskBase):
         super().check(model, data)
         need_shape(model, ["decoder"], "language_model")
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
         """Documents are read whole, but for what the positions of the model cannot hold."""
         yield from super().unused(model, data, tokenizer)
         yield Unused("data.max_length", "on the documents of a language model, which are read whole")
@@ -76,7 +76,7 @@ class LanguageModel(GenerationTask):
         """What writes on with a model."""
         return TextGenerator(stepper, None, self.tokenizer, device)
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """A running text is one stream; documents begin and end with their tokens."""
         running = data.train is not None and data.train.is_running_text
         whole = training and not isinstance(self.config.batching(data), StreamConfig)

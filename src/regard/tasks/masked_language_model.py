@@ -30,7 +30,7 @@ from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, 
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.mask_filling import Filled, fill
 from regard.tasks.tensors import to_sequences
-from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.tokenizer import TokenizerConfig
 
 
 class MaskedLanguageModelConfig(TaskBase):
@@ -62,7 +62,7 @@ class MaskedLanguageModelConfig(TaskBase):
         if isinstance(data.batching, StreamConfig) and data.batching.context < 2:
             raise ConfigError("data.batching.context", "a token is guessed from others: expected at least 2, got 1")
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
         """Tokens that are words have no parts to hide together."""
         yield from super().unused(model, data, tokenizer)
         if tokenizer.kind == "word":
@@ -85,7 +85,7 @@ class MaskedLanguageModel(Task):
         self.tokenizer = vocabularies.tokenizers["text"]
         self.masking = config.masking.build(self.tokenizer)
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """A running text is one stream; a text of its own ends with the end token, as one to classify does."""
         stream = data.batching is None or isinstance(data.batching, StreamConfig)
         running = data.train is not None and data.train.is_running_text

@@ -21,7 +21,7 @@ from regard.errors import DataError, counted
 from regard.progress import phase, tracked
 from regard.tasks.base import Task, TaskBase, Vocabularies, examples_text
 from regard.text.splitting import Measured, measure
-from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
 from regard.text.training_words import TrainingWords
 from regard.text.vocabularies import train_tokenizers
 
@@ -32,7 +32,7 @@ class Preparation:
 
     config: TaskBase
     data: DataConfig
-    tokenizer: AnyTokenizerConfig
+    tokenizer: TokenizerConfig
     cache: Path
     """Where stores of encoded examples are kept."""
     notes: list[str] = field(default_factory=list)

@@ -30,7 +30,7 @@ from regard.tasks.summarisation_generation import Summariser
 from regard.tasks.summarisation_sequence import OneSequence, joined_inputs
 from regard.tasks.translation import Translation, TranslationConfig
 from regard.text.special_tokens import BOS, SEP, SPECIAL_TOKENS
-from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 
 class SummarisationConfig(TaskBase):
@@ -86,7 +86,7 @@ class Summarisation(GenerationTask):
         self.source, self.target = vocabularies.tokenizers["source"], vocabularies.tokenizers["target"]
         self._pairs = Translation(vocabularies, TranslationConfig(consistency=config.consistency))
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """As for translation, but inputs are cut at their limit, after training too."""
         fields = self._pairs.fields(data, tokenizer, training)
         source = TextField(self.source, fields["source"].sampler, max_length=self.input_tokens, overlong="cut")

@@ -30,7 +30,7 @@ from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, 
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.tensors import to_sequences, with_heads
 from regard.text.segments import TOKENS_AT_ONCE, refuse_overlong
-from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.tokenizer import TokenizerConfig
 from regard.text.word_pieces import Cut, cut_words
 
 MOST_NUMBERS = 1 << 16
@@ -90,7 +90,7 @@ class Tagging(Task):
         self.tokenizer = vocabularies.tokenizers["text"]
         self.number = {tag: number for number, tag in enumerate(vocabularies.labels)}
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, NumbersField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, NumbersField]:
         """Tokens, the head of each, and the tag of each that begins a word."""
         if self.tokenizer.sampler(tokenizer) is not None:
             raise ConfigError("tokenizer", "words with tags are cut in one way only; leave dropout or alpha out")

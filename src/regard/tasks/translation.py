@@ -25,7 +25,7 @@ from regard.tasks.generation import TextGenerator
 from regard.tasks.reward import RewardConfig, expected_reward_loss
 from regard.tasks.tensors import shift, to_sequences
 from regard.tasks.unknown_words import UnknownWords, read_dictionary
-from regard.text.tokenizer import AnyTokenizerConfig
+from regard.text.tokenizer import TokenizerConfig
 
 
 class TranslationConfig(TaskBase):
@@ -74,7 +74,7 @@ class TranslationConfig(TaskBase):
         if self.reward and data.batching is not None and data.batching.kind == "packed":
             raise ConfigError("data.batching", "a reward needs 'bucketed' batches, got 'packed'")
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: AnyTokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
+    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
         """A reward alone does not look at references token by token."""
         yield from super().unused(model, data, tokenizer)
         if self.reward and not self.reward.likelihood:
@@ -134,7 +134,7 @@ class Translation(GenerationTask):
             unknown = UnknownWords(models, read_dictionary(base / file) if file else {})
         return TextGenerator(stepper, self.source, self.target, device, longest, unknown)
 
-    def fields(self, data: DataConfig, tokenizer: AnyTokenizerConfig, training: bool) -> dict[str, TextField]:
+    def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """Sources end with the end token; targets begin and end with theirs."""
         limit = data.max_length if training else None
         source_sampler = self.source.sampler(tokenizer) if training else None

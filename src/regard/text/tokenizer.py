@@ -22,18 +22,16 @@ from regard.text.tokenizer_kinds import WordConfig as WordConfig
 from regard.text.vocabulary import Piece as Piece
 from regard.text.vocabulary import Vocabulary, require_unicode
 
-AnyTokenizerConfig = BpeConfig | UnigramConfig | WordConfig | CharConfig | ByteConfig
-
 
 class Tokenizer(Vocabulary):
     """A vocabulary and how text is cut into it, with what training needs: learning it, and cutting at random."""
 
     @classmethod
-    def train(cls, texts: Iterable[str], config: AnyTokenizerConfig) -> Self:
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Self:
         """Learns a vocabulary from texts, which are read once and one at a time."""
         return cls(config.train(_trainable(texts) if config.kind != "byte" else texts))
 
-    def sampler(self, config: AnyTokenizerConfig) -> Sampler | None:
+    def sampler(self, config: TokenizerConfig) -> Sampler | None:
         """What cuts text at random while training, where the settings ask for it."""
         if self.numbering is None:
             return config.sampler(self.core)

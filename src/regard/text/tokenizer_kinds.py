@@ -7,13 +7,13 @@ same vocabulary, to the byte.
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 from tokenizers import Tokenizer as Core
 from tokenizers import models, trainers
 
-from regard.config import BARE_KIND, BY_KIND, Config
+from regard.config import Family
 from regard.text import pretokenizer as pipeline
 from regard.text.pretokenizer import BYTE_CHARACTERS, BYTE_TOKENS, Normalisation, WordBoundary
 from regard.text.special_tokens import SPECIAL_TOKENS, UNK
@@ -23,7 +23,7 @@ SMALLEST = len(SPECIAL_TOKENS) + 256  # with these, every text can be written by
 LARGEST = 2**21  # eight times the largest in use; the library takes memory for all of them before it counts a word
 
 
-class _Shared(Config):
+class TokenizerConfig(Family):
     """Settings that every kind of vocabulary has."""
 
     joint: bool = True
@@ -36,12 +36,16 @@ class _Shared(Config):
     sample: float = Field(1.0, gt=0, le=1)
     """Share of the training examples that the vocabulary is trained on, evenly spread."""
 
+    def train(self, texts: Iterable[str]) -> Core:
+        """The tokenizer trained on texts."""
+        raise TypeError(f"{type(self).__name__} must train its tokenizer")
+
     def sampler(self, core: Core) -> Sampler | None:
         """What cuts text differently in each epoch, where the settings ask for it."""
         return None
 
 
-class BpeConfig(_Shared):
+class BpeConfig(TokenizerConfig):
     """Byte-pair encoding on bytes: the most frequent pairs grow together; nothing is unknown, decoding is exact."""
 
     kind: Literal["bpe"] = "bpe"
@@ -86,7 +90,7 @@ def train_bpe(
     return core
 
 
-class UnigramConfig(_Shared):
+class UnigramConfig(TokenizerConfig):
     """Unigram language model on bytes: the cut with the likeliest pieces; nothing is unknown, decoding is exact."""
 
     kind: Literal["unigram"] = "unigram"
@@ -156,7 +160,7 @@ def _settled(pieces: list[tuple[str, float]], size: int) -> list[tuple[str, floa
     return [(token, 0.0) for token, _ in specials] + kept
 
 
-class WordConfig(_Shared):
+class WordConfig(TokenizerConfig):
     """Whole words; decoding is exact up to the amount of whitespace and words outside the vocabulary (`<unk>`)."""
 
     kind: Literal["word"] = "word"
@@ -201,7 +205,7 @@ def train_words(
     return pipe(models.WordLevel(_numbered(frequent, size), unk_token=SPECIAL_TOKENS[UNK]))
 
 
-class CharConfig(_Shared):
+class CharConfig(TokenizerConfig):
     """Single characters; one outside the vocabulary is written as its bytes, so decoding is exact."""
 
     kind: Literal["char"] = "char"
@@ -236,7 +240,7 @@ def train_characters(
     return pipeline.characters(model, normalise=normalise, lowercase=lowercase)
 
 
-class ByteConfig(_Shared):
+class ByteConfig(TokenizerConfig):
     """The 256 bytes of UTF-8, nothing learnt: byte b is token 7 + b."""
 
     kind: Literal["byte"] = "byte"
@@ -255,6 +259,3 @@ def byte_tokenizer(*, normalise: Normalisation = "none", lowercase: bool = False
 def _numbered(tokens: list[str], size: int | None = None) -> dict[str, int]:
     """Ids in order, the special tokens first; a special token among the others is not counted twice."""
     return {token: i for i, token in enumerate(list(dict.fromkeys([*SPECIAL_TOKENS, *tokens]))[:size])}
-
-
-TokenizerConfig = Annotated[BpeConfig | UnigramConfig | WordConfig | CharConfig | ByteConfig, BY_KIND, BARE_KIND]

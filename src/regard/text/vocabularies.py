@@ -5,13 +5,13 @@ from itertools import chain
 from pathlib import Path
 
 from regard.files.run_folder import TOKENIZER_FILE, field_tokenizer_file
-from regard.text.tokenizer import AnyTokenizerConfig, Tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 Texts = Callable[[], Iterable[str]]
 """Gives the texts of a field from the start, each time it is called."""
 
 
-def train_tokenizers(fields: Mapping[str, Texts], config: AnyTokenizerConfig) -> dict[str, Tokenizer]:
+def train_tokenizers(fields: Mapping[str, Texts], config: TokenizerConfig) -> dict[str, Tokenizer]:
     """Learns the vocabulary of each field; with a joint one, all fields share a tokenizer."""
     if not fields:
         return {}

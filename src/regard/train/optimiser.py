@@ -19,7 +19,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.config import BARE_KIND, BY_KIND, Config, refuse
+from regard.config import Family, refuse
 from regard.errors import ConfigError, RunError
 from regard.models.stack import Stack
 from regard.nn.position import Position
@@ -78,7 +78,7 @@ def same_rate(name: str) -> float:
     return 1.0
 
 
-class AnyOptimiserConfig(Config):
+class OptimiserConfig(Family):
     """What all optimisers share."""
 
     weight_decay: NonNegativeFloat = 0.01
@@ -124,7 +124,7 @@ class AdamW(Adam, torch.optim.AdamW):  # type: ignore[override]
     """Decay apart from the gradient."""
 
 
-class AdamConfig(AnyOptimiserConfig):
+class AdamConfig(OptimiserConfig):
     """What AdamW and the AdamW beside Muon share."""
 
     betas: tuple[Fraction, Fraction] = (0.9, 0.98)
@@ -154,7 +154,7 @@ class AdamWConfig(AdamConfig):
         return [self.adam(self.groups(trained, scale), self.decoupled)]
 
 
-class AdafactorConfig(AnyOptimiserConfig):
+class AdafactorConfig(OptimiserConfig):
     """Adam that keeps one number a row and a column instead of one a weight (Shazeer 2018).
 
     A step is relative to the size of what it changes, so learning rates are larger (1e-2), and never above 1/√step.
@@ -201,7 +201,7 @@ class MuonConfig(AdamConfig):
         return found + ([self.adam(outer)] if outer else [])
 
 
-class SGDConfig(AnyOptimiserConfig):
+class SGDConfig(OptimiserConfig):
     """Along the gradient, with momentum or without."""
 
     kind: Literal["sgd"] = "sgd"
@@ -222,9 +222,6 @@ class SGDConfig(AnyOptimiserConfig):
         """One SGD for all; not fused, as torch's fused one fails when a parameter's first gradient comes late."""
         groups = self.groups(trained, scale)
         return [torch.optim.SGD(groups, lr=0.0, momentum=self.momentum, nesterov=self.nesterov)]
-
-
-OptimiserConfig = Annotated[AdamWConfig | AdafactorConfig | MuonConfig | SGDConfig, BY_KIND, BARE_KIND]
 
 
 class Optimiser:

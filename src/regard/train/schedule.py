@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from regard.config import BARE_KIND, BY_KIND, Config, refuse
+from regard.config import Family, refuse
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Warmup = NonNegativeInt | Annotated[float, Field(gt=0, lt=1)]
@@ -30,7 +30,7 @@ class Schedule(Protocol):
         ...
 
 
-class AnyScheduleConfig(Config):
+class ScheduleConfig(Family):
     """What all schedules share."""
 
     lr: PositiveFloat = 1e-3
@@ -38,8 +38,12 @@ class AnyScheduleConfig(Config):
     warmup: Warmup = 0
     """Steps of a straight rise to it, or a share of the budget such as 0.1."""
 
+    def build(self, width: int) -> Schedule:
+        """The schedule for a model of this width."""
+        raise TypeError(f"{type(self).__name__} must build its schedule")
 
-class NoamConfig(AnyScheduleConfig):
+
+class NoamConfig(ScheduleConfig):
     """lr · min(step/warmup, √(warmup/step)): up in a line, down as an inverse square root (Vaswani 2017)."""
 
     kind: Literal["noam"] = "noam"
@@ -71,7 +75,7 @@ class Noam:
         return self.lr * min(step / self.warmup, math.sqrt(self.warmup / step))
 
 
-class CosineConfig(AnyScheduleConfig):
+class CosineConfig(ScheduleConfig):
     """After warm-up half a cosine wave down to the floor."""
 
     kind: Literal["cosine"] = "cosine"
@@ -97,7 +101,7 @@ class Cosine:
         return self.lr * risen(step, progress, self.warmup) * (self.floor + (1 - self.floor) * wave)
 
 
-class LinearConfig(AnyScheduleConfig):
+class LinearConfig(ScheduleConfig):
     """After warm-up a straight line down to the floor."""
 
     kind: Literal["linear"] = "linear"
@@ -123,7 +127,7 @@ class Linear:
         return self.lr * risen(step, progress, self.warmup) * (self.floor + (1 - self.floor) * left)
 
 
-class ConstantConfig(AnyScheduleConfig):
+class ConstantConfig(ScheduleConfig):
     """After warm-up always the same."""
 
     kind: Literal["constant"] = "constant"
@@ -143,9 +147,6 @@ class Constant:
     def rate(self, step: int, progress: float = 0.0) -> float:
         """Up in a line, then level."""
         return self.lr * risen(step, progress, self.warmup)
-
-
-ScheduleConfig = Annotated[NoamConfig | CosineConfig | LinearConfig | ConstantConfig, BY_KIND, BARE_KIND]
 
 
 def risen(step: int, progress: float, warmup: float) -> float:

@@ -1,14 +1,13 @@
 """Positions: where each kind acts (inputs, queries and keys, scores) and what it computes there."""
 
-from typing import Annotated
-
-from regard.config import BARE_KIND, BY_KIND
+from regard.config import import_all
 from regard.nn.position.absolute import Learned as Learned
 from regard.nn.position.absolute import LearnedConfig as LearnedConfig
 from regard.nn.position.absolute import NoPositionConfig as NoPositionConfig
 from regard.nn.position.absolute import Sinusoidal as Sinusoidal
 from regard.nn.position.absolute import SinusoidalConfig as SinusoidalConfig
 from regard.nn.position.base import Position as Position
+from regard.nn.position.base import PositionConfig as PositionConfig
 from regard.nn.position.bias import Bias as Bias
 from regard.nn.position.relative import Alibi as Alibi
 from regard.nn.position.relative import AlibiConfig as AlibiConfig
@@ -21,15 +20,4 @@ from regard.nn.position.rotary import RotaryConfig as RotaryConfig
 from regard.nn.position.tree import TreeConfig as TreeConfig
 from regard.nn.position.tree import TreePosition as TreePosition
 
-PositionConfig = Annotated[
-    NoPositionConfig
-    | SinusoidalConfig
-    | LearnedConfig
-    | RelativeConfig
-    | RotaryConfig
-    | T5Config
-    | AlibiConfig
-    | TreeConfig,
-    BY_KIND,
-    BARE_KIND,
-]
+import_all(__name__, __path__)  # a new kind of position is a file in this folder

@@ -11,10 +11,10 @@ from typing_extensions import override
 
 from regard.errors import ConfigError
 from regard.nn.context import AttentionContext
-from regard.nn.position.base import Position, PositionBase
+from regard.nn.position.base import Position, PositionConfig
 
 
-class NoPositionConfig(PositionBase):
+class NoPositionConfig(PositionConfig):
     """No positions at all: the model is then blind to order."""
 
     kind: Literal["none"] = "none"
@@ -24,7 +24,7 @@ class NoPositionConfig(PositionBase):
         return Position()
 
 
-class AbsoluteConfig(PositionBase):
+class AbsoluteConfig(PositionConfig):
     """What kinds that give each place a vector have in common."""
 
     combine: Literal["add", "concat"] = "add"

@@ -3,7 +3,7 @@
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.config import Config
+from regard.config import Family
 from regard.nn.context import AttentionContext
 from regard.nn.position.bias import Bias
 
@@ -50,7 +50,7 @@ class Position(nn.Module):
         return False
 
 
-class PositionBase(Config):
+class PositionConfig(Family):
     """What the configs of all kinds answer."""
 
     def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> Position:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from regard.errors import ConfigError
 from regard.nn.context import AttentionContext
-from regard.nn.position.base import Position, PositionBase
+from regard.nn.position.base import Position, PositionConfig
 from regard.nn.position.bias import Bias, Rule
 
 
@@ -32,7 +32,7 @@ def by_row(context: AttentionContext) -> bool:
     return len(context.query_positions) > 1 or len(context.key_positions) > 1
 
 
-class RelativeConfig(PositionBase):
+class RelativeConfig(PositionConfig):
     """Learned vectors for clipped distances, on keys and on values (Shaw 2018)."""
 
     kind: Literal["relative"] = "relative"
@@ -105,7 +105,7 @@ class Relative(Position):
         return self.value_table is not None
 
 
-class T5Config(PositionBase):
+class T5Config(PositionConfig):
     """A learned bias for each head and bucket of distances; far distances share buckets (Raffel 2020)."""
 
     kind: Literal["t5"] = "t5"
@@ -163,7 +163,7 @@ class T5Bias(Position):
         return ahead + torch.where(far < exact, far, coarse)
 
 
-class AlibiConfig(PositionBase):
+class AlibiConfig(PositionConfig):
     """A fixed penalty that grows with distance, steeper in some heads than in others (Press 2022)."""
 
     kind: Literal["alibi"] = "alibi"

@@ -9,10 +9,10 @@ from torch import Tensor
 from typing_extensions import override
 
 from regard.errors import ConfigError
-from regard.nn.position.base import Position, PositionBase
+from regard.nn.position.base import Position, PositionConfig
 
 
-class RotaryConfig(PositionBase):
+class RotaryConfig(PositionConfig):
     """Turns queries and keys by an angle proportional to their place (Su 2021)."""
 
     kind: Literal["rotary"] = "rotary"

@@ -12,12 +12,12 @@ from regard.config import refuse
 from regard.errors import ConfigError
 from regard.nn.context import AttentionContext
 from regard.nn.position.absolute import waves
-from regard.nn.position.base import Position, PositionBase
+from regard.nn.position.base import Position, PositionConfig
 from regard.nn.position.bias import Bias, Rule
 from regard.nn.position.relative import Relative
 
 
-class TreeConfig(PositionBase):
+class TreeConfig(PositionConfig):
     """Depth in the dependency tree on the inputs, distance in it on the scores (Wang 2019)."""
 
     kind: Literal["tree"] = "tree"

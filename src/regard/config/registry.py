@@ -1,0 +1,92 @@
+"""Families of kinds that register themselves: a new kind is one class, in regard or in a user's own file.
+
+    class PositionConfig(Family):
+        "What all positions answer."
+
+    class RotaryConfig(PositionConfig):
+        kind: Literal["rotary"] = "rotary"
+
+A setting of type `PositionConfig` then takes every kind that is registered when a recipe is validated.
+"""
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+from typing_extensions import override
+
+from regard.config.tree import BARE_KIND, BY_KIND, Config
+from regard.errors import RegardError
+
+
+def _is_family(cls: type) -> bool:
+    return any((base.__module__, base.__name__) == (__name__, "Family") for base in cls.__bases__)  # not yet bound
+
+
+class Family(Config):
+    """Base of a family: its direct subclass is the family, and each class below that has a `kind` is a member."""
+
+    if TYPE_CHECKING:
+        kind: Any
+    _members: ClassVar[dict[str, type[Config]]]
+    _adapter: ClassVar[TypeAdapter[Any] | None]
+
+    @classmethod
+    @override
+    def __pydantic_init_subclass__(cls, **settings: Any) -> None:
+        super().__pydantic_init_subclass__(**settings)
+        if _is_family(cls):
+            cls._members, cls._adapter = {}, None
+        elif "kind" in cls.model_fields:
+            _register(cls)
+
+    @classmethod
+    @override
+    def alternatives(cls) -> Sequence[type[Config]]:
+        return list(cls._members.values()) if _is_family(cls) else [cls]
+
+    @classmethod
+    @override
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if not _is_family(cls):
+            return handler(source)
+        return core_schema.no_info_plain_validator_function(cls._validate)
+
+    @classmethod
+    def _validate(cls, value: object) -> object:
+        if cls._adapter is None:
+            union: Any = Union[tuple(cls._members.values())]  # noqa: UP007  (of classes known at run time)
+            cls._adapter = TypeAdapter(Annotated.__class_getitem__((union, BY_KIND, BARE_KIND)))  # type: ignore[attr-defined]
+        return cls._adapter.validate_python(value)
+
+    @classmethod
+    @override
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        if not _is_family(cls):
+            return super().__get_pydantic_json_schema__(schema, handler)
+        members = {kind: handler(member.__pydantic_core_schema__) for kind, member in cls._members.items()}
+        return {"oneOf": list(members.values()), "discriminator": {"propertyName": "kind"}}
+
+
+def family_of(member: type[Family]) -> type[Family]:
+    """The family that a class belongs to, or is."""
+    return next(base for base in member.__mro__ if _is_family(base))
+
+
+def _register(member: type[Family]) -> None:
+    family, kind = family_of(member), str(member.model_fields["kind"].default)
+    other = family._members.get(kind)
+    if other is not None and (other.__module__, other.__qualname__) != (member.__module__, member.__qualname__):
+        raise RegardError(f"{member.__module__}: {family.__name__} has a kind '{kind}' already, in {other.__module__}")
+    family._members[kind] = member
+    family._adapter = None
+
+
+def import_all(package: str, path: Iterable[str]) -> None:
+    """Imports every module of a package, so that the kinds in them register; called in its `__init__`."""
+    for module in sorted(iter_modules(path), key=lambda module: module.name):
+        import_module(f"{package}.{module.name}")
