@@ -175,7 +175,7 @@ def built(imported: Imported) -> nn.Module:
 @torch.no_grad()
 def difference(imported: Imported, folder: Path) -> float:
     """The largest difference of a logit from what transformers computes with the folder in float32."""
-    theirs = getattr(transformers, imported.layout.architecture).from_pretrained(folder, dtype=torch.float32).eval()
+    theirs = getattr(transformers, imported.architecture.class_name).from_pretrained(folder, dtype=torch.float32).eval()
     ours = built(imported)
     if not imported.tokenizers:
         size = imported.config.image

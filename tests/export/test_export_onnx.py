@@ -11,7 +11,7 @@ from tiny import PAIRS, TEXTS, decoder, encoder, masked, pair, tagger
 
 from regard.errors import ConfigError
 from regard.export.exported_model import Subject
-from regard.export.onnx.export import refuse_unfit
+from regard.export.onnx.export import refuse_unsupported
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -92,6 +92,6 @@ def runs_without_torch(folder: Path) -> None:
 
 def test_a_sentences_tree_is_refused_by_name() -> None:
     with pytest.raises(ConfigError) as error:
-        refuse_unfit(tagger(position="tree").settled)
+        refuse_unsupported(tagger(position="tree").settled)
     assert str(error.value).startswith("model.position.kind: an ONNX graph needs 'none' or")
     assert "no input for a sentence's tree" in str(error.value)

@@ -7,16 +7,18 @@ import pytest
 import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from regard.export.huggingface import config_keys as library
-from regard.export.huggingface.export import LAYOUTS
-from regard.export.huggingface.generation_keys import GENERATION
-from regard.export.huggingface.image_processor import PROCESSOR
-from regard.export.huggingface.keys import Keys
-from regard.export.huggingface.layouts import Layout
+from regard.export.huggingface.architecture import TRAINING, Architecture
+from regard.export.huggingface.architectures import ARCHITECTURES
+from regard.export.huggingface.architectures.bert import BERT
+from regard.export.huggingface.architectures.vit import PROCESSOR_KEYS
+from regard.export.huggingface.config_keys import Keys
+from regard.export.huggingface.generation_config import GENERATION
+
+IMPORTED = [one for one in ARCHITECTURES if one.imported]
 
 
-def config_class(layout: Layout) -> Any:
-    return getattr(transformers, layout.architecture).config_class
+def config_class(architecture: Architecture) -> Any:
+    return getattr(transformers, architecture.class_name).config_class
 
 
 def lists(keys: Keys) -> list[set[str]]:
@@ -31,25 +33,25 @@ def assert_in_one_list(names: set[str], keys: Keys) -> None:
     assert all(keys.irrelevant.values())
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.architecture)
-def test_each_key_of_a_configuration_is_in_one_list(layout: Layout) -> None:
-    names = {field.name for field in fields(config_class(layout))}
-    assert_in_one_list(names, layout.keys)
-    assert names == set(layout.keys.defaults), "the library's keys are not those that are written down"
-    assert config_class(layout).attribute_map == dict(layout.keys.aliases)
+@pytest.mark.parametrize("architecture", IMPORTED, ids=lambda architecture: architecture.class_name)
+def test_each_key_of_a_configuration_is_in_one_list(architecture: Architecture) -> None:
+    names = {field.name for field in fields(config_class(architecture))}
+    assert_in_one_list(names, architecture.keys)
+    assert names == set(architecture.keys.defaults), "the library's keys are not those that are written down"
+    assert config_class(architecture).attribute_map == dict(architecture.keys.aliases)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.architecture)
-def test_defaults_are_the_librarys(layout: Layout) -> None:
-    given = config_class(layout)
-    assert given.model_type == layout.model_type
+@pytest.mark.parametrize("architecture", IMPORTED, ids=lambda architecture: architecture.class_name)
+def test_defaults_are_the_librarys(architecture: Architecture) -> None:
+    given = config_class(architecture)
+    assert given.model_type == architecture.model_type
     defaults = {
         field.name: field.default if field.default is not MISSING else field.default_factory()  # type: ignore[misc]
         for field in fields(given)
     }
-    assert dict(layout.keys.defaults) == defaults
+    assert dict(architecture.keys.defaults) == defaults
     assert {name: type(value) for name, value in defaults.items()} == {
-        name: type(value) for name, value in layout.keys.defaults.items()
+        name: type(value) for name, value in architecture.keys.defaults.items()
     }
 
 
@@ -77,14 +79,14 @@ def test_each_key_of_generation_is_in_one_list() -> None:
 def test_each_key_of_an_image_processor_is_in_one_list() -> None:
     processor = ViTImageProcessorPil()
     names = set(processor.valid_kwargs.__annotations__)
-    assert_in_one_list(names, PROCESSOR)
+    assert_in_one_list(names, PROCESSOR_KEYS)
     found = {name: getattr(processor, name, None) for name in names}
     found |= {name: list(found[name]) for name in ("image_mean", "image_std")}
     found["size"] = {"height": found["size"].height, "width": found["size"].width}
-    assert {**found, "resample": int(found["resample"])} == dict(PROCESSOR.defaults)
+    assert {**found, "resample": int(found["resample"])} == dict(PROCESSOR_KEYS.defaults)
 
 
 def test_the_lists_say_why() -> None:
-    for layout in LAYOUTS:
-        assert all(len(reason.split()) > 2 for reason in layout.keys.irrelevant.values())
-    assert library.BERT.irrelevant["hidden_dropout_prob"] == library.TRAINING
+    for architecture in IMPORTED:
+        assert all(len(reason.split()) > 2 for reason in architecture.keys.irrelevant.values())
+    assert BERT.keys.irrelevant["hidden_dropout_prob"] == TRAINING

@@ -15,7 +15,7 @@ SEEDS = range(5)
 def test_random_settings_compute_the_same(architecture: str, seed: int, tmp_path: Path) -> None:
     settings = write_random(architecture, seed, tmp_path)
     imported = read_folder(tmp_path)
-    assert imported.layout.architecture == architecture
+    assert imported.architecture.class_name == architecture
     assert difference(imported, tmp_path) <= 1e-5, settings
 
 

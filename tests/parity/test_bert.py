@@ -4,7 +4,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 from twins import Twins, sentences
 
-from regard.export.huggingface import parameter_names as mappings
+from regard.export.huggingface.architectures import bert
 from regard.models import EncoderConfig, preset
 
 VOCAB, DEPTH = 31, 2
@@ -31,12 +31,12 @@ INPUTS = {"input_ids": BATCH.tokens, "attention_mask": BATCH.layout.valid.long()
 
 
 def test_masked_language_model() -> None:
-    both = Twins(EncoderConfig(**OURS).build(VOCAB), BertForMaskedLM(bert_config()), mappings.bert(DEPTH))
+    both = Twins(EncoderConfig(**OURS).build(VOCAB), BertForMaskedLM(bert_config()), bert.masked_lm_names(DEPTH))
     both.compare(both.ours(BATCH, SEGMENTS), both.theirs(**INPUTS).logits, BATCH.layout.valid)
 
 
 def test_without_segments_all_tokens_are_of_the_first() -> None:
-    both = Twins(EncoderConfig(**OURS).build(VOCAB), BertForMaskedLM(bert_config()), mappings.bert(DEPTH))
+    both = Twins(EncoderConfig(**OURS).build(VOCAB), BertForMaskedLM(bert_config()), bert.masked_lm_names(DEPTH))
     inputs = {**INPUTS, "token_type_ids": None}
     both.compare(both.ours(BATCH), both.theirs(**inputs).logits, BATCH.layout.valid)
 
@@ -44,14 +44,14 @@ def test_without_segments_all_tokens_are_of_the_first() -> None:
 def test_bare_encoder() -> None:
     config = EncoderConfig(**{**OURS, "head": {"kind": "vocabulary"}})  # nothing but the shared embedding
     theirs = BertModel(bert_config(), add_pooling_layer=False)
-    both = Twins(config.build(VOCAB), theirs, mappings.bert_encoder(DEPTH))
+    both = Twins(config.build(VOCAB), theirs, bert.encoder_names(DEPTH))
     both.compare(both.ours.hidden(BATCH, SEGMENTS), both.theirs(**INPUTS).last_hidden_state, BATCH.layout.valid)
 
 
 def test_classifier_on_the_first_token() -> None:
     config = EncoderConfig(**{**OURS, "head": {"kind": "pooled", "pooling": "first", "hidden": 32}})
     theirs = BertForSequenceClassification(bert_config())
-    both = Twins(config.build(VOCAB, classes=3), theirs, mappings.bert_classifier(DEPTH))
+    both = Twins(config.build(VOCAB, classes=3), theirs, bert.classifier_names(DEPTH))
     both.compare(both.ours(BATCH, SEGMENTS), both.theirs(**INPUTS).logits)
 
 

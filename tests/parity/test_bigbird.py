@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import BigBirdConfig, BigBirdForMaskedLM
 from twins import Twins, sentences
 
-from regard.export.huggingface import parameter_names as mappings
+from regard.export.huggingface.architectures import bert
 from regard.models import EncoderConfig, preset
 from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
@@ -63,7 +63,7 @@ def twins(attention: str) -> Twins:
         sep_token_id=None,
         attn_implementation="eager",
     )
-    return Twins(ours.build(VOCAB), BigBirdForMaskedLM(config), mappings.bert(DEPTH), NOT_USED)
+    return Twins(ours.build(VOCAB), BigBirdForMaskedLM(config), bert.masked_lm_names(DEPTH), NOT_USED)
 
 
 def table_of(layer: Any, time: int) -> Tensor:

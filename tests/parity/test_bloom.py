@@ -1,10 +1,10 @@
 """BLOOM, whose heads know distances by ALiBi, beside Hugging Face's."""
 
+import mappings
 import pytest
 from transformers import BloomConfig, BloomForCausalLM
 from twins import Twins, sentences
 
-from regard.export.huggingface import parameter_names as mappings
 from regard.models import DecoderConfig
 
 VOCAB, WIDTH, DEPTH = 31, 48, 2

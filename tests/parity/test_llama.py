@@ -4,7 +4,7 @@ import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 from twins import Twins, sentences
 
-from regard.export.huggingface import parameter_names as mappings
+from regard.export.huggingface.architectures import llama
 from regard.models import DecoderConfig, preset
 
 VOCAB, DEPTH, HIDDEN = 31, 2, 80
@@ -30,7 +30,7 @@ def twins(kv_heads: int = 2) -> Twins:
         attn_implementation="eager",
     )
     ours = DecoderConfig(**{**preset("llama-small").model, **small}).build(VOCAB)
-    return Twins(ours, LlamaForCausalLM(config), mappings.llama(DEPTH))
+    return Twins(ours, LlamaForCausalLM(config), llama.parameter_names(DEPTH))
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])

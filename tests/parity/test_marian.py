@@ -4,7 +4,7 @@ import pytest
 from transformers import MarianConfig, MarianMTModel
 from twins import PAD, Twins, sentences
 
-from regard.export.huggingface import parameter_names as mappings
+from regard.export.huggingface.architectures import bart
 from regard.models import EncoderDecoderConfig, preset
 
 VOCAB, TARGET_VOCAB, DEPTH = 31, 23, 2
@@ -45,7 +45,7 @@ def twins(*, one_vocabulary: bool = True) -> Twins:
         attn_implementation="eager",
     )
     built = ours.build(VOCAB, None if one_vocabulary else TARGET_VOCAB)
-    return Twins(built, MarianMTModel(config), mappings.marian(DEPTH, one_vocabulary=one_vocabulary), TABLES)
+    return Twins(built, MarianMTModel(config), bart.marian_names(DEPTH, joint=one_vocabulary), TABLES)
 
 
 @pytest.mark.parametrize("one_vocabulary", [True, False])

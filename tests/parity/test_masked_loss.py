@@ -8,7 +8,7 @@ from twins import Twins
 
 from regard.data.batches import Batch
 from regard.data.collate import Ragged, pack, pad
-from regard.export.huggingface import parameter_names as mappings
+from regard.export.huggingface.architectures import bert
 from regard.models import EncoderConfig, preset
 from regard.nn.loss import IGNORED
 from regard.tasks import MaskedLanguageModelConfig, Vocabularies
@@ -27,7 +27,7 @@ def test_loss_and_gradients_of_the_same_hidden_tokens(lay):
         hidden_size=32, intermediate_size=128, num_hidden_layers=DEPTH, num_attention_heads=4,
         max_position_embeddings=LENGTH, vocab_size=tokenizer.vocab_size, attn_implementation="eager",
     )  # fmt: skip
-    both = Twins(config.build(tokenizer.vocab_size), BertForMaskedLM(theirs), mappings.bert(DEPTH))
+    both = Twins(config.build(tokenizer.vocab_size), BertForMaskedLM(theirs), bert.masked_lm_names(DEPTH))
     task = MaskedLanguageModelConfig().task(Vocabularies({"text": tokenizer}))
     rows = Ragged.of([tokenizer.encode(text) for text in TEXTS])
     batch = Batch({"text": lay(rows)}, {}, np.arange(len(TEXTS)), seed=3, epoch=1)

@@ -6,7 +6,7 @@ from torch import nn
 from transformers import T5Config, T5ForConditionalGeneration
 from twins import PAD, Twins, sentences
 
-from regard.export.huggingface import parameter_names as mappings
+from regard.export.huggingface.architectures import t5
 from regard.models import EncoderDecoderConfig, preset
 
 VOCAB, WIDTH, DEPTH, HEADS = 31, 32, 2, 4
@@ -42,7 +42,7 @@ def twins(*, gated: bool = False, head_width: int = WIDTH // HEADS) -> Twins:
     if gated:
         theirs.lm_head.weight = nn.Parameter(torch.empty(VOCAB, WIDTH))
     assert ours.num_params(VOCAB) == theirs.num_parameters()
-    return Twins(ours.build(VOCAB), theirs, mappings.t5(DEPTH, gated=gated, tied=not gated))
+    return Twins(ours.build(VOCAB), theirs, t5.parameter_names(DEPTH, gated=gated, tied=not gated))
 
 
 @pytest.mark.parametrize("gated", [False, True])

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from twins import Twins
 
-from regard.export.huggingface.parameter_names import Mapping, Place, linear, part
+from regard.export.huggingface.parameter_names import ParameterNames, TensorView, linear, prefixed
 from regard.models import Patches, VisionEncoderDecoderConfig
 from regard.nn.layout import Sequences
 
@@ -35,15 +35,15 @@ class Theirs(nn.Module):
         return self.output(self.decoder(written, read, tgt_mask=hidden))
 
 
-def mapping() -> Mapping:
+def mapping() -> ParameterNames:
     return {
-        "patch_embedding.weight": Place("patches.weight", lambda weight: weight.flatten(1)),
-        "patch_embedding.bias": Place("patches.bias"),
-        "target_embedding.table.weight": Place("words.weight"),
-        "encoder.positions.0.table.weight": Place("places"),
-        "decoder.positions.0.table.weight": Place("turns.weight"),
-        **part("encoder", "encoder", mappings.torch_stack(DEPTH, cross=False, final_norm=True)),
-        **part("decoder", "decoder", mappings.torch_stack(DEPTH, cross=True, final_norm=True)),
+        "patch_embedding.weight": TensorView("patches.weight", lambda weight: weight.flatten(1)),
+        "patch_embedding.bias": TensorView("patches.bias"),
+        "target_embedding.table.weight": TensorView("words.weight"),
+        "encoder.positions.0.table.weight": TensorView("places"),
+        "decoder.positions.0.table.weight": TensorView("turns.weight"),
+        **prefixed("encoder", "encoder", mappings.torch_stack(DEPTH, cross=False, final_norm=True)),
+        **prefixed("decoder", "decoder", mappings.torch_stack(DEPTH, cross=True, final_norm=True)),
         **linear("head.linear", "output", bias=False),
     }
 

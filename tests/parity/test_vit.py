@@ -4,7 +4,7 @@ import torch
 from transformers import ViTConfig, ViTForImageClassification
 from twins import Twins
 
-from regard.export.huggingface import parameter_names as mappings
+from regard.export.huggingface.architectures import vit
 from regard.models import VisionConfig, preset
 
 IMAGE, PATCH, DEPTH, CLASSES = 12, 4, 2, 5
@@ -26,7 +26,7 @@ def test_logits_and_gradients() -> None:
         layer_norm_eps=1e-6,
         attn_implementation="eager",
     )
-    both = Twins(ours.build(CLASSES), ViTForImageClassification(config), mappings.vit(DEPTH))
+    both = Twins(ours.build(CLASSES), ViTForImageClassification(config), vit.parameter_names(DEPTH))
     images = torch.randn(3, 3, IMAGE, IMAGE, generator=torch.Generator().manual_seed(2))
     both.compare(both.ours(images), both.theirs(pixel_values=images).logits)
 

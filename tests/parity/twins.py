@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.export.huggingface.parameter_names import Mapping, Place
+from regard.export.huggingface.parameter_names import ParameterNames, TensorView
 from regard.models import Stepper
 from regard.nn.layout import Sequences
 
@@ -29,7 +29,7 @@ class Twins:
 
     ours: nn.Module
     theirs: nn.Module
-    mapping: Mapping
+    mapping: ParameterNames
     theirs_only: frozenset[str] = frozenset()
     """Tensors of the other model without a counterpart: fixed tables, parts that are not used."""
 
@@ -73,7 +73,7 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters()) | buffers
 
 
-def look(place: Place, tensors: dict[str, Tensor], like: Tensor) -> Tensor:
+def look(place: TensorView, tensors: dict[str, Tensor], like: Tensor) -> Tensor:
     """What lies at a place, in the shape it has with us."""
     return place.view(tensors[place.name]).reshape(like.shape)
 
@@ -83,7 +83,7 @@ def gradients(loss: Tensor, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
 
 
-def check_coverage(mapping: Mapping, ours: nn.Module, theirs: nn.Module, theirs_only: frozenset[str]) -> None:
+def check_coverage(mapping: ParameterNames, ours: nn.Module, theirs: nn.Module, theirs_only: frozenset[str]) -> None:
     """Every parameter of ours has a place, and every number of theirs is the place of exactly one of ours."""
     assert mapping.keys() == dict(ours.named_parameters()).keys()
     taken = {name: torch.zeros_like(tensor) for name, tensor in tensors(theirs).items()}

@@ -15,8 +15,14 @@ from regard.errors import ConfigError, RegardError
 from regard.export.ctranslate2_parts import Parts, positions_of
 from regard.export.exported_model import Row, Subject
 from regard.export.huggingface.restore_ids import spread
-from regard.export.needs import WHOLE, Needs, misfits, one_attention, refusal
 from regard.export.parity import Compared, Scores, prompt
+from regard.export.supported_settings import (
+    STANDARD,
+    Supported,
+    same_in_decoder,
+    unsupported_error,
+    unsupported_settings,
+)
 from regard.text.special_tokens import BOS, EOS, SEP, SPECIAL_TOKENS, UNK
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabularies import save_tokenizers
@@ -24,11 +30,11 @@ from regard.text.vocabularies import save_tokenizers
 HINT = "train with settings that fit, or export to onnx, which takes any kind of model"
 
 
-def _needs(config: Any) -> Needs:  # noqa: ANN401
+def _supported(config: Any) -> Supported:  # noqa: ANN401
     writes_on = config.shape == "decoder"
     positions = ("sinusoidal", "learned", "relative", *(("rotary", "alibi") if writes_on else ("rotary", "t5")))
     return {
-        **WHOLE,
+        **STANDARD,
         "norm.kind": ("layer", "rms"),
         "norm.epsilon_inside": (True,),
         "final_norm": (config.norm_place == "before",),
@@ -40,23 +46,23 @@ def _needs(config: Any) -> Needs:  # noqa: ANN401
         "feedforward.activation": ("relu", "gelu", "gelu-tanh", "silu", "tanh"),
         "embedding.segments": (0,),
         "head.kind": ("vocabulary",),
-        **(one_attention(config) if not writes_on else {}),
+        **(same_in_decoder(config) if not writes_on else {}),
     }
 
 
-def refuse_unfit(config: Any) -> None:  # noqa: ANN401
+def refuse_unsupported(config: Any) -> None:  # noqa: ANN401
     """Refuses a model that the specifications cannot describe."""
     if config.kind not in ("encoder-decoder", "decoder"):
         raise ConfigError(
             "model.kind", f"CTranslate2 folders hold 'encoder-decoder' or 'decoder', got '{config.kind}'; {HINT}"
         )
-    if found := misfits(config, _needs(config)):
-        raise refusal("CTranslate2", found, HINT)
+    if unsupported := unsupported_settings(config, _supported(config)):
+        raise unsupported_error("CTranslate2", unsupported, HINT)
 
 
 def write_ctranslate2(subject: Subject, folder: Path, *, int8: bool = False) -> str:
     """Writes model.bin, config.json, the vocabulary, tokenizer.json and regard.json; says which specification."""
-    refuse_unfit(subject.settled)
+    refuse_unsupported(subject.settled)
     config, weights = spread(subject)
     parts = Parts(config, weights, subject.room, subject.spare_positions)
     spec = _pair(subject, parts) if subject.pairs else _decoder(subject, parts)

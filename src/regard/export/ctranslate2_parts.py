@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.export.huggingface.layouts import wave_table
+from regard.export.huggingface.architecture import sinusoid_table
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "tanh": "Tanh"}
 
@@ -142,7 +142,7 @@ class Parts:
     def _table(self, stack: str) -> Numbers:
         learned = f"{stack}.positions.0.table.weight"
         if learned not in self.weights:
-            return wave_table(self.config, self.room).numpy()
+            return sinusoid_table(self.config, self.room).numpy()
         return np.pad(self._numbers(learned), ((0, self.spare), (0, 0)))
 
     def _numbers(self, name: str) -> Numbers:

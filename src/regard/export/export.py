@@ -63,8 +63,9 @@ def export_model(
 
 
 def _huggingface(subject: Subject, folder: Path, int8: bool) -> Made:
-    layout = huggingface.write_huggingface(subject, folder)
-    return huggingface.HuggingFace(subject, folder, layout), layout.name, huggingface.usage(subject, layout)
+    architecture = huggingface.write_huggingface(subject, folder)
+    engine = huggingface.HuggingFace(subject, folder, architecture)
+    return engine, architecture.name, huggingface.usage(subject, architecture)
 
 
 def _ctranslate2(subject: Subject, folder: Path, int8: bool) -> Made:

@@ -84,7 +84,7 @@ def _card(out: Path, model: Imported, recipe: Recipe, origin: str) -> str:
     lines = [
         f"# {out.name}",
         "",
-        f"A {model.layout.name} imported from {origin}: "
+        f"A {model.architecture.name} imported from {origin}: "
         f"{counted(recipe.model.depth, 'layer')} of width {recipe.model.width}.",
         *(f"Note: {note}." for note in model.notes),
         "",

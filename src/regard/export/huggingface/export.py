@@ -12,30 +12,26 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.export.exported_model import Row, Subject
-from regard.export.huggingface.image_processor import write_image_processor
-from regard.export.huggingface.layouts import Layout, Sizes, choose, fold, renamed, wave_table
-from regard.export.huggingface.layouts_decoder import DECODERS
-from regard.export.huggingface.layouts_encoder import BERT_TAGGER, READERS
-from regard.export.huggingface.layouts_encoder_decoder import PAIRS
-from regard.export.huggingface.parameter_names import Mapping as Places
+from regard.export.huggingface import architectures  # noqa: F401, registers them all
+from regard.export.huggingface.architecture import Architecture, Sizes, choose, fold_into_weights, sinusoid_table
+from regard.export.huggingface.architectures.vit import write_image_processor
+from regard.export.huggingface.parameter_names import ParameterNames
 from regard.export.huggingface.restore_ids import our_ids, our_logits, restored, rows_of, their_ids, their_settings
 from regard.export.huggingface.tokenizer_files import write_tokenizers
 from regard.export.parity import Compared, Scores, prompt
 from regard.text.special_tokens import BOS, EOS, PAD
 
-LAYOUTS = (*PAIRS, *DECODERS, *READERS)
-"""Those that also come in."""
-HINT = "train with settings that fit, or export to onnx, which needs no layout"
+HINT = "train with settings that fit, or export to onnx, which needs no architecture"
 
 
-def write_huggingface(subject: Subject, folder: Path) -> Layout:
-    """Writes config.json, model.safetensors, generation_config.json and the tokenizer's files; says which layout."""
-    layout = choose((*LAYOUTS, BERT_TAGGER), subject.settled, HINT)
+def write_huggingface(subject: Subject, folder: Path) -> Architecture:
+    """Writes config.json, model.safetensors, generation_config.json and the tokenizer's files."""
+    architecture = choose(subject.settled, HINT)
     vocab, target_vocab = (0, 0) if subject.images else (rows_of(subject.source), rows_of(subject.target))
-    model = as_huggingface(layout, subject, Sizes(vocab, target_vocab, subject.labels, subject.room))
+    model = as_huggingface(architecture, subject, Sizes(vocab, target_vocab, subject.labels, subject.room))
     with quiet():
         if subject.writes:
-            model.generation_config = _generation(subject, layout)
+            model.generation_config = _generation(subject, architecture)
         model.save_pretrained(folder)  # type: ignore[operator]
     if subject.images is None:
         write_tokenizers(subject, folder)
@@ -44,38 +40,42 @@ def write_huggingface(subject: Subject, folder: Path) -> Layout:
     if form := subject.input_form():
         settings = {"task": subject.kind, "longest": subject.length, **form}
         (folder / "regard.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    return layout
+    return architecture
 
 
-def as_huggingface(layout: Layout, subject: Subject, sizes: Sizes) -> nn.Module:
+def as_huggingface(architecture: Architecture, subject: Subject, sizes: Sizes) -> nn.Module:
     """The model of transformers with our weights."""
     reads_text = subject.images is None
     config, weights = restored(subject) if reads_text else (subject.settled, subject.weights())
-    config, weights = fold(layout, config, weights, sizes.length)
-    settings = layout.settings(config, sizes)
+    config, weights = fold_into_weights(architecture, config, weights, sizes.length)
+    settings = architecture.to_config(config, sizes)
     settings = their_settings(settings, subject) if reads_text else settings
     if subject.kind == "language_model" and not subject.documents:
         settings |= {"bos_token_id": None, "eos_token_id": None}
     transformers = need_transformers()
     with quiet():
-        theirs = getattr(transformers, layout.architecture)(
-            transformers.AutoConfig.for_model(layout.model_type, **settings)
+        theirs = getattr(transformers, architecture.class_name)(
+            transformers.AutoConfig.for_model(architecture.model_type, **settings)
         )
     theirs._keys_to_ignore_on_save = None  # tables of positions are saved, too: ours may be others
-    tables = {name: _table(layout, config, weights, name, sizes.length) for name in layout.tables}
-    fill(theirs, layout, layout.mapping(config), weights, tables)
+    tables = {name: _table(architecture, config, weights, name, sizes.length) for name in architecture.position_tables}
+    fill(theirs, architecture, architecture.parameter_names(config), weights, tables)
     return theirs.eval()
 
 
 @torch.no_grad()
 def fill(
-    theirs: nn.Module, layout: Layout, places: Places, weights: Mapping[str, Tensor], tables: Mapping[str, Tensor]
+    theirs: nn.Module,
+    architecture: Architecture,
+    names: ParameterNames,
+    weights: Mapping[str, Tensor],
+    tables: Mapping[str, Tensor],
 ) -> None:
     """Copies weights to their places; a bias that we do not have is zero, a gain that we do not have is one."""
     # versions of the library differ in names that files have in one form
-    tensors = {renamed(name, layout): tensor for name, tensor in theirs.state_dict(keep_vars=True).items()}
-    assert not (missing := {place.name for place in places.values()} - tensors.keys()), f"no tensor {sorted(missing)}"
-    for name, place in places.items():
+    tensors = {architecture.renamed(name): tensor for name, tensor in theirs.state_dict(keep_vars=True).items()}
+    assert not (missing := {view.name for view in names.values()} - tensors.keys()), f"no tensor {sorted(missing)}"
+    for name, place in names.items():
         view = place.view(tensors[place.name])
         if name in weights:
             view.copy_(weights[name].reshape(view.shape))
@@ -83,22 +83,22 @@ def fill(
             view.fill_(1.0 if name.endswith("gain") else 0.0)
     for name, table in tables.items():
         tensors[name].copy_(table)
-    unplaced = {name for name in weights if name not in places} - set(_learned_tables(places, weights))
+    unplaced = {name for name in weights if name not in names} - set(_learned_tables(names, weights))
     assert not unplaced, f"no place for {sorted(unplaced)}"
 
 
-def _learned_tables(places: Places, weights: Mapping[str, Tensor]) -> list[str]:
-    return [name for name in weights if name.endswith("positions.0.table.weight") and name not in places]
+def _learned_tables(names: ParameterNames, weights: Mapping[str, Tensor]) -> list[str]:
+    return [name for name in weights if name.endswith("positions.0.table.weight") and name not in names]
 
 
-def _table(layout: Layout, config: Any, weights: Mapping[str, Tensor], name: str, length: int) -> Tensor:  # noqa: ANN401
-    own = layout.tables[name]
-    return weights[own] if own in weights else wave_table(config, length)
+def _table(architecture: Architecture, config: Any, weights: Mapping[str, Tensor], name: str, length: int) -> Tensor:  # noqa: ANN401
+    own = architecture.position_tables[name]
+    return weights[own] if own in weights else sinusoid_table(config, length)
 
 
-def _generation(subject: Subject, layout: Layout) -> Any:  # noqa: ANN401
+def _generation(subject: Subject, architecture: Architecture) -> Any:  # noqa: ANN401
     """Greedy search that writes what ours may write, no further than a table of positions reaches."""
-    limited = layout.learns_positions and subject.kind == "language_model"
+    limited = architecture.learned_positions_only and subject.kind == "language_model"
     never = their_ids(subject.never, subject.target)
     numbers = {
         "pad_token_id": PAD,
@@ -121,11 +121,13 @@ class HuggingFace:
 
     compared: Compared = "logits"
 
-    def __init__(self, subject: Subject, folder: Path, layout: Layout) -> None:
+    def __init__(self, subject: Subject, folder: Path, architecture: Architecture) -> None:
         transformers = need_transformers()
         self.subject = subject
         with quiet():
-            self.model = getattr(transformers, layout.auto).from_pretrained(folder, dtype=torch.float32).eval()
+            self.model = (
+                getattr(transformers, architecture.auto_class).from_pretrained(folder, dtype=torch.float32).eval()
+            )
 
     @torch.no_grad()
     def scores(self, rows: list[Row]) -> list[Scores]:
@@ -210,7 +212,7 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def usage(subject: Subject, layout: Layout) -> str:
+def usage(subject: Subject, architecture: Architecture) -> str:
     """How the folder is used, for its README."""
     kind = "AutoImageProcessor" if subject.images else "AutoTokenizer"
     name = "processor" if subject.images else "tokenizer"
@@ -219,10 +221,10 @@ def usage(subject: Subject, layout: Layout) -> str:
     cut = ", truncation=True" if subject.input_tokens else ""
     lines = [
         *(["from PIL import Image"] if subject.images else []),
-        f"from transformers import {layout.auto}, {kind}",
+        f"from transformers import {architecture.auto_class}, {kind}",
         "",
         f'{name} = {kind}.from_pretrained(".")',
-        f'model = {layout.auto}.from_pretrained(".")',
+        f'model = {architecture.auto_class}.from_pretrained(".")',
         *subject.input_note(),
         f'inputs = {name}({given}, return_tensors="pt"{"" if subject.images else ", padding=True"}{cut})',
     ]

@@ -10,25 +10,17 @@ from torch import Tensor
 
 from regard.config import Config
 from regard.errors import ConfigError, DataError
-from regard.export.huggingface.export import LAYOUTS
+from regard.export.huggingface.architecture import UNTIED, Architecture, sinusoid_table
+from regard.export.huggingface.architectures import ARCHITECTURES
+from regard.export.huggingface.architectures.vit import read_image_processor
+from regard.export.huggingface.config_keys import read_table
 from regard.export.huggingface.generation_config import read_generation
-from regard.export.huggingface.image_processor import read_image_processor
-from regard.export.huggingface.json_files import read_table
-from regard.export.huggingface.layouts import UNTIED, Layout, wave_table
-from regard.export.huggingface.parameter_names import Place
+from regard.export.huggingface.parameter_names import TensorView
 from regard.export.huggingface.tensors import fits, read_tensors, refuse_unused, untied
 from regard.export.huggingface.vocabulary import our_rows, read_vocabularies, renumbered, writes_tokens
 from regard.models import ModelConfig
 from regard.text.tokenizer import Tokenizer
 
-BARE = {"BertModel": "BertForSequenceClassification", "GPT2Model": "GPT2LMHeadModel", "LlamaModel": "LlamaForCausalLM"}
-"""Stacks that were saved without an output layer → the architecture they become."""
-TASKS = {
-    "BertForMaskedLM": "masked_language_model",
-    "encoder-decoder": "translation",
-    "decoder": "language_model",
-    "encoder": "classification",
-}
 LABELS = 2
 """Labels of the library where config.json has none."""
 
@@ -41,7 +33,7 @@ class _Holder(Config):
 class Imported:
     """A model that came in."""
 
-    layout: Layout
+    architecture: Architecture
     config: Any
     """The model's settings."""
     weights: dict[str, Tensor]
@@ -74,19 +66,19 @@ def read_folder(folder: Path) -> Imported:
 
 def _read(folder: Path) -> Imported:
     tree = _config(folder)
-    layout, bare = _layout(folder, tree)
-    settings = layout.keys.settled(folder / "config.json", tree)
-    labels = _labels(folder / "config.json", layout, settings)
-    tensors = read_tensors(folder, layout, settings)
-    settings[UNTIED] = untied(folder, layout, settings, tensors)
-    config = _model(folder, layout, settings)
+    architecture, bare = _architecture(folder, tree)
+    settings = architecture.keys.resolve(folder / "config.json", tree)
+    labels = _labels(folder / "config.json", architecture, settings)
+    tensors = read_tensors(folder, architecture, settings)
+    settings[UNTIED] = untied(folder, architecture, settings, tensors)
+    config = _model(folder, architecture, settings)
     _refuse_phantoms(folder, config, tensors)
-    config = _positions(folder, layout, config, tensors, settings)
-    weights = _weights(folder, layout, config, tensors, settings, len(labels), bare)
+    config = _positions(folder, architecture, config, tensors, settings)
+    weights = _weights(folder, architecture, config, tensors, settings, len(labels), bare)
     if config.kind == "vision":
         task, notes = read_image_processor(folder, config.image, config.channels)
-        return Imported(layout, config, weights, "image_classification", (), labels, notes=notes, settings=task)
-    found = _with_vocabulary(folder, layout, config, weights, settings, labels)
+        return Imported(architecture, config, weights, "image_classification", (), labels, notes=notes, settings=task)
+    found = _with_vocabulary(folder, architecture, config, weights, settings, labels)
     if bare and labels:
         note = "its output layer is new and knows nothing yet: fine-tune with model.from"
         found = replace(found, notes=(note, *found.notes), new_head=True)
@@ -107,7 +99,7 @@ def _refuse_phantoms(folder: Path, config: Any, tensors: dict[str, Tensor]) -> N
 
 def _with_vocabulary(
     folder: Path,
-    layout: Layout,
+    architecture: Architecture,
     config: Any,  # noqa: ANN401
     weights: dict[str, Tensor],
     settings: dict[str, Any],
@@ -124,12 +116,12 @@ def _with_vocabulary(
         settings = _with_tokens(folder, config.shape, settings, generation.tokens)
         search, notes = generation.search, generation.notes
     tokenizers = read_vocabularies(folder, settings, config.shape, sizes)
-    task = TASKS.get(layout.architecture, TASKS[config.shape])
     if any(tokenizer.numbering is not None for tokenizer in tokenizers):
         config, weights = renumber(folder, config, weights, tokenizers)
         notes = ("its vocabulary was renumbered: our special tokens come first", *notes)
     length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
-    return Imported(layout, config, weights, task, tuple(tokenizers), labels, length, notes, search=search)
+    task, vocabularies = architecture.task, tuple(tokenizers)
+    return Imported(architecture, config, weights, task, vocabularies, labels, length, notes, search=search)
 
 
 def _check_vocabulary(folder: Path, settings: Mapping[str, Any], sizes: Sequence[int]) -> None:
@@ -159,7 +151,7 @@ def _with_tokens(folder: Path, shape: str, settings: dict[str, Any], tokens: Map
 
 
 def _summarising(folder: Path, found: Imported) -> Imported:
-    """A summariser's folder is like any other of its layout; beside it our export wrote how much the model reads."""
+    """A summariser, if regard.json, which our export wrote, says so and how much the model reads."""
     file = folder / "regard.json"
     given = read_table(file) if file.is_file() else {}
     if given.get("task") != "summarisation" or found.task not in ("translation", "language_model"):
@@ -196,29 +188,30 @@ def _config(folder: Path) -> dict[str, Any]:
     return read_table(file)
 
 
-def _layout(folder: Path, tree: Mapping[str, Any]) -> tuple[Layout, bool]:
-    """The layout that config.json names, and whether the model lacks its output layer."""
-    named = tree.get("architectures") or []
-    named = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
-    wanted = {BARE.get(name, name): name in BARE for name in named}
-    matches = [layout for layout in LAYOUTS if layout.architecture in wanted]
-    if len(matches) == 1:
-        return matches[0], wanted[matches[0].architecture]
-    known = ", ".join([layout.architecture for layout in LAYOUTS] + list(BARE))
-    got = ", ".join(named) or str(tree.get("architectures") or "none")
-    raise DataError(folder / "config.json", f"architectures: expected one of {known}; got {got}")
+def _architecture(folder: Path, tree: Mapping[str, Any]) -> tuple[Architecture, bool]:
+    """The architecture that config.json names, and whether the model lacks its output layer."""
+    listed = tree.get("architectures") or []
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    known = [one for one in ARCHITECTURES if one.imported]
+    pairs = [(one, name) for one in known for name in names]
+    matches = [(one, name == one.base_class) for one, name in pairs if name in (one.class_name, one.base_class)]
+    if len({one.class_name for one, _ in matches}) == 1:
+        return matches[-1]
+    expected = ", ".join([one.class_name for one in known] + [one.base_class for one in known if one.base_class])
+    got = ", ".join(names) or str(listed or "none")
+    raise DataError(folder / "config.json", f"architectures: expected one of {expected}; got {got}")
 
 
-def _model(folder: Path, layout: Layout, settings: dict[str, Any]) -> Any:  # noqa: ANN401
+def _model(folder: Path, architecture: Architecture, settings: dict[str, Any]) -> Any:  # noqa: ANN401
     try:
-        return _Holder.from_tree({"model": layout.read(settings)}).model
+        return _Holder.from_tree({"model": architecture.from_config(settings)}).model
     except ConfigError as error:
         raise DataError(folder / "config.json", f"cannot be imported: {error}") from None
 
 
-def _labels(file: Path, layout: Layout, settings: Mapping[str, Any]) -> tuple[str, ...]:
+def _labels(file: Path, architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the labels in the order of their numbers, as the library has them."""
-    if "id2label" not in layout.keys.honoured:
+    if "id2label" not in architecture.keys.honoured:
         return ()
     named, count = settings["id2label"], settings.get("num_labels")
     if named is None:
@@ -237,13 +230,13 @@ def _labels(file: Path, layout: Layout, settings: Mapping[str, Any]) -> tuple[st
 
 def _positions(
     folder: Path,
-    layout: Layout,
+    architecture: Architecture,
     config: Any,  # noqa: ANN401
     tensors: dict[str, Tensor],
     settings: Mapping[str, Any],
 ) -> Any:  # noqa: ANN401
     """Where tables of positions were saved: the waves they hold, which are then computed, or learned tables."""
-    tables = {name: tensors[name] for name in layout.tables if name in tensors}
+    tables = {name: tensors[name] for name in architecture.position_tables if name in tensors}
     if not tables:
         return config
     length = settings["max_position_embeddings"]
@@ -252,22 +245,22 @@ def _positions(
             raise DataError(folder, f"'{name}': expected ({length}, {config.width}), got {tuple(table.shape)}")
     for interleaved in (False, True):
         wavy = config.but(position=config.position.but(interleaved=interleaved))
-        waves = wave_table(wavy, length)
+        waves = sinusoid_table(wavy, length)
         if all(torch.allclose(waves, table, atol=1e-6) for table in tables.values()):
-            if interleaved and len(tables) < len(layout.tables):
+            if interleaved and len(tables) < len(architecture.position_tables):
                 break  # the table that was not saved is not interleaved
             for name in tables:
                 del tensors[name]
             return wavy
-    usual = wave_table(config, length)
-    tensors |= {name: usual for name in layout.tables if name not in tables}
+    usual = sinusoid_table(config, length)
+    tensors |= {name: usual for name in architecture.position_tables if name not in tables}
     position = {"kind": "learned", "length": length}
     return _Holder.from_tree({"model": {**config.tree(), "position": position}}).model
 
 
 def _weights(
     folder: Path,
-    layout: Layout,
+    architecture: Architecture,
     config: Any,  # noqa: ANN401
     tensors: dict[str, Tensor],
     settings: Mapping[str, Any],
@@ -275,17 +268,18 @@ def _weights(
     bare: bool,
 ) -> dict[str, Tensor]:
     """Our parameters, each from its place in their tensors; none of theirs is left over."""
-    places = dict(layout.mapping(config))
+    places = dict(architecture.parameter_names(config))
     if config.position.kind == "learned":
-        places |= {own: Place(theirs) for theirs, own in layout.tables.items()}
-    idle = layout.idle if settings[UNTIED] or not settings.get("tie_word_embeddings", True) else ()
-    refuse_unused(folder, layout, tensors, [place.name for place in places.values()] + list(idle))
+        places |= {own: TensorView(theirs) for theirs, own in architecture.position_tables.items()}
+    idle = architecture.unused_if_untied if settings[UNTIED] or not settings.get("tie_word_embeddings", True) else ()
+    refuse_unused(folder, architecture, tensors, [place.name for place in places.values()] + list(idle))
     found = {}
     for name, place in places.items():
         if place.name in tensors:
             found[name] = _view(folder, place, tensors[place.name])
         elif place.name != "final_logits_bias" and not (bare and name.startswith("head.")):
-            raise DataError(folder, f"its weights have no '{place.name}', which a {layout.name} of its settings needs")
+            needs = f"which a {architecture.name} of its settings needs"
+            raise DataError(folder, f"its weights have no '{place.name}', {needs}")
     shapes = _shapes(config, found, labels)
     for name, tensor in found.items():
         if not fits(tensor.shape, shapes[name]):
@@ -297,7 +291,7 @@ def _weights(
     return weights
 
 
-def _view(folder: Path, place: Place, tensor: Tensor) -> Tensor:
+def _view(folder: Path, place: TensorView, tensor: Tensor) -> Tensor:
     try:
         return place.view(tensor)
     except (RuntimeError, IndexError) as error:

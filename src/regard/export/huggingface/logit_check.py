@@ -46,7 +46,8 @@ def compare_with_library(imported: Imported, ours: nn.Module, folder: Path) -> s
 def _load(imported: Imported, folder: Path) -> nn.Module:
     """The library's model; files of the folder only, no code of it, nothing from a network."""
     transformers = need_transformers()
-    name = "BertModel" if imported.new_head else imported.layout.architecture
+    architecture = imported.architecture
+    name = str(architecture.base_class) if imported.new_head else architecture.class_name
     with quiet():
         model = getattr(transformers, name).from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Core
 
 from regard.errors import DataError
-from regard.export.huggingface.json_files import read_table
+from regard.export.huggingface.config_keys import read_table
 from regard.export.huggingface.tokenizer_classes import LoadedTokenizer
 from regard.export.huggingface.tokenizer_config import CONFIG, NAMED, merged, read_tokenizer_config
 from regard.text.marian import HIDDEN, SPACE, CharacterTable

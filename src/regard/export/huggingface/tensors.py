@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.errors import DataError
-from regard.export.huggingface.json_files import read_table
-from regard.export.huggingface.layouts import Layout, renamed
+from regard.export.huggingface.architecture import Architecture
+from regard.export.huggingface.config_keys import read_table
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin", "model.pt", "pytorch_model.pt")
@@ -23,30 +23,32 @@ ADAPTERS = ("adapter_config.json", "adapter_model.safetensors")
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
-def read_tensors(folder: Path, layout: Layout, settings: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The tensors that a model consists of, under the names of the layout's mapping, in float32."""
+def read_tensors(folder: Path, architecture: Architecture, settings: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors that a model consists of, under the names of the architecture's `parameter_names`, in float32."""
     for name in ADAPTERS:
         if (folder / name).is_file():
             raise DataError(folder / name, "adapters are not read; merge them into the model's weights first")
     found: dict[str, Tensor] = {}
     names: dict[str, str] = {}
     for file, expected in _files(folder).items():
-        for name, tensor in _read(file, expected, layout, settings):
-            known = renamed(name, layout)
+        for name, tensor in _read(file, expected, architecture, settings):
+            known = architecture.renamed(name)
             if known in found:
                 other = names[known]
                 twice = "is stored twice" if other == name else f"is stored beside '{other}', another name of it"
                 raise DataError(file, f"'{name}' {twice}")
             found[known], names[known] = tensor, name
-    return _with_prefix(found, layout)
+    return _with_prefix(found, architecture)
 
 
-def _with_prefix(found: dict[str, Tensor], layout: Layout) -> dict[str, Tensor]:
+def _with_prefix(found: dict[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
     """The tensors of a model that was saved without its output layer, under the names that they have within it."""
-    prefix = layout.prefix
+    prefix = architecture.base_model_prefix
     if not prefix or any(name.startswith(prefix) for name in found):
         return found
-    return {name if name.startswith(layout.heads) else prefix + name: tensor for name, tensor in found.items()}
+    return {
+        name if name.startswith(architecture.head_prefixes) else prefix + name: tensor for name, tensor in found.items()
+    }
 
 
 def _files(folder: Path) -> dict[Path, set[str] | None]:
@@ -85,7 +87,7 @@ def _without_weights(folder: Path) -> DataError:
 
 
 def _read(
-    file: Path, expected: set[str] | None, layout: Layout, settings: Mapping[str, Any]
+    file: Path, expected: set[str] | None, architecture: Architecture, settings: Mapping[str, Any]
 ) -> Iterable[tuple[str, Tensor]]:
     """The tensors of a file that matter."""
     try:
@@ -95,7 +97,9 @@ def _read(
                 has = "lacks" if odd[0] in expected else "has, and the index does not name,"
                 raise DataError(file, f"{has} '{odd[0]}'")
             for name in names:
-                ignored = next((one for one in layout.ignored if re.search(one.pattern, renamed(name, layout))), None)
+                ignored = next(
+                    (one for one in architecture.ignored if re.search(one.pattern, architecture.renamed(name))), None
+                )
                 if ignored is None:
                     _check_dtype(file, name, tensors.get_slice(name).get_dtype())
                     yield name, tensors.get_tensor(name).float()
@@ -111,12 +115,12 @@ def _check_dtype(file: Path, name: str, dtype: str) -> None:
         raise DataError(file, f"'{name}': expected values of type {known}, got {dtype}; quantised models are not read")
 
 
-def untied(folder: Path, layout: Layout, settings: Mapping[str, Any], tensors: dict[str, Tensor]) -> bool:
+def untied(folder: Path, architecture: Architecture, settings: Mapping[str, Any], tensors: dict[str, Tensor]) -> bool:
     """Takes out tensors that are stored under two names; True where the output layer has a matrix of its own.
 
     As in the library: of two that are tied one may be missing; where both are there and differ, they are not tied.
     """
-    ties, apart = layout.ties(settings), []
+    ties, apart = architecture.ties(settings), []
     for name, source in ties.items():
         if name in tensors and source not in tensors:
             tensors[source] = tensors.pop(name)
@@ -124,19 +128,21 @@ def untied(folder: Path, layout: Layout, settings: Mapping[str, Any], tensors: d
             del tensors[name]
         elif name in tensors:
             apart.append(name)
-    if unknown := [name for name in apart if name not in layout.output]:
+    if unknown := [name for name in apart if name not in architecture.tied_head]:
         raise DataError(folder, f"'{unknown[0]}' differs from '{ties[unknown[0]]}', which it is tied to")
     if apart:  # all of the output layer or nothing
-        tensors |= {name: tensors[ties[name]] for name in layout.output if name not in tensors}
+        tensors |= {name: tensors[ties[name]] for name in architecture.tied_head if name not in tensors}
     return bool(apart)
 
 
-def refuse_unused(folder: Path, layout: Layout, tensors: Iterable[str], used: Iterable[str]) -> None:
+def refuse_unused(folder: Path, architecture: Architecture, tensors: Iterable[str], used: Iterable[str]) -> None:
     """Refuses tensors that no part of the model is made of."""
     left = sorted(set(tensors) - set(used))
     if left:
         also = f" and {len(left) - 1:,} more" if left[1:] else ""
-        raise DataError(folder, f"its weights have '{left[0]}'{also}, which a {layout.name} of its settings has not")
+        raise DataError(
+            folder, f"its weights have '{left[0]}'{also}, which a {architecture.name} of its settings has not"
+        )
 
 
 def fits(shape: Sequence[int], ours: Sequence[int]) -> bool:

@@ -16,7 +16,7 @@ from tokenizers import AddedToken, decoders, models, normalizers
 from tokenizers import Tokenizer as Core
 
 from regard.errors import DataError
-from regard.export.huggingface.json_files import read_small, read_table
+from regard.export.huggingface.config_keys import read_small, read_table
 from regard.export.huggingface.tokenizer_builders import CLASSES, SPACE, TokenizerFiles, with_tokens
 from regard.export.huggingface.tokenizer_config import (
     CONFIG,

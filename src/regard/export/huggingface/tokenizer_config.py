@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import AddedToken
 
 from regard.errors import DataError
-from regard.export.huggingface.json_files import read_table
+from regard.export.huggingface.config_keys import read_table
 
 CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 TOKENIZER = "tokenizer.json"

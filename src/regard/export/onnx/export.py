@@ -15,12 +15,12 @@ from torch import nn
 
 from regard.errors import ConfigError, RegardError
 from regard.export.exported_model import Row, Subject
-from regard.export.needs import Needs, misfits, refusal
 from regard.export.onnx import baselines as onnx_rivals
 from regard.export.onnx import transformers as onnx_modules
 from regard.export.onnx.engine import OnnxModel, padded
 from regard.export.onnx.graphs import Graph, Step
 from regard.export.parity import Compared, Scores, prompt
+from regard.export.supported_settings import Supported, unsupported_error, unsupported_settings
 from regard.models import Decoder, Encoder, EncoderDecoder, VisionEncoderDecoder, VisionTransformer
 from regard.models.convolutional.base import Seq2Seq
 from regard.models.convolutional.windows import WindowModel
@@ -29,7 +29,7 @@ from regard.models.recurrent.single import SingleRecurrent
 from regard.text.vocabularies import save_tokenizers
 
 HINT = "a graph has no input for a sentence's tree; the torch engine runs the model as it is"
-NEEDS: Needs = {"position.kind": ("none", "sinusoidal", "learned", "relative", "rotary", "t5", "alibi")}
+SUPPORTED: Supported = {"position.kind": ("none", "sinusoidal", "learned", "relative", "rotary", "t5", "alibi")}
 
 Make = Callable[[nn.Module, int], list[Graph]]
 WRITERS: dict[type, Make] = {
@@ -59,16 +59,16 @@ READERS: dict[type, Make] = {
 }
 
 
-def refuse_unfit(config: Any) -> None:  # noqa: ANN401
+def refuse_unsupported(config: Any) -> None:  # noqa: ANN401
     """Refuses a model that cannot be traced into a graph."""
-    if found := misfits(config, NEEDS):
-        raise refusal("an ONNX graph", found, HINT)
+    if unsupported := unsupported_settings(config, SUPPORTED):
+        raise unsupported_error("an ONNX graph", unsupported, HINT)
 
 
 def write_onnx(subject: Subject, folder: Path) -> str:
     """Writes the graphs, the tokenizer and regard.json; says which graphs."""
     need_onnx()
-    refuse_unfit(subject.settled)
+    refuse_unsupported(subject.settled)
     graphs, room = graphs_of(subject), room_of(subject)
     for graph in graphs:
         graph.write(folder, room)

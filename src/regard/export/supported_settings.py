@@ -1,4 +1,4 @@
-"""What a target can express: for each setting the values it knows, and the sentence that refuses any other."""
+"""The settings that an export target supports, and the sentence that refuses any other value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import Any
 from regard.config import Config
 from regard.errors import ConfigError
 
-Needs = Mapping[str, tuple[Any, ...]]
-"""Path of a setting below `model` → the values that a target can express."""
+Supported = Mapping[str, tuple[Any, ...]]
+"""Path of a setting below `model` → its supported values."""
 
-WHOLE: Needs = {
+STANDARD: Supported = {
     "attention.kind": ("full",),
     "attention.shape": ("standard",),
     "attention.maps": (True,),
@@ -19,26 +19,26 @@ WHOLE: Needs = {
     "embedding.factor": (None,),
     "head.transform": (None,),
 }
-"""What no target but ONNX can do without."""
+"""What every target but ONNX requires."""
 
 ABSENT = object()
 
 
 @dataclass(frozen=True)
-class Misfit:
-    """A setting with a value that a target cannot express."""
+class Unsupported:
+    """A setting whose value a target does not support."""
 
     path: str
-    got: Any
-    wanted: tuple[Any, ...]
+    value: Any
+    supported: tuple[Any, ...]
 
     def __str__(self) -> str:
-        wanted = " or ".join(dict.fromkeys(map(_shown, self.wanted)))
-        return f"needs {wanted}, got {_shown(self.got)}"
+        supported = " or ".join(dict.fromkeys(map(_shown, self.supported)))
+        return f"needs {supported}, got {_shown(self.value)}"
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401
-    """A value as a recipe has it; of a part, what it is and the settings that are not its defaults."""
+    """A value as a recipe has it; of a part, its kind and the settings that differ from their defaults."""
     if not isinstance(value, Config):
         return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     changed = value.model_dump(exclude_defaults=True, exclude_none=True)
@@ -46,23 +46,24 @@ def _shown(value: Any) -> str:  # noqa: ANN401
     return f"'{getattr(value, 'kind', '…')}'{settings}"
 
 
-def misfits(config: Any, needs: Needs) -> list[Misfit]:  # noqa: ANN401
-    """The settings that do not fit; one that the model's kinds do not have at all fits."""
-    found = [(path, setting(config, path), wanted) for path, wanted in needs.items()]
+def unsupported_settings(config: Any, supported: Supported) -> list[Unsupported]:  # noqa: ANN401
+    """The settings with an unsupported value; one that the model's kinds do not have passes."""
+    values = {path: _value(config, path) for path in supported}
     return [
-        Misfit(f"model.{path}", got, wanted) for path, got, wanted in found if got is not ABSENT and got not in wanted
+        Unsupported(f"model.{path}", value, supported[path])
+        for path, value in values.items()
+        if value is not ABSENT and value not in supported[path]
     ]
 
 
-def refusal(target: str, found: Sequence[Misfit], hint: str) -> ConfigError:
-    """The error for a model that a target cannot express."""
-    first, *others = found
-    also = "".join(f"; {misfit.path} {misfit}" for misfit in others)
+def unsupported_error(target: str, unsupported: Sequence[Unsupported], hint: str) -> ConfigError:
+    first, *others = unsupported
+    also = "".join(f"; {other.path} {other}" for other in others)
     return ConfigError(first.path, f"{target} {first}{also}; {hint}")
 
 
-def setting(config: Any, path: str) -> Any:  # noqa: ANN401
-    """The value of a setting, with what it means when it is left out."""
+def _value(config: Any, path: str) -> Any:  # noqa: ANN401
+    """The value of a setting; where it is left out, the value it stands for."""
     if path == "final_norm":
         return config.has_final_norm
     if path == "attention.head_width":
@@ -76,14 +77,11 @@ def setting(config: Any, path: str) -> Any:  # noqa: ANN401
     return config
 
 
-def even_heads(config: Any) -> Needs:  # noqa: ANN401
+def standard_heads(config: Any) -> Supported:  # noqa: ANN401
     """Heads that share the width evenly, each with keys and values of its own."""
     return {"attention.head_width": (config.width // config.heads,), "attention.kv_heads": (config.heads,)}
 
 
-def one_attention(config: Any) -> Needs:  # noqa: ANN401
+def same_in_decoder(config: Any) -> Supported:  # noqa: ANN401
     """A decoder with the encoder's kinds of attention and position."""
-    return {
-        "decoder_attention": (None, config.attention),
-        "decoder_position": (None, config.position),
-    }
+    return {"decoder_attention": (None, config.attention), "decoder_position": (None, config.position)}
