@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import street
-from regard.data.street.adjectives import ADJECTIVES
-from regard.data.street.combinations import AUXILIARY, combination
-from regard.data.street.families import FAMILIES, SHARES
-from regard.data.street.nouns import NOUNS
+from regard.data.street.corpus import FAMILIES, SHARES
+from regard.data.street.lexicon import AUXILIARY, combination
+from regard.data.street.nouns import ADJECTIVES, NOUNS
 from regard.data.street.verbs import VERBS
 from regard.errors import ConfigError
 
@@ -73,8 +72,8 @@ def test_what_is_tested_was_shown(corpus):
     for side in ("source", "target"):
         shown = {word for example in corpus["train"] for word in words(getattr(example, side))}
         for split in ("valid", "test"):
-            asked = {word for example in corpus[split] for word in words(getattr(example, side))}
-            assert len({word.lower() for word in asked} - {word.lower() for word in shown}) <= RARE_FORMS[side]
+            tested = {word for example in corpus[split] for word in words(getattr(example, side))}
+            assert len({word.lower() for word in tested} - {word.lower() for word in shown}) <= RARE_FORMS[side]
 
 
 def test_every_word_of_the_dictionary_is_used(corpus):
@@ -162,9 +161,9 @@ def test_resolve_leaves_other_sentences_alone(source: str):
 def test_pronoun_accuracy_of_the_right_answer(corpus):
     sources = [example.source for example in corpus["test"]]
     targets = [example.target for example in corpus["test"]]
-    asked = len(list(street.pronoun_cases("test")))
-    assert asked > 200
-    assert street.pronoun_accuracy(sources, targets) == (asked, asked)
+    as_question = len(list(street.pronoun_cases("test")))
+    assert as_question > 200
+    assert street.pronoun_accuracy(sources, targets) == (as_question, as_question)
 
 
 @pytest.mark.parametrize(

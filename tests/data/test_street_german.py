@@ -7,19 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import street
-from regard.data.street import determiners
-from regard.data.street.adjectives import ADJECTIVES
-from regard.data.street.cast import FOR, INTO, NAMES, ONTO, TO, WITH
+from regard.data.street import phrases
 from regard.data.street.clauses import Clause, sentence
-from regard.data.street.combinations import combination
-from regard.data.street.draw import Draw
-from regard.data.street.everyday import TENSES
-from regard.data.street.families import FAMILIES
-from regard.data.street.nouns import NOUNS
+from regard.data.street.corpus import FAMILIES, as_typed
+from regard.data.street.lexicon import combination
+from regard.data.street.nouns import ADJECTIVES, NOUNS
 from regard.data.street.numerals import cardinal, clock, date, ordinal
 from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, YOU, Nominal, NounPhrase, Phrase
+from regard.data.street.sampling import FOR, IN_THE_FUTURE, IN_THE_PAST, INTO, NAMES, ONTO, TO, WITH, Draw
 from regard.data.street.talk import IDIOMS
-from regard.data.street.tenses import (
+from regard.data.street.verbs import (
     CAN,
     FUTURE,
     GOING_TO,
@@ -36,22 +33,21 @@ from regard.data.street.tenses import (
     PRESENT,
     PROGRESSIVE,
     SHOULD,
+    TENSES,
+    VERBS,
     WANT,
     WOULD_LIKE,
     Tense,
 )
-from regard.data.street.times import IN_THE_FUTURE, IN_THE_PAST
-from regard.data.street.typed import as_typed
-from regard.data.street.verbs import VERBS
 
 PRONOUNS = {
     **{"I": ME, "me": ME, "you": YOU, "he": HIM, "him": HIM, "she": HER, "we": US, "us": US, "they": THEM},
     "it": IT["n"],
 }
 ARTICLES = {
-    **{"the": determiners.THE, "a": determiners.A, "an": determiners.A},
-    **{"this": determiners.THIS, "these": determiners.THESE},
-    **{possessive.english: possessive for possessive in determiners.POSSESSIVES},
+    **{"the": phrases.THE, "a": phrases.A, "an": phrases.A},
+    **{"this": phrases.THIS, "these": phrases.THESE},
+    **{possessive.english: possessive for possessive in phrases.POSSESSIVES},
 }
 
 
@@ -62,7 +58,7 @@ def read(words: str) -> Nominal:
         return people[words]
     *before, last = words.split()
     noun = next(noun for noun in NOUNS.values() if last in (noun.english, noun.english_plural))
-    article = ARTICLES[before.pop(0)] if before and before[0] in ARTICLES else determiners.BARE
+    article = ARTICLES[before.pop(0)] if before and before[0] in ARTICLES else phrases.BARE
     return NounPhrase(article, noun, ADJECTIVES[before[0]] if before else None, plural=last == noun.english_plural)
 
 
@@ -341,12 +337,12 @@ EVERYDAY = [
     ),
     (says("they", "suchen", PRESENT, "it"), "they look for it", "sie suchen es"),
     (
-        says("he", "sein", PRESENT, predicate=NounPhrase(determiners.OCCUPATION, NOUNS["doctor"])),
+        says("he", "sein", PRESENT, predicate=NounPhrase(phrases.OCCUPATION, NOUNS["doctor"])),
         "he is a doctor",
         "er ist Arzt",
     ),
     (
-        says("he", "sein", PRESENT, predicate=NounPhrase(determiners.OCCUPATION, NOUNS["doctor"]), negated=True),
+        says("he", "sein", PRESENT, predicate=NounPhrase(phrases.OCCUPATION, NOUNS["doctor"]), negated=True),
         "he is not a doctor",
         "er ist kein Arzt",
     ),
@@ -357,7 +353,7 @@ EVERYDAY = [
     ),
     (says("I", "sehen", PRESENT, "your brother"), "I see your brother", "ich sehe deinen Bruder"),
     (
-        Clause(HIM, VERBS["mögen"], PRESENT, NounPhrase(determiners.of_name("Anna"), NOUNS["dog"], ADJECTIVES["old"])),
+        Clause(HIM, VERBS["mögen"], PRESENT, NounPhrase(phrases.of_name("Anna"), NOUNS["dog"], ADJECTIVES["old"])),
         "he likes Anna's old dog",
         "er mag Annas alten Hund",
     ),
@@ -411,8 +407,8 @@ def test_careless_typing_leaves_the_german_alone():
     }
     assert {one.german for one in typed} == {"Ich sehe Anna nicht.", "Ich sehe Anna nicht!"}
     assert all(one.english.endswith("!") or one.english.endswith("! ") for one in typed if one.german.endswith("!"))
-    asked = {as_typed(draw, Phrase("Who is it?", "Wer ist es?")) for _ in range(1_000)}
-    assert {one.german for one in asked} == {"Wer ist es?"}
+    questions = {as_typed(draw, Phrase("Who is it?", "Wer ist es?")) for _ in range(1_000)}
+    assert {one.german for one in questions} == {"Wer ist es?"}
 
 
 def test_the_lectures_sentences_are_of_the_grammar():

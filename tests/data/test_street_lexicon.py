@@ -3,8 +3,7 @@
 import re
 
 from regard.data import street
-from regard.data.street.combinations import lexemes
-from regard.data.street.lexicon import lexicon
+from regard.data.street.lexicon import lexemes, lexicon
 from regard.data.street.numerals import SMALL, TENS, cardinal, ordinal
 from regard.data.street.verbs import VERBS
 

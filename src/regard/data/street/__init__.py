@@ -15,8 +15,9 @@ relative clauses, separable verbs, verb-final clauses, cases, numbers and more:
     for english, german in pairs("train"):
         ...
 
-How it is made: `words` inflect, `phrases` decline, `tenses` build verbs, `clauses` put them in order; `coreference`,
-`verbal`, `nominal` and `compound` draw sentences; `corpus` deals them out to the splits.
+`words` has the inflection, `nouns` and `verbs` the dictionary, `phrases` and `clauses` agreement and word order.
+`sampling` chooses participants and times at random; `coreference`, `simple`, `talk`, `single_clause` and `compound`
+generate families of sentences from them; `corpus` mixes the families and assigns sentences to splits.
 """
 
 from regard.data.street.coreference import Coreference as Coreference

@@ -8,7 +8,7 @@ a statement ('Heute kauft Anna das Buch'), first in a question ('Kauft Anna das 
 from dataclasses import dataclass
 
 from regard.data.street.phrases import Nominal, NounPhrase, Phrase, Pronoun
-from regard.data.street.tenses import Bracket, EnglishGroup, Tense
+from regard.data.street.verbs import Bracket, EnglishGroup, Tense
 from regard.data.street.words import Verb
 
 SHORTENED = {"can not": "can't", "will not": "won't", "may not": "may not"}
@@ -60,7 +60,7 @@ class Clause:
         return _join(opener, auxiliary, subject, rest, self._english_objects(), time)
 
     def english_command(self) -> str:
-        """What 'you' are told to do: 'Open the door', 'Do not laugh'."""
+        """An imperative: 'Open the door', 'Do not laugh'."""
         no = self._denied("do") if self.negated else ""
         return _join(no, self.verb.english.base, self._english_objects(), self.time.english if self.time else "")
 

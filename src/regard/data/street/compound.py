@@ -1,22 +1,21 @@
 """Families of sentences of more than one clause: relative and subordinate clauses, infinitives, coordination."""
 
-from regard.data.street import cast
-from regard.data.street.adjectives import SUITING
+from regard.data.street import sampling
 from regard.data.street.clauses import Clause, sentence
-from regard.data.street.draw import Draw
+from regard.data.street.nouns import SUITING
 from regard.data.street.phrases import Both, Nominal, NounPhrase, Phrase, WithRelative, relative_pronoun
-from regard.data.street.tenses import BE, NARRATIVE, PAST, PERFECT, PRESENT, Tense
-from regard.data.street.verbal import told
-from regard.data.street.verbs import VERBS
+from regard.data.street.sampling import Draw
+from regard.data.street.single_clause import as_statement
+from regard.data.street.verbs import BE, NARRATIVE, PAST, PERFECT, PRESENT, VERBS, Tense
 from regard.data.street.words import Case, Verb
 
 REPORTING = tuple(VERBS[verb] for verb in ("sagen", "glauben", "wissen", "hoffen"))
 PLANNING = tuple(VERBS[verb] for verb in ("versuchen", "hoffen", "vergessen"))
 HELPING = (VERBS["helfen"], VERBS["danken"])
-ACTIONS = cast.ACTIONS + cast.SEPARABLE
-DOINGS = ACTIONS + cast.STATES
+ACTIONS = sampling.ACTIONS + sampling.SEPARABLE
+DOINGS = ACTIONS + sampling.STATES
 SEEING = tuple(VERBS[verb] for verb in ("sehen", "suchen", "besuchen", "hören", "kennen", "lieben"))
-ERRANDS = cast.HANDLING + cast.MEETING
+ERRANDS = sampling.HANDLING + sampling.ENCOUNTERS
 
 
 def relative(draw: Draw) -> Phrase:
@@ -26,28 +25,30 @@ def relative(draw: Draw) -> Phrase:
 
 def _who_acts(draw: Draw) -> Phrase:
     """The head of the relative clause is the subject of both verbs."""
-    head, tense = cast.the(draw, cast.PEOPLE, plurals=0.4), draw.one(NARRATIVE)
+    head, tense = sampling.the(draw, sampling.PEOPLE, plurals=0.4), draw.one(NARRATIVE)
     subject = WithRelative(head, _acting(draw, head, tense))
     if draw.chance(0.4):
-        return told(draw, Clause(subject, BE, tense, complement=_quality(draw, head)))
+        return as_statement(draw, Clause(subject, BE, tense, complement=_quality(draw, head)))
     doing = draw.one(DOINGS)
-    return told(draw, Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects, besides=head)))
+    return as_statement(
+        draw, Clause(subject, doing.verb, tense, accusative=sampling.the(draw, doing.objects, besides=head))
+    )
 
 
 def _to_whom_acts(draw: Draw) -> Phrase:
     """The head is the object of the main verb: 'Anna knows the man who lives in Vienna'."""
-    head, tense = cast.the(draw, cast.PEOPLE, plurals=0.3), draw.one(NARRATIVE)
+    head, tense = sampling.the(draw, sampling.PEOPLE, plurals=0.3), draw.one(NARRATIVE)
     whom = WithRelative(head, _acting(draw, head, tense))
-    return told(draw, Clause(cast.person(draw), draw.one(SEEING), tense, accusative=whom))
+    return as_statement(draw, Clause(sampling.person(draw), draw.one(SEEING), tense, accusative=whom))
 
 
 def _acting(draw: Draw, head: NounPhrase, tense: Tense) -> Phrase:
     """A relative clause whose subject is the head: 'who went to the store'."""
     subject = relative_pronoun(head)
     if draw.chance(0.3):
-        clause = cast.motion(draw, subject, tense)
+        clause = sampling.motion(draw, subject, tense)
     elif draw.chance(0.3):
-        city = draw.one(cast.CITIES)
+        city = draw.one(sampling.CITIES)
         clause = Clause(subject, VERBS["wohnen"], tense, complement=Phrase(f"in {city.english}", f"in {city.german}"))
     else:
         clause = _short_action(draw, subject, tense)
@@ -57,20 +58,20 @@ def _acting(draw: Draw, head: NounPhrase, tense: Tense) -> Phrase:
 def _acted_on(draw: Draw) -> Phrase:
     """The head is the relative clause's object: 'The cake that the chef baked was sweet'."""
     doing = draw.one(DOINGS)
-    return _undergoing(draw, cast.the(draw, doing.objects, plurals=0.3), doing.verb, "accusative")
+    return _undergoing(draw, sampling.the(draw, doing.objects, plurals=0.3), doing.verb, "accusative")
 
 
 def _helped(draw: Draw) -> Phrase:
     """The same in the dative: 'The woman whom the boy helped was old'."""
-    return _undergoing(draw, cast.the(draw, cast.PEOPLE, plurals=0.3), draw.one(HELPING), "dative")
+    return _undergoing(draw, sampling.the(draw, sampling.PEOPLE, plurals=0.3), draw.one(HELPING), "dative")
 
 
 def _undergoing(draw: Draw, head: NounPhrase, verb: Verb, case: Case) -> Phrase:
     pronoun = relative_pronoun(head)
-    clause = Clause(cast.somebody(draw, head), verb, PAST)
+    clause = Clause(sampling.somebody(draw, head), verb, PAST)
     about = Phrase(f"{pronoun.english(case)} {clause.english()}", clause.german_final(pronoun.german(case)))
     tense, quality = draw.one(NARRATIVE), _quality(draw, head)
-    return told(draw, Clause(WithRelative(head, about), BE, tense, complement=quality))
+    return as_statement(draw, Clause(WithRelative(head, about), BE, tense, complement=quality))
 
 
 def _quality(draw: Draw, head: NounPhrase) -> Phrase:
@@ -80,32 +81,32 @@ def _quality(draw: Draw, head: NounPhrase) -> Phrase:
 
 def subordinate(draw: Draw) -> Phrase:
     """'Anna says that Peter has bought the car': a conjunction sends the German verb to the end."""
-    return draw.one((_reported, _reported, _asked_whether, _because, _although, _while, _when))(draw)
+    return draw.one((_reported, _reported, _whether, _because, _although, _while, _when))(draw)
 
 
 def _reported(draw: Draw) -> Phrase:
     return _object_clause(draw, draw.one(REPORTING), Phrase("that", "dass"))
 
 
-def _asked_whether(draw: Draw) -> Phrase:
+def _whether(draw: Draw) -> Phrase:
     return _object_clause(draw, VERBS["fragen"], Phrase("whether", "ob"))
 
 
 def _object_clause(draw: Draw, verb: Verb, conjunction: Phrase) -> Phrase:
-    speaker = cast.person(draw)
-    content = _short_action(draw, cast.somebody(draw, speaker), draw.one((PRESENT, PAST, PERFECT)))
+    speaker = sampling.person(draw)
+    content = _short_action(draw, sampling.somebody(draw, speaker), draw.one((PRESENT, PAST, PERFECT)))
     return _before_clause(Clause(speaker, verb, PRESENT), conjunction, content)
 
 
 def _because(draw: Draw) -> Phrase:
     """A reason with 'he' or 'she', which unlike 'it' leave no doubt."""
-    name, tense = draw.one(cast.NAMES), draw.one(NARRATIVE)
+    name, tense = draw.one(sampling.NAMES), draw.one(NARRATIVE)
     main, reason = _short_action(draw, name, tense), _state(draw, name.pronoun, tense)
     return _before_clause(main, Phrase("because", "weil"), reason)
 
 
 def _although(draw: Draw) -> Phrase:
-    name, tense = draw.one(cast.NAMES), draw.one(NARRATIVE)
+    name, tense = draw.one(sampling.NAMES), draw.one(NARRATIVE)
     main = _short_action(draw, name.pronoun, tense)
     return _after_clause(Phrase("although", "obwohl"), _state(draw, name, tense), main)
 
@@ -117,10 +118,10 @@ def _while(draw: Draw) -> Phrase:
 
 def _when(draw: Draw) -> Phrase:
     """'When' in the past is 'als'."""
-    tense, somebody = draw.one(NARRATIVE), cast.somebody(draw)
+    tense, somebody = draw.one(NARRATIVE), sampling.somebody(draw)
     conjunction = Phrase("when", "als") if tense is PAST else Phrase("if", "wenn")
-    main = _short_action(draw, cast.somebody(draw, somebody), tense)
-    return _after_clause(conjunction, Clause(somebody, draw.one(cast.COMING_AND_GOING), tense), main)
+    main = _short_action(draw, sampling.somebody(draw, somebody), tense)
+    return _after_clause(conjunction, Clause(somebody, draw.one(sampling.COMING_AND_GOING), tense), main)
 
 
 def _state(draw: Draw, who: Nominal, tense: Tense) -> Clause:
@@ -130,12 +131,14 @@ def _state(draw: Draw, who: Nominal, tense: Tense) -> Clause:
 
 def _short_action(draw: Draw, subject: Nominal, tense: Tense) -> Clause:
     doing = draw.one(ACTIONS)
-    return Clause(subject, doing.verb, tense, accusative=cast.the(draw, doing.objects, plurals=0.15, besides=subject))
+    return Clause(
+        subject, doing.verb, tense, accusative=sampling.the(draw, doing.objects, plurals=0.15, besides=subject)
+    )
 
 
 def _two_actions(draw: Draw) -> tuple[Clause, Clause]:
-    tense, somebody = draw.one(NARRATIVE), cast.somebody(draw)
-    return _short_action(draw, somebody, tense), _short_action(draw, cast.somebody(draw, somebody), tense)
+    tense, somebody = draw.one(NARRATIVE), sampling.somebody(draw)
+    return _short_action(draw, somebody, tense), _short_action(draw, sampling.somebody(draw, somebody), tense)
 
 
 def _before_clause(main: Clause, conjunction: Phrase, content: Clause) -> Phrase:
@@ -155,13 +158,13 @@ def _after_clause(conjunction: Phrase, opening: Clause, main: Clause) -> Phrase:
 
 def infinitive(draw: Draw) -> Phrase:
     """'Anna tries to open the door': 'zu' stands before the verb, or inside a separable one."""
-    somebody, tense = cast.person(draw), draw.one(NARRATIVE)
+    somebody, tense = sampling.person(draw), draw.one(NARRATIVE)
     if draw.chance(0.3):
-        goal = cast.TO.before(cast.the(draw, cast.GOALS))
+        goal = sampling.TO.before(sampling.the(draw, sampling.GOALS))
         main, aims, opener = Clause(somebody, VERBS["gehen"], tense, complement=goal), ERRANDS, "um "
     else:
-        main, aims, opener = Clause(somebody, draw.one(PLANNING), tense), cast.MAKING + cast.SEPARABLE, ""
-    aim = cast.action(draw, somebody, tense, aims)
+        main, aims, opener = Clause(somebody, draw.one(PLANNING), tense), sampling.MAKING + sampling.SEPARABLE, ""
+    aim = sampling.action(draw, somebody, tense, aims)
     english, german = main.english(), main.german()
     return sentence(f"{english} {aim.english_infinitive()}", f"{german}, {opener}{aim.german_infinitive()}")
 
@@ -169,12 +172,12 @@ def infinitive(draw: Draw) -> Phrase:
 def coordination(draw: Draw) -> Phrase:
     """'Anna drinks coffee, but Peter drinks tea': both halves keep the order of a statement."""
     if draw.chance(0.3):
-        return told(draw, cast.action(draw, Both(*draw.two(cast.NAMES)), draw.one(NARRATIVE), DOINGS))
+        return as_statement(draw, sampling.action(draw, Both(*draw.two(sampling.NAMES)), draw.one(NARRATIVE), DOINGS))
     if draw.chance(0.4):
-        doing = draw.one(cast.MEETING + cast.SEPARABLE)
+        doing = draw.one(sampling.ENCOUNTERS + sampling.SEPARABLE)
         first, second = draw.two(doing.objects)
-        both = Both(cast.phrase(draw, (first,)), cast.phrase(draw, (second,)))
-        return told(draw, Clause(cast.person(draw), doing.verb, draw.one(NARRATIVE), accusative=both))
+        both = Both(sampling.phrase(draw, (first,)), sampling.phrase(draw, (second,)))
+        return as_statement(draw, Clause(sampling.person(draw), doing.verb, draw.one(NARRATIVE), accusative=both))
     first, second = _two_actions(draw)
     english, german = draw.one((Phrase(" and ", " und "), Phrase(", but ", ", aber ")))
     return sentence(f"{first.english()}{english}{second.english()}", f"{first.german()}{german}{second.german()}")

@@ -9,15 +9,11 @@ equally often, and each noun is meant equally often: no guess is right more than
 from dataclasses import dataclass
 from itertools import permutations
 
-from regard.data.street.adjectives import ADJECTIVES, qualities
 from regard.data.street.clauses import Clause, sentence
-from regard.data.street.determiners import THE
-from regard.data.street.draw import Draw
-from regard.data.street.nouns import NOUNS, named, of_kind
-from regard.data.street.phrases import IT, NounPhrase, Phrase, Preposition
-from regard.data.street.tenses import BE, CAN, COULD, PAST, PRESENT, Simple, Tense
-from regard.data.street.times import some_time
-from regard.data.street.verbs import VERBS
+from regard.data.street.nouns import ADJECTIVES, NOUNS, named, of_kind, qualities
+from regard.data.street.phrases import IT, THE, NounPhrase, Phrase, Preposition
+from regard.data.street.sampling import Draw, some_time
+from regard.data.street.verbs import BE, CAN, COULD, PAST, PRESENT, VERBS, Simple, Tense
 from regard.data.street.words import Adjective, Gender, Noun, Verb
 
 GENDERS: tuple[Gender, ...] = ("m", "f", "n")
@@ -61,12 +57,12 @@ class Situation:
     tenses: tuple[tuple[Tense, Simple], ...]
     """Those of the event, each with that of its reason."""
 
-    def tells(self, words: list[str], subject: Noun, other: Noun) -> bool:
+    def describes(self, words: list[str], subject: Noun, other: Noun) -> bool:
         """Whether an event in these words is of this kind."""
-        said = self.verb.english.base in words and (not self.preposition or self.preposition.english in words)
-        return said and subject in self.subjects[subject.gender] and other in self.objects[other.gender]
+        matches = self.verb.english.base in words and (not self.preposition or self.preposition.english in words)
+        return matches and subject in self.subjects[subject.gender] and other in self.objects[other.gender]
 
-    def meant(self, quality: Adjective, subject: Noun, other: Noun) -> Noun | None:
+    def referent(self, quality: Adjective, subject: Noun, other: Noun) -> Noun | None:
         """Of which of the two nouns the quality is said here."""
         if quality in self.about_subject:
             return subject
@@ -147,6 +143,8 @@ def resolve(source: str) -> Coreference | None:
         return None
     subject, other = nouns
     for situation in SITUATIONS:
-        if situation.tells(words, subject, other) and (meant := situation.meant(quality, subject, other)):
-            return Coreference(subject.english, other.english, meant.english, IT[meant.gender].german("nominative"))
+        if situation.describes(words, subject, other) and (referent := situation.referent(quality, subject, other)):
+            return Coreference(
+                subject.english, other.english, referent.english, IT[referent.gender].german("nominative")
+            )
     return None

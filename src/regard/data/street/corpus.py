@@ -2,25 +2,100 @@
 
 All sentences of one combination belong to one split, chosen by a stable hash: 'The animal didn't cross the street
 because it was very tired' goes where 'Today the animal cannot cross the street because it is too tired' goes. So no
-sentence of one split occurs in another, whatever sizes and seeds are asked for.
+sentence of one split occurs in another, whatever the size and seed.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from regard.data.street.combinations import combination
-from regard.data.street.coreference import Coreference, resolve
-from regard.data.street.draw import Draw
-from regard.data.street.families import FAMILIES, SHARES
+from regard.data.street import compound, simple, single_clause, talk
+from regard.data.street.coreference import Coreference, coreference, resolve
+from regard.data.street.lexicon import combination
+from regard.data.street.phrases import Phrase
+from regard.data.street.sampling import Draw
 from regard.data.street.talk import IDIOMS
-from regard.data.street.typed import as_typed
 from regard.errors import ConfigError, nearest
 
+FAMILIES: dict[str, tuple[int, Callable[[Draw], Phrase]]] = {
+    "coreference": (16, coreference),
+    "intransitive": (5, simple.intransitive),
+    "transitive": (9, simple.transitive),
+    "quality": (4, simple.quality),
+    "identity": (3, simple.identity),
+    "joined": (3, simple.joined),
+    "reason": (5, simple.reason),
+    "yes_no_question": (9, talk.question),
+    "open_question": (6, talk.open_question),
+    "command": (4, talk.command),
+    "answer": (4, talk.answer),
+    "statement": (3, single_clause.statement),
+    "perfect": (1, single_clause.perfect),
+    "modal": (2, single_clause.modal),
+    "separable": (3, single_clause.separable),
+    "times": (2, single_clause.times),
+    "passive": (1, single_clause.passive),
+    "negation": (1, single_clause.negation),
+    "question": (1, single_clause.question),
+    "two_objects": (2, single_clause.two_objects),
+    "dative": (1, single_clause.dative),
+    "company": (1, single_clause.company),
+    "prepositional": (2, single_clause.prepositional),
+    "place": (2, single_clause.place),
+    "comparison": (1, single_clause.comparison),
+    "numbers": (2, single_clause.numbers),
+    "relative": (3, compound.relative),
+    "subordinate": (2, compound.subordinate),
+    "infinitive": (1, compound.infinitive),
+    "coordination": (1, compound.coordination),
+}
+"""Each family's share in hundredths, and how to draw a sentence of it."""
+
+SHARES = tuple(name for name, (share, _) in FAMILIES.items() for _ in range(share))
+"""A hundred names, each as often as its family's share."""
+
+
+SHARE = 0.15
+"""How many of all sentences are typed carelessly."""
+_FIRST_PERSON = re.compile(r"\bI\b")
+
+
+def as_typed(draw: Draw, pair: Phrase) -> Phrase:
+    """The pair, its English sometimes written with less care."""
+    if not draw.chance(SHARE):
+        return pair
+    source, target = pair
+    if draw.chance(0.65):
+        source = _uncapitalised(draw, source)
+    if draw.chance(0.65):
+        source, target = source[:-1], f"{target[:-1]}." if target.endswith("!") else target
+    elif source.endswith(".") and draw.chance(0.3):
+        source, target = f"{source[:-1]}!", f"{target[:-1]}!"
+    if draw.chance(0.15):
+        source = _spaced(draw, source)
+    if draw.chance(0.3):
+        source = source.replace("'", "’")
+    return Phrase(source, target)
+
+
+def _uncapitalised(draw: Draw, text: str) -> str:
+    if draw.chance(0.4):
+        return text.lower()
+    text = text[0].lower() + text[1:]
+    return _FIRST_PERSON.sub("i", text) if draw.chance(0.5) else text
+
+
+def _spaced(draw: Draw, text: str) -> str:
+    """A space too many: somewhere inside, or at the end."""
+    words = text.split(" ")
+    place = draw.between(1, len(words))
+    return " ".join([*words[:place], "", *words[place:]])
+
+
 SIZES = {"train": 60_000, "valid": 1_000, "test": 2_000}
-"""How many sentences a split has unless asked otherwise."""
+"""The default number of sentences of a split."""
 
 LECTURE_SENTENCES = (
     (
@@ -37,7 +112,7 @@ LECTURE_SENTENCES = (
 _SHUFFLE = b"weil"
 """Decides which combinations fall into which split, so changing it changes every split."""
 _HELD_OUT = frozenset(combination(source) for source, _ in LECTURE_SENTENCES)
-_LEARNT_WHOLE = frozenset(combination(source) for source, _ in IDIOMS)
+_TRAIN_ONLY = frozenset(combination(source) for source, _ in IDIOMS)
 _PRONOUN = re.compile(r"\bweil\b.*?\b(er|sie|es)\b", re.IGNORECASE)
 
 
@@ -98,22 +173,22 @@ def split_of(source: str) -> str:
 
     Sentences of less than two such words, 'Yes, I do' or 'Dance!', are for training: nothing else shows what they mean.
     """
-    said = combination(source)
-    if said in _HELD_OUT:
+    words = combination(source)
+    if words in _HELD_OUT:
         return "test"
-    if " " not in said or said in _LEARNT_WHOLE:
+    if " " not in words or words in _TRAIN_ONLY:
         return "train"
-    digest = hashlib.blake2b(said.encode(), digest_size=8, person=_SHUFFLE).digest()
+    digest = hashlib.blake2b(words.encode(), digest_size=8, person=_SHUFFLE).digest()
     hundredth = int.from_bytes(digest, "big") % 100
     return "test" if hundredth < 10 else "valid" if hundredth < 15 else "train"
 
 
 def pronoun_accuracy(sources: Iterable[str], hypotheses: Iterable[str]) -> tuple[int, int]:
-    """How many translations have the right pronoun after 'weil', of how many sources that ask for one."""
+    """How many translations have the right pronoun after 'weil', of how many sources of the coreference family."""
     right = total = 0
     for source, hypothesis in zip(sources, hypotheses, strict=True):
-        if asked := resolve(source):
-            found = _PRONOUN.search(hypothesis)
+        if coreference := resolve(source):
+            match = _PRONOUN.search(hypothesis)
             total += 1
-            right += found is not None and found[1].lower() == asked.pronoun
+            right += match is not None and match[1].lower() == coreference.pronoun
     return right, total

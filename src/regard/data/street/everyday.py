@@ -6,50 +6,65 @@ anything that he sees, loves or needs it.
 
 from dataclasses import dataclass, replace
 
-from regard.data.street import cast
-from regard.data.street.adjectives import ADJECTIVES, SUITING, qualities
 from regard.data.street.clauses import Clause
-from regard.data.street.determiners import (
+from regard.data.street.nouns import ADJECTIVES, NOUNS, SUITING, named, of_kind, qualities
+from regard.data.street.numerals import cardinal
+from regard.data.street.phrases import (
     BARE,
+    HER,
+    HIM,
+    IT,
+    ME,
     POSSESSIVES,
     THAT,
     THE,
+    THEM,
     THESE,
     THIS,
     THOSE,
+    US,
+    YOU,
     A,
     Determiner,
+    Name,
+    Nominal,
+    NounPhrase,
+    Phrase,
+    Pronoun,
     counting,
     of_name,
 )
-from regard.data.street.draw import Draw
-from regard.data.street.nominal import SPOTS, TARGETS, WITH_PREPOSITION
-from regard.data.street.nouns import NOUNS, named, of_kind
-from regard.data.street.numerals import cardinal
-from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, YOU, Name, Nominal, NounPhrase, Phrase, Pronoun
-from regard.data.street.tenses import (
-    CAN,
-    COULD,
+from regard.data.street.sampling import (
+    ANIMALS,
+    CITIES,
+    CLOTHES,
+    DRINKS,
+    EVENTS,
+    FOOD,
+    GOALS,
+    NAMES,
+    PEOPLE,
+    THINGS,
+    TO,
+    VEHICLES,
+    WITH,
+    Draw,
+)
+from regard.data.street.single_clause import SPOTS, TARGETS, WITH_PREPOSITION
+from regard.data.street.verbs import (
     FUTURE,
-    GOING_TO,
-    HAD_TO,
-    HAVE_TO,
-    MAY,
     MUST,
     MUST_NOT,
     PAST,
     PAST_PERFECT,
-    PAST_PROGRESSIVE,
     PERFECT,
     PRESENT,
-    PROGRESSIVE,
-    SHOULD,
-    WANT,
-    WANTED,
-    WOULD_LIKE,
+    SIMPLE_INSTEAD,
+    STATIVE,
+    TENSES,
+    VERBS,
     Tense,
 )
-from regard.data.street.verbs import VERBS
 from regard.data.street.words import Adjective, Noun, Verb
 
 EVERYTHING = tuple(NOUNS.values())
@@ -58,22 +73,9 @@ PLACES = of_kind("place", "way", "height")
 PRONOUNS = (ME, ME, YOU, YOU, HIM, HER, IT["n"], US, THEM)
 """Subjects, 'I' and 'you' more often than the rest."""
 OBJECT_PRONOUNS = (ME, YOU, HIM, HER, IT["n"], US, THEM)
-OWNERS = tuple(name for name in cast.NAMES if name.text[-1] not in "sx")
+OWNERS = tuple(name for name in NAMES if name.text[-1] not in "sx")
 """Names with a German possessive in s."""
 
-TENSES: tuple[Tense, ...] = (
-    *(PRESENT,) * 8,
-    *(PROGRESSIVE,) * 5,
-    *(PAST,) * 6,
-    *(PERFECT,) * 4,
-    *(FUTURE,) * 3,
-    *(PAST_PROGRESSIVE, PAST_PERFECT, GOING_TO, CAN, CAN, COULD, MUST, MAY, SHOULD),
-    *(WANT, WANTED, WOULD_LIKE, HAVE_TO, HAD_TO),
-)
-"""Every tense, the common ones more often."""
-SIMPLE_INSTEAD: dict[Tense, Tense] = {PROGRESSIVE: PRESENT, PAST_PROGRESSIVE: PAST}
-NO_PROGRESSIVE = "sein haben wollen lieben mögen kennen brauchen sehen hören vergessen passen"
-STATIVE = frozenset(VERBS[verb] for verb in NO_PROGRESSIVE.split())
 """Verbs without a progressive."""
 FEELING = frozenset(VERBS[verb] for verb in ("wollen", "lieben", "mögen", "kennen", "brauchen"))
 OF_FEELINGS = (PRESENT, PAST, PERFECT, FUTURE, PAST_PERFECT)
@@ -95,9 +97,9 @@ ANY_PERSON = ANY_BEING + _verbs(
 """The same, with those that animals do not do."""
 EVENT_VERBS = _verbs("anfangen")
 BY_THEMSELVES = (
-    (cast.VEHICLES + named("train"), _verbs("ankommen abfahren kommen warten")),
-    (cast.EVENTS, EVENT_VERBS),
-    (cast.CLOTHES, _verbs("passen")),
+    (VEHICLES + named("train"), _verbs("ankommen abfahren kommen warten")),
+    (EVENTS, EVENT_VERBS),
+    (CLOTHES, _verbs("passen")),
 )
 """What things do, each group with its verbs."""
 
@@ -107,30 +109,30 @@ OBJECTS: dict[str, tuple[Noun, ...]] = {
     **{verb: EVERYTHING for verb in ("sehen", "finden", "suchen", "lieben", "mögen", "brauchen", "haben", "wollen")},
     **{verb: EVERYTHING for verb in ("malen", "kennen", "vergessen")},
     **{verb: WARES for verb in ("kaufen", "verkaufen", "mitbringen", "bringen")},
-    "hören": cast.PEOPLE + cast.ANIMALS + named("song radio concert train car"),
-    "besuchen": cast.PEOPLE + PLACES,
+    "hören": PEOPLE + ANIMALS + named("song radio concert train car"),
+    "besuchen": PEOPLE + PLACES,
     "schreiben": named("letter book song"),
     "lesen": named("letter book"),
     "singen": named("song"),
-    "reparieren": cast.VEHICLES + cast.THINGS + named("roof door house window tower bridge"),
-    "waschen": cast.CLOTHES + cast.VEHICLES + cast.FOOD + cast.ANIMALS + named("glass bicycle window carpet child"),
+    "reparieren": VEHICLES + THINGS + named("roof door house window tower bridge"),
+    "waschen": CLOTHES + VEHICLES + FOOD + ANIMALS + named("glass bicycle window carpet child"),
     "backen": named("cake bread roll potato"),
-    "kochen": cast.FOOD + named("tea coffee"),
-    "essen": cast.FOOD,
-    "trinken": cast.DRINKS,
-    "tragen": cast.CLOTHES + cast.THINGS + of_kind("container") + cast.ANIMALS + named("child"),
-    "ziehen": cast.VEHICLES + cast.ANIMALS + named("suitcase cart sled"),
+    "kochen": FOOD + named("tea coffee"),
+    "essen": FOOD,
+    "trinken": DRINKS,
+    "tragen": CLOTHES + THINGS + of_kind("container") + ANIMALS + named("child"),
+    "ziehen": VEHICLES + ANIMALS + named("suitcase cart sled"),
     "überqueren": of_kind("way"),
-    "anrufen": cast.PEOPLE,
-    "einladen": cast.PEOPLE,
-    "abholen": cast.PEOPLE + named("package suitcase book"),
-    "fragen": cast.PEOPLE,
+    "anrufen": PEOPLE,
+    "einladen": PEOPLE,
+    "abholen": PEOPLE + named("package suitcase book"),
+    "fragen": PEOPLE,
     "aufmachen": OPENED,
     "zumachen": OPENED,
-    "wegwerfen": cast.THINGS + cast.CLOTHES + cast.FOOD + named("letter box bag glass"),
+    "wegwerfen": THINGS + CLOTHES + FOOD + named("letter box bag glass"),
     "einschalten": SWITCHED,
     "ausschalten": SWITCHED,
-    "anprobieren": cast.CLOTHES,
+    "anprobieren": CLOTHES,
 }
 """What short sentences let be done to what."""
 COMMON = "haben haben haben haben sehen lieben mögen kaufen essen trinken brauchen kennen"
@@ -207,8 +209,8 @@ def subject(draw: Draw) -> Nominal:
     if draw.chance(0.42):
         return draw.one(PRONOUNS)
     if draw.chance(0.25):
-        return draw.one(cast.NAMES)
-    return phrase(draw, cast.PEOPLE if draw.chance(0.55) else cast.ANIMALS, plurals=0.25, adjectives=0.12)
+        return draw.one(NAMES)
+    return phrase(draw, PEOPLE if draw.chance(0.55) else ANIMALS, plurals=0.25, adjectives=0.12)
 
 
 def phrase(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.2, adjectives: float = 0.12) -> NounPhrase:
@@ -235,12 +237,12 @@ def whom(draw: Draw, nouns: tuple[Noun, ...], besides: Nominal) -> Nominal:
     """An object among these nouns: a phrase, a pronoun or, where people are among them, a name."""
     people = any(noun.is_human for noun in nouns)
     if draw.chance(0.2):
-        found = draw.one(OBJECT_PRONOUNS if people else (IT["n"], IT["n"], THEM))
+        object_ = draw.one(OBJECT_PRONOUNS if people else (IT["n"], IT["n"], THEM))
     elif people and draw.chance(0.12):
-        found = draw.one(cast.NAMES)
+        object_ = draw.one(NAMES)
     else:
-        found = phrase(draw, nouns)
-    return whom(draw, nouns, besides) if _same(found, besides) else found
+        object_ = phrase(draw, nouns)
+    return whom(draw, nouns, besides) if _same(object_, besides) else object_
 
 
 def _same(one: Nominal, other: Nominal) -> bool:
@@ -268,7 +270,7 @@ def spot(draw: Draw) -> Phrase:
         return draw.one(HERE)
     preposition, nouns = draw.one(SPOTS)
     if draw.chance(0.15):
-        city = draw.one(cast.CITIES)
+        city = draw.one(CITIES)
         return Phrase(f"in {city.english}", f"in {city.german}")
     return preposition.before(phrase(draw, nouns, plurals=0, adjectives=0.08))
 
@@ -282,7 +284,7 @@ def transitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     name = draw.one(OF_ANIMALS if animal else TRANSITIVE)
     if animal and draw.chance(0.3):
         name = draw.one(("fressen", "fressen", "trinken"))
-    objects = cast.FOOD + cast.ANIMALS if name == "fressen" else OBJECTS[name]
+    objects = FOOD + ANIMALS if name == "fressen" else OBJECTS[name]
     verb, what = VERBS[name], whom(draw, objects, who)
     if isinstance(what, NounPhrase) and what.determiner.indefinite and not how.negated and draw.chance(0.1):
         what = what.denied()  # 'I have no dog'
@@ -293,11 +295,11 @@ def transitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
 def attached(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody waits for somebody, plays with somebody: objects behind a preposition."""
     if draw.chance(0.3):
-        verb, preposition, nouns = draw.one(_verbs("spielen tanzen arbeiten kommen")), cast.WITH, cast.PEOPLE
+        verb, preposition, nouns = draw.one(_verbs("spielen tanzen arbeiten kommen")), WITH, PEOPLE
     else:
         verb, preposition, nouns = draw.one(WITH_PREPOSITION)
     what = whom(draw, nouns, who)
-    if what is IT["n"] or (what is THEM and nouns is cast.EVENTS):  # German says 'darauf', 'davon'
+    if what is IT["n"] or (what is THEM and nouns is EVENTS):  # German says 'darauf', 'davon'
         return attached(draw, who, how)
     what = preposition.before(what)
     return Clause(who, verb, how.of(verb), complement=what, negated=how.negated, shortened=how.shortened)
@@ -306,11 +308,11 @@ def attached(draw: Draw, who: Nominal, how: Verbal) -> Clause:
 def moving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody goes somewhere."""
     if draw.chance(0.25):
-        city, verb = draw.one(cast.CITIES), draw.one(_verbs("reisen gehen kommen"))
+        city, verb = draw.one(CITIES), draw.one(_verbs("reisen gehen kommen"))
         goal = Phrase(f"to {city.english}", f"nach {city.german}")
     elif draw.chance(0.6):
         verb = draw.one(_verbs("gehen gehen laufen kommen"))
-        goal = cast.TO.before(phrase(draw, cast.GOALS + cast.EVENTS, plurals=0, adjectives=0.08))
+        goal = TO.before(phrase(draw, GOALS + EVENTS, plurals=0, adjectives=0.08))
         goal = draw.one((goal, goal, goal, goal, TO_SCHOOL))
     else:
         verb, preposition, nouns = draw.one(TARGETS)
@@ -327,13 +329,13 @@ def living(draw: Draw, who: Nominal, how: Verbal) -> Clause:
 def helping(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody helps somebody: a dative in German."""
     verb = draw.one(WITH_DATIVE)
-    receiver = whom(draw, cast.PEOPLE, who)
+    receiver = whom(draw, PEOPLE, who)
     return Clause(who, verb, how.of(verb), dative=receiver, negated=how.negated, shortened=how.shortened)
 
 
 def giving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody gives somebody something."""
-    verb, receiver = draw.one(GIVING), whom(draw, cast.PEOPLE, who)
+    verb, receiver = draw.one(GIVING), whom(draw, PEOPLE, who)
     what = draw.one((IT["n"], THEM)) if draw.chance(0.12) else phrase(draw, WARES)
     to = draw.chance(0.3) or isinstance(what, Pronoun)
     clause = Clause(who, verb, how.of(verb), accusative=what, dative=receiver, dative_with_to=to)

@@ -2,16 +2,29 @@
 
 from dataclasses import replace
 
-from regard.data.street import cast, everyday
-from regard.data.street.adjectives import qualities
+from regard.data.street import everyday, sampling
 from regard.data.street.clauses import Clause, sentence
-from regard.data.street.determiners import BARE, OCCUPATION, POSSESSIVES, THE, A
-from regard.data.street.draw import Draw
 from regard.data.street.everyday import EVERYTHING, Verbal, pronoun_for, verbal
-from regard.data.street.nominal import IN
-from regard.data.street.nouns import named
-from regard.data.street.phrases import HER, HIM, IT, ME, YOU, Nominal, NounPhrase, Phrase, Pronoun
-from regard.data.street.tenses import (
+from regard.data.street.nouns import named, qualities
+from regard.data.street.phrases import (
+    BARE,
+    HER,
+    HIM,
+    IT,
+    ME,
+    OCCUPATION,
+    POSSESSIVES,
+    THE,
+    YOU,
+    A,
+    Nominal,
+    NounPhrase,
+    Phrase,
+    Pronoun,
+)
+from regard.data.street.sampling import Draw, some_time
+from regard.data.street.single_clause import IN, as_statement
+from regard.data.street.verbs import (
     FUTURE,
     GOING_TO,
     PAST,
@@ -20,12 +33,11 @@ from regard.data.street.tenses import (
     PERFECT,
     PRESENT,
     PROGRESSIVE,
+    TENSES,
+    VERBS,
     Simple,
     Tense,
 )
-from regard.data.street.times import some_time
-from regard.data.street.verbal import told
-from regard.data.street.verbs import VERBS
 from regard.data.street.words import Agreement, Noun
 
 BE = VERBS["sein"]
@@ -62,7 +74,7 @@ TASTES = {"animal": "hungry", "food": "tasty fresh good sweet warm"}
 def intransitive(draw: Draw) -> Phrase:
     """'The dog is sleeping': a subject and a verb, perhaps with a time."""
     clause = scheduled(draw) if draw.chance(0.12) else None
-    return told(draw, _timed(draw, clause or everyday.intransitive(draw, everyday.subject(draw), verbal(draw))))
+    return as_statement(draw, _timed(draw, clause or everyday.intransitive(draw, everyday.subject(draw), verbal(draw))))
 
 
 def scheduled(draw: Draw) -> Clause:
@@ -83,13 +95,13 @@ def _timed(draw: Draw, clause: Clause) -> Clause:
 def transitive(draw: Draw) -> Phrase:
     """'I love my dog', 'Wait for me': subject, verb and what goes with it."""
     clause = everyday.does(draw, everyday.subject(draw), verbal(draw))
-    return told(draw, _timed(draw, clause))
+    return as_statement(draw, _timed(draw, clause))
 
 
 def quality(draw: Draw) -> Phrase:
     """'My house is very old', 'It's cold'."""
     how = verbal(draw, (PRESENT, PRESENT, PRESENT, PAST, PAST, FUTURE, PERFECT))
-    return told(draw, everyday.being(draw, everyday.anything(draw), how))
+    return as_statement(draw, everyday.being(draw, everyday.anything(draw), how))
 
 
 def identity(draw: Draw) -> Phrase:
@@ -97,7 +109,7 @@ def identity(draw: Draw) -> Phrase:
     clause = identified(draw, verbal(draw, (PRESENT, PRESENT, PRESENT, PAST)))
     if draw.chance(0.1):
         return _there_is(draw)
-    return told(draw, clause)
+    return as_statement(draw, clause)
 
 
 def identified(draw: Draw, how: Verbal) -> Clause:
@@ -108,12 +120,12 @@ def identified(draw: Draw, how: Verbal) -> Clause:
         what = everyday.phrase(draw, COUNTABLE if plural else EVERYTHING, plurals=float(plural))
         return Clause(who, BE, how.tense, predicate=what, negated=how.negated, shortened=how.shortened)
     if draw.chance(0.7):
-        who, noun = draw.one((ME, YOU, HIM, HER, *cast.NAMES)), draw.one(OCCUPATIONS)
+        who, noun = draw.one((ME, YOU, HIM, HER, *sampling.NAMES)), draw.one(OCCUPATIONS)
         if pronoun_for(who) is HER:
             noun = _feminine(noun)
         what = NounPhrase(OCCUPATION, noun)
         return Clause(who, BE, how.tense, predicate=what, negated=how.negated, shortened=how.shortened)
-    who = draw.one((HIM, *(name for name in cast.NAMES if name.pronoun is HIM), *(IT["n"],) * 4))
+    who = draw.one((HIM, *(name for name in sampling.NAMES if name.pronoun is HIM), *(IT["n"],) * 4))
     if who is IT["n"]:
         what = everyday.phrase(draw, EVERYTHING, plurals=0)
     else:
@@ -128,12 +140,12 @@ def _feminine(noun: Noun) -> Noun:
 
 def _there_is(draw: Draw) -> Phrase:
     """'There is a dog in the garden': 'Es gibt einen Hund im Garten'."""
-    noun = draw.one(everyday.WARES + cast.PEOPLE)
+    noun = draw.one(everyday.WARES + sampling.PEOPLE)
     plural = noun.english_plural is not None and draw.chance(0.3)
     what = NounPhrase(BARE if plural or noun.english_plural is None else A, noun, plural=plural)
     past = draw.chance(0.3)
     verb = ("were" if plural else "was") if past else ("are" if plural else "is")
-    where = IN.before(cast.the(draw, cast.ROOMS))
+    where = IN.before(sampling.the(draw, sampling.INTERIORS))
     german = f"{'Es gab' if past else 'Es gibt'} {what.german('accusative')} {where.german}"
     return sentence(f"there {verb} {what.english('nominative')} {where.english}", german)
 
@@ -151,7 +163,7 @@ def joined(draw: Draw) -> Phrase:
     """'I am tired, but I work': two clauses, both in the order of a statement."""
     if draw.chance(0.15):
         return _one_subject(draw)
-    tenses = draw.one(((PRESENT, PROGRESSIVE), (PAST, PAST_PROGRESSIVE), everyday.TENSES))
+    tenses = draw.one(((PRESENT, PROGRESSIVE), (PAST, PAST_PROGRESSIVE), TENSES))
     first = short_clause(draw, tenses)
     second = _about_the_same(draw, first) if draw.chance(0.35) else _apart_from(draw, first, tenses)
     comma = "," if draw.chance(0.5) else ""
@@ -226,7 +238,7 @@ def _takes_it(who: Nominal) -> bool:
 def _meal(draw: Draw) -> Phrase:
     """'The cat eats the fish because it is hungry', or because it is fresh."""
     tense = draw.one((PRESENT, PROGRESSIVE, PAST))
-    who, what = cast.the(draw, cast.ANIMALS), cast.the(draw, cast.FOOD)
+    who, what = sampling.the(draw, sampling.ANIMALS), sampling.the(draw, sampling.FOOD)
     meant = draw.one((who, what))
     quality = draw.one(qualities(TASTES[meant.noun.kind]))
     simple = PAST if tense is PAST else PRESENT

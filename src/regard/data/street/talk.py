@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from regard.data.street import cast, everyday
-from regard.data.street.adjectives import qualities
+from regard.data.street import everyday, sampling
 from regard.data.street.clauses import Clause, sentence
-from regard.data.street.draw import Draw
-from regard.data.street.everyday import HERE, PRONOUNS, TENSES, verbal
-from regard.data.street.nominal import SPOTS
+from regard.data.street.everyday import HERE, PRONOUNS, verbal
+from regard.data.street.nouns import qualities
 from regard.data.street.phrases import WHO, YOU, Nominal, Phrase
+from regard.data.street.sampling import Draw
 from regard.data.street.simple import identified, short_clause
-from regard.data.street.tenses import (
+from regard.data.street.single_clause import SPOTS, as_question
+from regard.data.street.verbs import (
     CAN,
     COULD,
     FUTURE,
@@ -22,12 +22,13 @@ from regard.data.street.tenses import (
     PRESENT,
     PROGRESSIVE,
     SHOULD,
+    STATIVE,
+    TENSES,
+    VERBS,
     WANT,
     Simple,
     Tense,
 )
-from regard.data.street.verbal import asked
-from regard.data.street.verbs import VERBS
 from regard.data.street.words import Agreement, Verb
 
 BE = VERBS["sein"]
@@ -37,7 +38,7 @@ DO: dict[bool, dict[Agreement, str]] = {
 }
 """The forms of 'tun', in the past and not, which stand in an answer for the verb of the question."""
 ANSWERING: tuple[Tense, ...] = (PRESENT, PRESENT, PAST, PERFECT, CAN, CAN, COULD, MUST, MAY, SHOULD, FUTURE)
-ASKED: tuple[Tense, ...] = (*TENSES, *(PRESENT,) * 8, *(PERFECT,) * 2, *(PAST,) * 3, CAN, CAN, WANT)
+QUESTION_TENSES: tuple[Tense, ...] = (*TENSES, *(PRESENT,) * 8, *(PERFECT,) * 2, *(PAST,) * 3, CAN, CAN, WANT)
 """The tenses of questions, the common ones still more often."""
 MEASURES = qualities("old big small strong fast heavy long wide high expensive good")
 """What one asks for with 'how'."""
@@ -49,7 +50,7 @@ SHORT_COMMANDS = (
     "aufstehen zurückkommen einschlafen anfangen ausruhen beeilen denken kochen klettern sitzen helfen"
 )
 COMMANDS = tuple(VERBS[verb] for verb in SHORT_COMMANDS.split())
-NOT_COMMANDED = (everyday.STATIVE | {VERBS["ankommen"], VERBS["wohnen"]}) - {VERBS["vergessen"], VERBS["lieben"]}
+NOT_COMMANDED = (STATIVE | {VERBS["ankommen"], VERBS["wohnen"]}) - {VERBS["vergessen"], VERBS["lieben"]}
 IDIOMS = tuple(
     Phrase(*line.split(" | "))
     for line in """
@@ -91,18 +92,18 @@ What? | Was?
 
 
 def _subject(draw: Draw) -> Nominal:
-    """Whom a question is about: often the one who is asked."""
+    """Whom a question is about: often the listener."""
     return YOU if draw.chance(0.3) else everyday.subject(draw)
 
 
 def question(draw: Draw) -> Phrase:
     """'Are you tired?', 'Did the dog sleep?': what is answered with yes or no."""
     if draw.chance(0.12):
-        return asked(identified(draw, verbal(draw, (PRESENT, PRESENT, PAST), negations=0.06)))
-    how = verbal(draw, ASKED, negations=0.1)
+        return as_question(identified(draw, verbal(draw, (PRESENT, PRESENT, PAST), negations=0.06)))
+    how = verbal(draw, QUESTION_TENSES, negations=0.1)
     if draw.chance(0.3):
-        return asked(everyday.being(draw, _subject(draw) if draw.chance(0.3) else everyday.anything(draw), how))
-    return asked(everyday.does(draw, _subject(draw), how))
+        return as_question(everyday.being(draw, _subject(draw) if draw.chance(0.3) else everyday.anything(draw), how))
+    return as_question(everyday.does(draw, _subject(draw), how))
 
 
 def open_question(draw: Draw) -> Phrase:
@@ -112,90 +113,90 @@ def open_question(draw: Draw) -> Phrase:
 
 def _who(draw: Draw) -> Phrase:
     """'Who is sleeping?': the question word is the subject."""
-    how = verbal(draw, ASKED, negations=0.08)
+    how = verbal(draw, QUESTION_TENSES, negations=0.08)
     clause = everyday.does(draw, WHO, how) if draw.chance(0.75) else everyday.being(draw, WHO, how)
     return sentence(clause.english(), clause.german(), "?")
 
 
 def _whom(draw: Draw) -> Phrase:
     """'Whom did Anna visit?', which many say with 'who'."""
-    who, how = _subject(draw), verbal(draw, ASKED, negations=0.05)
+    who, how = _subject(draw), verbal(draw, QUESTION_TENSES, negations=0.05)
     english = draw.one(("who", "whom"))
     if draw.chance(0.25):
         verb = draw.one(everyday.WITH_DATIVE)
-        return asked(Clause(who, verb, how.of(verb)), english, "wem")
+        return as_question(Clause(who, verb, how.of(verb)), english, "wem")
     verb = VERBS[
         draw.one(("sehen", "suchen", "lieben", "besuchen", "kennen", "hören", "anrufen", "einladen", "fragen"))
     ]
-    return asked(Clause(who, verb, how.of(verb)), english, "wen")
+    return as_question(Clause(who, verb, how.of(verb)), english, "wen")
 
 
 def _what(draw: Draw) -> Phrase:
     """'What do you see?', 'What is the dog doing?'."""
-    who, how = _subject(draw), verbal(draw, ASKED, negations=0.05)
+    who, how = _subject(draw), verbal(draw, QUESTION_TENSES, negations=0.05)
     if draw.chance(0.25):
         verb = VERBS["machen"]
         tense = how.of(verb)
         tense = PROGRESSIVE if tense is PRESENT and draw.chance(0.6) else tense
-        return asked(Clause(who, verb, tense), "what", "was")
+        return as_question(Clause(who, verb, tense), "what", "was")
     verb = VERBS[draw.one(everyday.OF_ANIMALS if everyday.is_animal(who) else everyday.TRANSITIVE)]
     if everyday.is_animal(who) and draw.chance(0.3):
         verb = VERBS["fressen"]
     if verb in (VERBS["anrufen"], VERBS["einladen"], VERBS["fragen"]):
         verb = VERBS["kaufen"]
-    return asked(Clause(who, verb, how.of(verb)), "what", "was")
+    return as_question(Clause(who, verb, how.of(verb)), "what", "was")
 
 
 def _where(draw: Draw) -> Phrase:
     """'Where is the cat?', 'Where do you live?', 'Where did she buy the hat?'."""
     if draw.chance(0.5):
-        return asked(Clause(everyday.anything(draw), BE, draw.one((PRESENT, PRESENT, PAST))), "where", "wo")
-    who, how = _subject(draw), verbal(draw, ASKED, negations=0.0)
+        return as_question(Clause(everyday.anything(draw), BE, draw.one((PRESENT, PRESENT, PAST))), "where", "wo")
+    who, how = _subject(draw), verbal(draw, QUESTION_TENSES, negations=0.0)
     verb = draw.one(STAYING if draw.chance(0.6) else UNDERTAKEN)
     if verb in STAYING:
-        return asked(Clause(who, verb, how.of(verb)), "where", "wo")
+        return as_question(Clause(who, verb, how.of(verb)), "where", "wo")
     if everyday.is_animal(who) and verb is VERBS["essen"]:
         verb = VERBS["fressen"]
-    objects = cast.FOOD if verb is VERBS["fressen"] else everyday.OBJECTS[verb.german.infinitive]
+    objects = sampling.FOOD if verb is VERBS["fressen"] else everyday.OBJECTS[verb.german.infinitive]
     clause = Clause(who, verb, how.of(verb), accusative=everyday.whom(draw, objects, who))
-    return asked(clause, "where", "wo")
+    return as_question(clause, "where", "wo")
 
 
 def _where_to(draw: Draw) -> Phrase:
-    verb, how = draw.one(LEAVING), verbal(draw, ASKED, negations=0.0)
-    return asked(Clause(_subject(draw), verb, how.of(verb)), "where", "wohin")
+    verb, how = draw.one(LEAVING), verbal(draw, QUESTION_TENSES, negations=0.0)
+    return as_question(Clause(_subject(draw), verb, how.of(verb)), "where", "wohin")
 
 
 def _why(draw: Draw) -> Phrase:
-    how = verbal(draw, ASKED, negations=0.15)
+    how = verbal(draw, QUESTION_TENSES, negations=0.15)
     if draw.chance(0.4):
-        return asked(everyday.being(draw, everyday.anything(draw), how), "why", "warum")
-    return asked(everyday.does(draw, _subject(draw), how), "why", "warum")
+        return as_question(everyday.being(draw, everyday.anything(draw), how), "why", "warum")
+    return as_question(everyday.does(draw, _subject(draw), how), "why", "warum")
 
 
 def _when(draw: Draw) -> Phrase:
-    who, how = _subject(draw), verbal(draw, ASKED, negations=0.0)
+    who, how = _subject(draw), verbal(draw, QUESTION_TENSES, negations=0.0)
     if draw.chance(0.2):
         verb = draw.one(everyday.EVENT_VERBS)
-        return asked(Clause(everyday.phrase(draw, cast.EVENTS), verb, how.of(verb)), "when", "wann")
+        return as_question(Clause(everyday.phrase(draw, sampling.EVENTS), verb, how.of(verb)), "when", "wann")
     make = draw.one((everyday.intransitive, everyday.transitive))
-    return asked(replace(make(draw, who, how), complement=None), "when", "wann")
+    return as_question(replace(make(draw, who, how), complement=None), "when", "wann")
 
 
 def _how(draw: Draw) -> Phrase:
     """'How old are you?', 'How much does the hat cost?'."""
     if draw.chance(0.25):
         goods = everyday.phrase(draw, everyday.WARES)
-        return asked(Clause(goods, VERBS["kosten"], PRESENT), "how much", "wie viel")
+        return as_question(Clause(goods, VERBS["kosten"], PRESENT), "how much", "wie viel")
     measure = draw.one(MEASURES)
     clause = Clause(everyday.anything(draw), BE, draw.one((PRESENT, PRESENT, PAST)))
-    return asked(clause, f"how {measure.english}", f"wie {measure.german}")
+    return as_question(clause, f"how {measure.english}", f"wie {measure.german}")
 
 
 def _what_is(draw: Draw) -> Phrase:
     """'Who is that man?', 'Who are they?'."""
-    who: Nominal = draw.one(PRONOUNS) if draw.chance(0.3) else everyday.phrase(draw, cast.PEOPLE)
-    return asked(Clause(who, BE, draw.one((PRESENT, PRESENT, PAST))), "who", "wer")
+    who: Nominal = draw.one(PRONOUNS) if draw.chance(0.3) else everyday.phrase(draw, sampling.PEOPLE)
+    return as_question(Clause(who, BE, draw.one((PRESENT, PRESENT, PAST))), "who", "wer")
 
 
 def command(draw: Draw) -> Phrase:
@@ -218,7 +219,7 @@ def _commanded(draw: Draw) -> Clause:
         clause = Clause(YOU, verb, PRESENT, negated=how.negated, shortened=how.shortened)
         if verb in STAYING and draw.chance(0.25):
             preposition, nouns = draw.one(SPOTS)
-            place = draw.one(HERE) if draw.chance(0.3) else preposition.before(cast.the(draw, nouns))
+            place = draw.one(HERE) if draw.chance(0.3) else preposition.before(sampling.the(draw, nouns))
             return replace(clause, complement=place)
         return clause
     clause = everyday.does(draw, YOU, how)

@@ -1,16 +1,89 @@
-"""Who and what the sentences are about: people, things and doings that go together."""
+"""Seeded random choices: who does what to whom, and when, such that subject, verb, object and time go together."""
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from regard.data.street.adjectives import SUITING
 from regard.data.street.clauses import Clause
-from regard.data.street.determiners import BARE, POSSESSIVES, THE, THESE, THIS, A, Determiner
-from regard.data.street.draw import Draw
-from regard.data.street.nouns import named, of_kind
-from regard.data.street.phrases import HER, HIM, ME, THEM, US, Name, Nominal, NounPhrase, Phrase, Preposition
-from regard.data.street.tenses import MODALS, PAST, PERFECT, PRESENT, Tense
-from regard.data.street.verbs import VERBS
+from regard.data.street.nouns import SUITING, named, of_kind
+from regard.data.street.numerals import DAYS, DAYS_OF_MONTH, MINUTES, clock, date
+from regard.data.street.phrases import (
+    BARE,
+    HER,
+    HIM,
+    ME,
+    POSSESSIVES,
+    THE,
+    THEM,
+    THESE,
+    THIS,
+    US,
+    A,
+    Determiner,
+    Name,
+    Nominal,
+    NounPhrase,
+    Phrase,
+    Preposition,
+)
+from regard.data.street.verbs import COULD, FUTURE, HAD_TO, MODALS, PAST, PERFECT, PRESENT, VERBS, WANTED_TO, Tense
 from regard.data.street.words import Noun, Verb
+
+Item = TypeVar("Item")
+
+
+class Draw:
+    """A seeded random generator, the same on every machine: Python guarantees only `random()` never to change."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed).random
+
+    def one(self, items: Sequence[Item]) -> Item:
+        """One of the items, each equally often."""
+        return items[int(self._random() * len(items))]
+
+    def two(self, items: Sequence[Item]) -> tuple[Item, Item]:
+        """Two different ones, in random order."""
+        first = int(self._random() * len(items))
+        step = 1 + int(self._random() * (len(items) - 1))
+        return items[first], items[(first + step) % len(items)]
+
+    def chance(self, probability: float) -> bool:
+        """True this often."""
+        return self._random() < probability
+
+    def between(self, low: int, high: int) -> int:
+        """An integer from `low` to `high`, both included."""
+        return low + int(self._random() * (high - low + 1))
+
+
+AT_ANY_TIME = (
+    Phrase("today", "heute"),
+    Phrase("in the morning", "am Morgen"),
+    Phrase("in the evening", "am Abend"),
+    Phrase("in summer", "im Sommer"),
+    Phrase("in winter", "im Winter"),
+    *(Phrase(f"on {day.english}", f"am {day.german}") for day in DAYS),
+)
+IN_THE_PAST = (Phrase("yesterday", "gestern"), Phrase("last week", "letzte Woche"), *AT_ANY_TIME)
+IN_THE_FUTURE = (Phrase("tomorrow", "morgen"), Phrase("next week", "nächste Woche"), *AT_ANY_TIME)
+
+
+def some_time(draw: Draw, tense: Tense) -> Phrase:
+    """A phrase that goes with the tense."""
+    if tense in (PAST, COULD, HAD_TO, WANTED_TO):
+        return draw.one(IN_THE_PAST)
+    return draw.one(IN_THE_FUTURE if tense is FUTURE else AT_ANY_TIME)
+
+
+def exact_time(draw: Draw) -> Phrase:
+    """A time of the clock or a day of the year."""
+    if draw.chance(0.5):
+        return clock(draw.between(1, 12), draw.one((*MINUTES, 30, 30)))
+    month = draw.between(1, 12)
+    return date(draw.between(1, DAYS_OF_MONTH[month - 1]), month)
+
 
 NAMES = (
     *(Name(text, HER) for text in ("Anna", "Maria", "Julia", "Lena", "Clara", "Sophie")),
@@ -25,7 +98,7 @@ FOOD, DRINKS, VEHICLES = map(of_kind, ("food", "drink", "vehicle"))
 PEOPLE = ADULTS + of_kind("child")
 EVENTS = named("film party concert")
 GOALS = named("garden forest park market store station school church village hotel museum")
-ROOMS = named("garden forest park store station kitchen school church city village hotel museum room tent house")
+INTERIORS = named("garden forest park store station kitchen school church city village hotel museum room tent house")
 
 PARENTS = named("mother father")
 ONES_OWN = named("child friend teacher doctor neighbour student guest aunt uncle sister brother") + PARENTS
@@ -72,7 +145,7 @@ HANDLING = _doings(
         "trinken": DRINKS,
     }
 )
-MEETING = _doings(
+ENCOUNTERS = _doings(
     {
         "sehen": PEOPLE + ANIMALS,
         "suchen": PEOPLE + ANIMALS,
@@ -94,7 +167,7 @@ SEPARABLE = _doings(
         "anprobieren": CLOTHES,
     }
 )
-ACTIONS = MAKING + HANDLING + MEETING + _doings({"vergessen": THINGS + CLOTHES})
+ACTIONS = MAKING + HANDLING + ENCOUNTERS + _doings({"vergessen": THINGS + CLOTHES})
 STATES = _doings({"lieben": PEOPLE + ANIMALS, "kennen": PEOPLE, "brauchen": THINGS + CLOTHES})
 """What one does not do at a certain time, nor because one must."""
 COMING_AND_GOING = tuple(VERBS[verb] for verb in ("ankommen", "zurückkommen", "aufstehen", "einschlafen"))
@@ -116,8 +189,8 @@ def person(draw: Draw, pronouns: bool = True) -> Nominal:
 
 def somebody(draw: Draw, other_than: Nominal | None = None) -> Nominal:
     """Somebody in few words: a name, or 'the' and a noun."""
-    found = draw.one(NAMES) if draw.chance(0.5) else the(draw, PEOPLE, plurals=0.4)
-    return somebody(draw, other_than) if found == other_than else found
+    person = draw.one(NAMES) if draw.chance(0.5) else the(draw, PEOPLE, plurals=0.4)
+    return somebody(draw, other_than) if person == other_than else person
 
 
 def phrase(draw: Draw, nouns: tuple[Noun, ...], plurals: float = 0.3, besides: Nominal | None = None) -> NounPhrase:
@@ -142,8 +215,8 @@ def some(draw: Draw, nouns: tuple[Noun, ...]) -> NounPhrase:
 
 def _noun(draw: Draw, nouns: tuple[Noun, ...], besides: Nominal | None) -> Noun:
     noun = draw.one(nouns)
-    taken = isinstance(besides, NounPhrase) and besides.noun is noun
-    return _noun(draw, nouns, besides) if taken else noun
+    is_same = isinstance(besides, NounPhrase) and besides.noun is noun
+    return _noun(draw, nouns, besides) if is_same else noun
 
 
 def _determiner(draw: Draw, noun: Noun, plural: bool) -> Determiner:
@@ -176,4 +249,4 @@ def motion(draw: Draw, subject: Nominal, tense: Tense) -> Clause:
         return Clause(subject, VERBS["reisen"], tense, complement=Phrase(f"to {city.english}", f"nach {city.german}"))
     if draw.chance(0.5):
         return Clause(subject, VERBS["gehen"], tense, complement=TO.before(the(draw, GOALS)))
-    return Clause(subject, VERBS["laufen"], tense, complement=INTO.before(the(draw, ROOMS)))
+    return Clause(subject, VERBS["laufen"], tense, complement=INTO.before(the(draw, INTERIORS)))
