@@ -20,6 +20,7 @@ from regard.data.readers.lines import plain_texts
 from regard.data.readers.source_reader import read_examples
 from regard.data.settings import SPLITS
 from regard.data.sources import SourceConfig, source_of_files
+from regard.decode.search import AnySearch
 from regard.errors import ConfigError, Interrupted, RunError
 from regard.export.export import Target, export_model, target_of
 from regard.export.exported_model import HeldOut, Subject
@@ -34,7 +35,6 @@ from regard.run.imported_model import refuse_occupied, write_imported
 from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
 from regard.tasks import Summarisation
-from regard.tasks.generation import AnySearch
 from regard.tasks.images import ImageTask
 from regard.text.segments import Overlong
 from regard.train.log import read_metrics

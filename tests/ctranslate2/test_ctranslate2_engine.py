@@ -19,10 +19,10 @@ from regard.ctranslate2.model_folder import REFUSED, Converted, Unfit, best_chec
 from regard.ctranslate2.process import Remote
 from regard.ctranslate2.search import unable
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
+from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError, Failure, RegardError, RunError
 from regard.run import Run
 from regard.run.ctranslate2_conversion import make
-from regard.tasks.search_request import DEFAULTS
 from regard.web.ctranslate2_run import FastEngine, engine_for
 from regard.web.engine import RunEngine
 

@@ -8,11 +8,11 @@ from regard.config.search_options import OF_BEAM, OF_SAMPLE, SHARED, with_option
 from regard.config.tree import kinds
 from regard.ctranslate2.search import DRAWN, SAME, ranking, unable, words
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
-from regard.decode.constraints import RulesConfig
+from regard.decode.constraints import SearchBase
+from regard.decode.search import DEFAULTS, as_search, search_with
 from regard.errors import ConfigError
 from regard.run.ctranslate2_conversion import TASK_SETTINGS, refuse_task
 from regard.tasks import LanguageModelConfig, SummarisationConfig, TranslationConfig
-from regard.tasks.search_request import DEFAULTS, as_search, search_with
 
 GREEDY = GreedyConfig(max_length=30, no_repeat_ngram=2)
 BEAM = BeamConfig(size=8, length_penalty=1.4, max_length=77, min_length=3, forbid_unknown=True)
@@ -82,7 +82,7 @@ def test_options_that_would_do_nothing_are_refused(usual: Any, options: dict[str
 
 
 def test_every_setting_of_every_search_is_known_to_the_engine_without_torch():
-    assert set(SHARED) == set(RulesConfig.model_fields)
+    assert set(SHARED) == set(SearchBase.model_fields)
     by_kind = {"greedy": (), "beam": OF_BEAM, "sample": OF_SAMPLE}
     for kind, config in kinds(SearchConfig).items():
         assert set(config.model_fields) == {"kind", *SHARED, *by_kind[kind]}

@@ -11,11 +11,11 @@ from regard.ctranslate2.model_folder import Converted
 from regard.ctranslate2.process import Remote
 from regard.ctranslate2.search import unable
 from regard.decode import BeamConfig, GreedyConfig
+from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError
 from regard.export.export import export_model
 from regard.export.exported_model import HeldOut, Subject
 from regard.run import Run
-from regard.tasks.search_request import DEFAULTS
 from regard.text.segments import beginning
 
 pytest.importorskip("ctranslate2")

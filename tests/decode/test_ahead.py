@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toy_steppers import BOS, EOS, HashStepper
 
 from regard.decode import Ensemble, GreedyConfig, SampleConfig, make_job
-from regard.decode.backend import choose_backend, with_backends
+from regard.decode.steppers import choose_backend, with_backends
 from regard.models.prefix_decoder import Prompted
 from regard.models.transformer import DecoderConfig
 
@@ -36,7 +36,7 @@ def test_the_cache_has_room_for_what_is_fed_ahead():
 
 
 def test_on_a_cpu_the_model_itself_is_the_quickest():
-    model = object()
+    model = HashStepper(seed=1)
     chosen = choose_backend(model, torch.device("cpu"))
     assert chosen.stepper is model
     assert not chosen.reason

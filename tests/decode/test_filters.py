@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from regard.decode.filters import draw, keep_min_p, keep_top_k, keep_top_p, penalise_repeats, temper
-from regard.decode.top_k import top
+from regard.decode.sampling import (
+    apply_temperature,
+    keep_min_p,
+    keep_top_k,
+    keep_top_p,
+    penalise_repeats,
+    sample_tokens,
+)
+from regard.decode.top_k import stable_top_k
 
 rounded = st.floats(-8, 8).map(lambda value: round(value, 1))  # coarse, so that ties are common
 logits = st.integers(1, 12).flatmap(lambda vocab: arrays(np.float32, (3, vocab), elements=rounded))
@@ -77,7 +84,7 @@ def test_min_p_keeps_what_is_likely_enough(before, p):
 
 @given(distributions, st.floats(0.05, 20))
 def test_temperature_is_a_power(before, temperature):
-    after = temper(before, temperature)
+    after = apply_temperature(before, temperature)
     check_distribution(before, after)
     powers = before.double().exp() ** (1 / temperature)
     assert torch.allclose(after.double().exp(), powers / powers.sum(-1, keepdim=True), atol=1e-5)
@@ -85,9 +92,9 @@ def test_temperature_is_a_power(before, temperature):
 
 @given(distributions, st.sampled_from([1e-3, 1e-10, 1e-40]), st.floats(1e-6, 0.999))
 def test_temperature_near_zero_is_greedy(before, temperature, uniform):
-    after = temper(before, temperature)
+    after = apply_temperature(before, temperature)
     best = before.amax(-1)
-    drawn = draw(after, torch.full((3,), uniform))
+    drawn = sample_tokens(after, torch.full((3,), uniform))
     assert torch.equal(before.gather(1, drawn[:, None])[:, 0], best)
 
 
@@ -105,7 +112,7 @@ def test_repeats_become_rarer(before, penalty, data):
 @given(distributions, st.floats(0, 1, exclude_max=True), st.integers(1, 3))
 def test_draw_inverts_the_cumulative_distribution(before, uniform, k):
     narrowed = keep_top_k(before, k)
-    drawn = draw(narrowed, torch.full((3,), uniform, dtype=torch.float64)).tolist()
+    drawn = sample_tokens(narrowed, torch.full((3,), uniform, dtype=torch.float64)).tolist()
     for row, token in zip(narrowed.double().exp().numpy(), drawn, strict=True):
         reached = np.cumsum(row) / row.sum()
         assert row[token] > 0
@@ -118,7 +125,7 @@ def test_top_breaks_ties_by_place(values, count):
     scores = torch.from_numpy(-np.abs(values))
     scores[:, 0] = -torch.inf
     count = min(count, scores.shape[1])
-    best, places = top(scores, count)
+    best, places = stable_top_k(scores, count)
     for row, found, where in zip(scores.tolist(), best.tolist(), places.tolist(), strict=True):
         expected = sorted(range(len(row)), key=lambda place: (-row[place], place))[:count]
         assert where == expected
@@ -127,10 +134,10 @@ def test_top_breaks_ties_by_place(values, count):
 
 def test_top_sees_the_smallest_differences():
     near = torch.tensor([-5.0]).nextafter(torch.tensor(-6.0)).item()
-    assert top(torch.tensor([[near, -5.0, -5.0, near]]), 4)[1].tolist() == [[1, 2, 0, 3]]
+    assert stable_top_k(torch.tensor([[near, -5.0, -5.0, near]]), 4)[1].tolist() == [[1, 2, 0, 3]]
 
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_top_of_one_is_argmax_on_large_rows(k):
     scores = -torch.randint(0, 50, (20, 30_000)).float()
-    assert torch.equal(top(scores, k)[1][:, 0], scores.argmax(-1))
+    assert torch.equal(stable_top_k(scores, k)[1][:, 0], scores.argmax(-1))

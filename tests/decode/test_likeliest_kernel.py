@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 import torch
 
-from regard.decode.constraints import Rules
-from regard.decode.greedy import likeliest_of
+from regard.decode.constraints import Constraints
+from regard.decode.stepwise import greedy_tokens
 
 CASES = list(product((1, 5), (7, 20000), ([], [2], [0, 3, 5])))
 """Rows, tokens of the vocabulary, what is forbidden."""
@@ -17,7 +17,7 @@ def agrees(likeliest, rows, vocab, forbidden, device="cpu", dtype=torch.float32)
     logits = torch.randn(rows, vocab, device=device).mul(8).round().div(4).to(dtype)  # many are equally likely
     tokens, chosen = likeliest(logits, torch.tensor(forbidden, dtype=torch.long, device=device))
     logprobs = logits.double().log_softmax(-1)
-    allowed = Rules(eos=None, forbidden=forbidden, device=device).apply(
+    allowed = Constraints(eos=None, forbidden=forbidden, device=device).apply(
         logprobs, torch.empty(rows, 0, dtype=torch.long), 0
     )
     assert tokens.tolist() == allowed.argmax(-1).tolist()
@@ -37,7 +37,7 @@ def by_one_kernel(logits, forbidden):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_equal_on_a_cpu(case):
-    agrees(likeliest_of, *case)
+    agrees(greedy_tokens, *case)
 
 
 def test_equal_in_the_interpreter(interpret):
@@ -49,7 +49,7 @@ def test_equal_in_the_interpreter(interpret):
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_equal_on_a_gpu(case, dtype):
-    agrees(likeliest_of, *case, "cuda", dtype)
+    agrees(greedy_tokens, *case, "cuda", dtype)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from toy_steppers import BOS, EOS, FlatStepper, HashStepper
 
 from regard.config import Config, resolve
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig, Trace, make_job, search, stream
-from regard.decode.constraints import Rules, completes_ngram
+from regard.decode.constraints import Constraints, completes_ngram
 from regard.errors import ConfigError, Failure
 from regard.nn.layout import Sequences
 
@@ -104,7 +104,7 @@ def test_stream_gives_tokens_before_the_end_and_without_gradients():
 
 
 def test_beam_search_cannot_stream():
-    with pytest.raises(ConfigError, match="kind: beam search knows its words only at the end"):
+    with pytest.raises(ConfigError, match="kind: beam search knows its tokens only at the end"):
         stream(HashStepper(), None, [[2]], BeamConfig(), eos=EOS, bos=BOS)
 
 
@@ -213,7 +213,7 @@ def test_wrong_inputs_are_refused():
 def test_logits_that_are_no_numbers_fail_clearly(config):
     stepper = HashStepper()
     stepper.table[:] = torch.nan
-    with pytest.raises(Failure, match="not numbers"):
+    with pytest.raises(Failure, match="NaN"):
         search(stepper, None, [[2]], config, eos=EOS, bos=BOS)
 
 
@@ -260,7 +260,7 @@ def test_settings_in_a_recipe():
 
 
 def test_rules_by_hand():
-    rules = Rules(eos=1, forbidden=[0], min_length=2)
+    rules = Constraints(eos=1, forbidden=[0], min_length=2)
     history = torch.zeros(1, 0, dtype=torch.long)
     assert rules.apply(torch.zeros(1, 4), history, 0).isinf().tolist() == [[True, True, False, False]]
     assert rules.apply(torch.zeros(1, 4), history, 2).isinf().tolist() == [[True, False, False, False]]

@@ -23,7 +23,7 @@ from test_graphed import (
 )
 
 from regard.decode import GreedyConfig, search
-from regard.decode.backend import choose_backend
+from regard.decode.steppers import choose_backend
 from regard.models.decoding.cuda_graph import Graphed, Way
 from regard.nn.fast.decode import append_and_attend, attend_in_rooms
 from regard.nn.layout import Sequences

@@ -18,7 +18,7 @@ from test_graphed import (
 )
 
 from regard.decode import search
-from regard.decode.backend import choose_backend
+from regard.decode.steppers import choose_backend
 from regard.models import Stepper
 from regard.models.decoding.cpu import Lean, too_special
 from regard.nn.layout import Sequences

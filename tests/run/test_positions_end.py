@@ -8,7 +8,7 @@ from small_runs import TINY_MODEL, language_model, translation, write_recipe
 
 from regard import api
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig, search
-from regard.decode.batch import positions_of
+from regard.decode.steppers import max_positions
 from regard.errors import ConfigError, InputError
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn.layout import Sequences
@@ -54,7 +54,7 @@ def test_the_decoder_of_two_stacks_has_its_own_positions(config: Any):
 
 def test_an_ensemble_has_the_positions_of_its_shortest_member():
     both: Any = Ensemble([pair(12, 9), pair(12, 7)])
-    assert positions_of(both) == 7
+    assert max_positions(both) == 7
     rows = search(both, Sequences.padded([[4, 5, 3]]), None, GreedyConfig(min_length=60), eos=3, bos=2)
     assert len(rows[0][0].tokens) == 7
 

@@ -30,7 +30,7 @@ def scored(source: SourceConfig, change: tuple[str, str] = ("", "")) -> Report:
         def translate(self, texts: list[str], _search: Any, cut: bool) -> list[list[Any]]:
             return [[SimpleNamespace(text=references[text].replace(*change))] for text in texts]
 
-    task: Any = SimpleNamespace(writer=lambda *_: Changed())
+    task: Any = SimpleNamespace(generator=lambda *_: Changed())
     preparation: Any = SimpleNamespace(base=Path())
     return score_translation(
         ScoringRequest(

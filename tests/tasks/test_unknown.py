@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard.decode.alignment import alignment
 from regard.errors import ConfigError, DataError
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn.attention.module import Steps
 from regard.nn.layout import Sequences
-from regard.tasks.unknown_words import UnknownWords, need_words, read_dictionary
+from regard.tasks.unknown_words import UnknownWords, alignment, need_words, read_dictionary
 from regard.text.special_tokens import EOS, UNK
 
 
@@ -38,17 +37,17 @@ WORDS = [["the", "Okapi", "sleeps"], ["Zoë", "sings"]]
 
 def test_unknown_words_are_translated_or_copied():
     model = LooksAsTold([0, 1, 2], [0, 1])
-    replaced = UnknownWords([model], {"okapi": "Waldgiraffe"}).replaced(SOURCES, WORDS, [[5, UNK, 6], [UNK, 5]])
+    replaced = UnknownWords([model], {"okapi": "Waldgiraffe"}).replacements(SOURCES, WORDS, [[5, UNK, 6], [UNK, 5]])
     assert replaced == [{1: "Waldgiraffe"}, {0: "Zoë"}]
 
 
 def test_known_words_stay_and_need_no_attention():
-    assert UnknownWords([LooksAsTold()]).replaced(SOURCES, WORDS, [[5, 6], [6]]) == [{}, {}]
+    assert UnknownWords([LooksAsTold()]).replacements(SOURCES, WORDS, [[5, 6], [6]]) == [{}, {}]
 
 
 def test_the_end_of_the_source_is_no_word():
     model = LooksAsTold([3, 3])
-    assert UnknownWords([model]).replaced(SOURCES, WORDS, [[5, UNK], [5]])[0][1] in WORDS[0]
+    assert UnknownWords([model]).replacements(SOURCES, WORDS, [[5, UNK], [5]])[0][1] in WORDS[0]
 
 
 def test_alignment_of_a_transformer_is_the_mean_of_its_heads_and_layers():

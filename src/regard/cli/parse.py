@@ -5,10 +5,10 @@ from pathlib import Path
 from regard.config import parse_override
 from regard.data.settings import SPLITS
 from regard.data.sources import SourceConfig, source_of_files
+from regard.decode.search import AnySearch, search_with
 from regard.errors import ConfigError
 from regard.run import Run
 from regard.tasks import TranslationConfig
-from regard.tasks.search_request import AnySearch, search_with
 
 
 def parse_data(text: str) -> SourceConfig | str:

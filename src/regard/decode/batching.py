@@ -11,7 +11,7 @@ Output = TypeVar("Output")
 
 
 def batches(lengths: Sequence[int], tokens_per_batch: int, rows_per_batch: int | None = None) -> list[list[int]]:
-    """Places of the inputs, batch by batch, longest first: what does not fit in memory fails at once, not at the end.
+    """Indices of the inputs, batch by batch, longest first, so that what does not fit in memory fails at once.
 
     A batch of r rows whose longest has n tokens counts as r × n, as it is padded. An input longer than the budget gets
     a batch of its own: an input is never cut.
@@ -19,16 +19,16 @@ def batches(lengths: Sequence[int], tokens_per_batch: int, rows_per_batch: int |
     for name, setting in (("tokens_per_batch", tokens_per_batch), ("rows_per_batch", rows_per_batch)):
         if setting is not None and setting < 1:
             raise ConfigError(name, f"expected at least 1, got {setting}")
-    made: list[list[int]] = []
-    room = 0
-    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-        if not room:
-            made.append([])
-            room = max(1, tokens_per_batch // max(1, lengths[place]))
-            room = room if rows_per_batch is None else min(room, rows_per_batch)
-        made[-1].append(place)
-        room -= 1
-    return made
+    batches: list[list[int]] = []
+    free_rows = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if not free_rows:
+            batches.append([])
+            free_rows = max(1, tokens_per_batch // max(1, lengths[index]))
+            free_rows = free_rows if rows_per_batch is None else min(free_rows, rows_per_batch)
+        batches[-1].append(index)
+        free_rows -= 1
+    return batches
 
 
 def in_batches(
@@ -38,11 +38,10 @@ def in_batches(
     tokens_per_batch: int,
     rows_per_batch: int | None = None,
 ) -> list[Output]:
-    """The results of `work` on each input, in the inputs' order, whatever batches they went through."""
+    """The results of `work` on each input, in the inputs' order, however they are batched."""
     results: dict[int, Output] = {}
     with phase("generating", len(inputs), "texts") as advance:
-        for batch in batches([len(one) for one in inputs], tokens_per_batch, rows_per_batch):
-            done = work([inputs[place] for place in batch])
-            results.update(zip(batch, done, strict=True))
+        for batch in batches([len(row) for row in inputs], tokens_per_batch, rows_per_batch):
+            results.update(zip(batch, work([inputs[index] for index in batch]), strict=True))
             advance(len(batch))
-    return [results[place] for place in range(len(inputs))]
+    return [results[index] for index in range(len(inputs))]

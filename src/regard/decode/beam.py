@@ -1,9 +1,9 @@
 """Beam search: the best few sequences of a sentence, side by side.
 
-A beam has `size` places. A hypothesis that ends keeps its place, so the beam narrows as hypotheses finish: a beam of
-one is greedy search, and a beam with a place for every sequence is exhaustive. A sentence is done when all places are
-finished, when its length limit is reached, or when no open hypothesis can still enter its n best (the proof stands at
-`LengthPenalty.bound`).
+Each step expands all open hypotheses by one token, prunes the candidates to the beam's size, and moves out those that
+finish. A finished hypothesis keeps its slot, so the beam narrows: a beam of one is greedy search, and one with a slot
+for every sequence is exhaustive. A sentence is complete when all slots are finished, when its length limit is reached,
+or when no open hypothesis can still enter its n best (proof at `LengthPenalty.bound`).
 """
 
 from dataclasses import dataclass, replace
@@ -15,17 +15,16 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.config import refuse
-from regard.decode.batch import Job
-from regard.decode.constraints import NOTHING, RulesConfig
-from regard.decode.finished import Finished
-from regard.decode.hypothesis import Hypothesis
-from regard.decode.penalty import Formula, LengthPenalty
-from regard.decode.top_k import top
+from regard.decode.constraints import NO_TOKEN, SearchBase
+from regard.decode.job import Hypothesis, Job
+from regard.decode.top_k import stable_top_k
 from regard.decode.trace import Fate, Trace
 from regard.errors import Failure
 
+Formula = Literal["power", "gnmt"]
 
-class BeamConfig(RulesConfig):
+
+class BeamConfig(SearchBase):
     """Keeps the best few sequences side by side; the more, the better the best one and the slower."""
 
     kind: Literal["beam"] = "beam"
@@ -47,14 +46,47 @@ class BeamConfig(RulesConfig):
         return self
 
     def build(self) -> "BeamSearch":
-        """The search that these settings describe."""
         penalty = LengthPenalty(self.length_penalty, self.length_formula)
         return BeamSearch(size=self.size, n_best=self.n_best, penalty=penalty)
 
 
+class LengthPenalty:
+    """A hypothesis of log-probability s and length l (the end token counted) scores s / lp(l).
+
+    `power`: lp(l) = l^alpha, so that the score is the mean log-probability at alpha 1.
+    `gnmt`: lp(l) = ((5 + l) / 6)^alpha, which is milder for short sequences.
+    Both are 1 everywhere at alpha 0, and never fall as l grows.
+    """
+
+    def __init__(self, alpha: float = 1.0, formula: Formula = "power") -> None:
+        self.alpha, self.formula = alpha, formula
+
+    def divisor(self, lengths: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        base = lengths.double() if self.formula == "power" else (5 + lengths.double()) / 6
+        return base.pow(self.alpha).float()
+
+    def score(self, totals: Float[Tensor, "*shape"], length: int) -> Float[Tensor, "*shape"]:
+        """s / lp(l), for hypotheses of one length."""
+        return totals / self.divisor(torch.full_like(totals, length, dtype=torch.long))
+
+    def bound(self, totals: Float[Tensor, "*shape"], limits: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The highest score that open hypotheses of these log-probabilities can still reach: s / lp(L).
+
+        Proof. Let s ≤ 0 be the log-probability of an open hypothesis and L the most tokens it may come to have. Each
+        further token adds a log-probability ≤ 0, so any finished continuation has s' ≤ s and a length l ≤ L. As
+        lp(l) > 0, s' / lp(l) ≤ s / lp(l); as s ≤ 0 and 0 < lp(l) ≤ lp(L), s / lp(l) ≤ s / lp(L). Rounding keeps both
+        steps: sums and quotients of floats are rounded in an order-preserving way, and powers are taken in double
+        precision, whose error is far below the difference between two lengths. ∎
+
+        So a sentence is complete once its n-th best finished score is at least the bound of its best open hypothesis:
+        later ones score no higher than the n best do, and among equal scores the one that finished first is kept.
+        """
+        return totals / self.divisor(limits)
+
+
 @dataclass(frozen=True, eq=False)
 class Beam:
-    """Hypotheses of the sentences that are not done, best first."""
+    """Open hypotheses of the sentences that are not complete, best first."""
 
     rows: Int[Tensor, " sentences"]
     """Which row of the job each sentence is."""
@@ -63,28 +95,76 @@ class Beam:
     tokens: Int[Tensor, "sentences beams length"]
     logprobs: Float[Tensor, "sentences beams length"]
     totals: Float[Tensor, "sentences beams"]
-    """Sum of the log-probabilities; minus infinity in places without a hypothesis."""
+    """Sum of the log-probabilities; minus infinity in empty slots."""
 
     @classmethod
-    def unwritten(cls, rows: int, device: torch.device) -> "Beam":
-        """One hypothesis a sentence, with nothing in it."""
+    def initial(cls, rows: int, device: torch.device) -> "Beam":
+        """One empty hypothesis for each sentence."""
         row = torch.arange(rows, device=device)
-        nothing = torch.zeros(rows, 1, 0, device=device)
-        return cls(row, row[:, None], nothing.long(), nothing, torch.zeros(rows, 1, device=device))
+        empty = torch.zeros(rows, 1, 0, device=device)
+        return cls(row, row[:, None], empty.long(), empty, torch.zeros(rows, 1, device=device))
 
     @property
-    def standing(self) -> Bool[Tensor, "sentences beams"]:
-        """Which places hold a hypothesis."""
+    def occupied(self) -> Bool[Tensor, "sentences beams"]:
+        """Which slots hold a hypothesis."""
         return self.totals > -torch.inf
 
-    def without(self, gone: Bool[Tensor, " sentences #beams"]) -> "Beam":
-        """Empties places."""
-        return replace(self, totals=self.totals.masked_fill(gone, -torch.inf))
+    def without(self, removed: Bool[Tensor, " sentences #beams"]) -> "Beam":
+        """The beam with some slots emptied."""
+        return replace(self, totals=self.totals.masked_fill(removed, -torch.inf))
 
-    def take(self, sentences: Int[Tensor, " some #beams"], places: Int[Tensor, "#some beams"]) -> "Beam":
-        """The hypotheses in these places of these sentences."""
+    def take(self, sentences: Int[Tensor, " some #beams"], slots: Int[Tensor, "#some beams"]) -> "Beam":
+        """The hypotheses in some slots of some sentences."""
         parts = (self.parents, self.tokens, self.logprobs, self.totals)
-        return Beam(self.rows[sentences[:, 0]], *(part[sentences, places] for part in parts))
+        return Beam(self.rows[sentences[:, 0]], *(part[sentences, slots] for part in parts))
+
+
+class FinishedHypotheses:
+    """Up to `size` hypotheses a row, in the order they finished."""
+
+    def __init__(self, rows: int, size: int, longest: int, device: torch.device) -> None:
+        self.size = size
+        # a spare slot takes what is not kept: selecting by a mask would wait for the device
+        slots = (rows, size + 1)
+        self.tokens = torch.zeros(*slots, longest, dtype=torch.long, device=device)
+        self.logprobs = torch.zeros(*slots, longest, device=device)
+        self.scores = torch.full(slots, -torch.inf, device=device)
+        self.lengths = torch.zeros(slots, dtype=torch.long, device=device)
+        self.ended = torch.zeros(slots, dtype=torch.bool, device=device)
+        self.count = torch.zeros(rows, dtype=torch.long, device=device)
+
+    def add(
+        self,
+        rows: Int[Tensor, " sentences"],
+        mask: Bool[Tensor, "sentences some"],
+        tokens: Int[Tensor, "sentences some length"],
+        logprobs: Float[Tensor, "sentences some length"],
+        scores: Float[Tensor, "sentences some"],
+        ended: Bool[Tensor, "sentences some"],
+    ) -> None:
+        """Adds the hypotheses under `mask`; `ended`: those with their end token."""
+        slot = self.count[rows, None] + mask.cumsum(1) - 1
+        index = (rows[:, None], slot.where(mask, self.size))
+        length = tokens.shape[-1]
+        self.tokens[(*index, slice(length))] = tokens
+        self.logprobs[(*index, slice(length))] = logprobs
+        self.scores[index] = scores
+        self.lengths[index] = length
+        self.ended[index] = ended
+        self.count[rows] += mask.sum(1)
+
+    def nth_best(self, rows: Int[Tensor, " sentences"], n: int) -> Float[Tensor, " sentences"]:
+        """The n-th best score of each row; minus infinity where fewer have finished."""
+        return self.scores[rows, : self.size].topk(n, dim=1).values[:, -1]
+
+    def best(self, n: int) -> list[list[Hypothesis]]:
+        """The n best of each row: ended before cut, then by score, then the earlier first."""
+        parts = (self.tokens, self.logprobs, self.scores, self.lengths, self.ended)
+        slots = zip(*(part.flatten(0, 1).tolist() for part in parts), strict=True)
+        hypotheses = [_hypothesis(*slot) for slot in slots]
+        starts = range(0, len(hypotheses), self.size + 1)
+        rows = [hypotheses[start : start + count] for start, count in zip(starts, self.count.tolist(), strict=True)]
+        return [sorted(row, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))[:n] for row in rows]
 
 
 class BeamSearch:
@@ -98,15 +178,15 @@ class BeamSearch:
         """The n best hypotheses of each row, best first; each step waits for the device once."""
         if not job.rows:
             return []
-        beam, (logits, state) = Beam.unwritten(job.rows, job.device), job.start()
-        finished = Finished(job.rows, self.size, max(job.limits), job.device)
+        beam, (logits, state) = Beam.initial(job.rows, job.device), job.start()
+        finished = FinishedHypotheses(job.rows, self.size, max(job.limits), job.device)
         limits, history = torch.tensor(job.limits, device=job.device), job.history()
         while True:
-            candidates = self.expand(job, beam, logits, history, watched=trace.top if trace else 0)
-            kept = self.prune(candidates, finished)
+            candidates = self.expand(job, beam, logits, history, extra=trace.top if trace else 0)
+            pruned = self.prune(candidates, finished)
             if trace:
-                _record(trace, candidates, kept, job.eos, beams=beam.totals.shape[1])
-            beam = self._regroup(self.finish(kept, finished, limits, job.eos), job.regroup)
+                _record(trace, candidates, pruned, job.eos, beams=beam.totals.shape[1])
+            beam = self._regroup(self.finish(pruned, finished, limits, job.eos), job.regroup)
             if not len(beam.rows):
                 return finished.best(self.n_best)
             state = job.stepper.reorder(state, beam.parents.flatten())
@@ -114,71 +194,76 @@ class BeamSearch:
             logits = logits[:, -1]
 
     def expand(
-        self, job: Job, beam: Beam, logits: Float[Tensor, "rows vocab"], history: Int[Tensor, "all past"], watched: int
+        self, job: Job, beam: Beam, logits: Float[Tensor, "rows vocab"], history: Int[Tensor, "all past"], extra: int
     ) -> Beam:
-        """The best continuations of each sentence's hypotheses by one token, `watched` more than could be kept."""
+        """The best continuations of each sentence's hypotheses by one token, `extra` more than the beam can keep."""
         sentences, beams, step = beam.tokens.shape
         vocab = logits.shape[-1]
         prompts = history[beam.rows, None].expand(-1, beams, -1)
-        written = torch.cat([prompts, beam.tokens], -1).flatten(0, 1)
-        logprobs = job.rules.apply(logits.float().log_softmax(-1), written, step).view(sentences, beams, vocab)
+        past = torch.cat([prompts, beam.tokens], -1).flatten(0, 1)
+        logprobs = job.constraints.apply(logits.float().log_softmax(-1), past, step).view(sentences, beams, vocab)
         totals = (beam.totals[..., None] + logprobs).flatten(1)
-        totals, places = top(totals, min(self.size + watched, beams * vocab))
+        totals, indices = stable_top_k(totals, min(self.size + extra, beams * vocab))
         sentence = torch.arange(sentences, device=job.device)[:, None]
-        parent, token = places // vocab, places % vocab
+        parent, token, logprob = indices // vocab, indices % vocab, logprobs.flatten(1).gather(1, indices)
         return Beam(
             rows=beam.rows,
             parents=sentence * beams + parent,
             tokens=torch.cat([beam.tokens[sentence, parent], token[..., None]], -1),
-            logprobs=torch.cat([beam.logprobs[sentence, parent], logprobs.flatten(1).gather(1, places)[..., None]], -1),
+            logprobs=torch.cat([beam.logprobs[sentence, parent], logprob[..., None]], -1),
             totals=totals,
         )
 
-    def prune(self, candidates: Beam, finished: Finished) -> Beam:
-        """Keeps as many candidates as the beam has places that no finished hypothesis holds."""
-        room = self.size - finished.count[candidates.rows, None]
-        rank = torch.arange(candidates.totals.shape[1], device=room.device)
-        return candidates.without(rank >= room)
+    def prune(self, candidates: Beam, finished: FinishedHypotheses) -> Beam:
+        """Keeps as many candidates as the beam has slots without a finished hypothesis."""
+        free_slots = self.size - finished.count[candidates.rows, None]
+        rank = torch.arange(candidates.totals.shape[1], device=free_slots.device)
+        return candidates.without(rank >= free_slots)
 
-    def finish(self, kept: Beam, finished: Finished, limits: Int[Tensor, " all"], eos: int | None) -> Beam:
-        """Moves out what ended or may not grow; the rest stays open, best first, none where the sentence is done."""
-        length = kept.tokens.shape[-1]
-        limit = limits[kept.rows]
-        ended = kept.standing & (kept.tokens[..., -1] == (NOTHING if eos is None else eos))
-        moved = ended | (kept.standing & (limit == length)[:, None])
-        scores = self.penalty.score(kept.totals, length)
-        finished.add(kept.rows, moved, kept.tokens, kept.logprobs, scores, ended)
-        rest = kept.without(moved)
-        order = (~rest.standing).int().sort(dim=1, stable=True).indices
+    def finish(self, beam: Beam, finished: FinishedHypotheses, limits: Int[Tensor, " all"], eos: int | None) -> Beam:
+        """Moves out what ended or reached its limit; the rest stays open, best first, none of a complete sentence."""
+        length = beam.tokens.shape[-1]
+        limit = limits[beam.rows]
+        ended = beam.occupied & (beam.tokens[..., -1] == (NO_TOKEN if eos is None else eos))
+        moved = ended | (beam.occupied & (limit == length)[:, None])
+        scores = self.penalty.score(beam.totals, length)
+        finished.add(beam.rows, moved, beam.tokens, beam.logprobs, scores, ended)
+        rest = beam.without(moved)
+        order = (~rest.occupied).int().sort(dim=1, stable=True).indices
         rest = rest.take(torch.arange(len(order), device=order.device)[:, None], order)
-        return rest.without(self.hopeless(rest, finished, limit)[:, None])
+        return rest.without(self.is_complete(rest, finished, limit)[:, None])
 
-    def hopeless(self, beam: Beam, finished: Finished, limits: Int[Tensor, " sentences"]) -> Bool[Tensor, " sentences"]:
+    def is_complete(
+        self, beam: Beam, finished: FinishedHypotheses, limits: Int[Tensor, " sentences"]
+    ) -> Bool[Tensor, " sentences"]:
         """Whether no open hypothesis of a sentence can still enter its n best."""
         return finished.nth_best(beam.rows, self.n_best) >= self.penalty.bound(beam.totals[:, 0], limits)
 
     def _regroup(self, beam: Beam, drop: bool) -> Beam:
-        """Leaves out sentences that are done and places that are empty in all others; here the device is waited for."""
-        places = beam.standing.sum(1).where(~beam.totals.isnan().any(1), -1).tolist()
-        if min(places) < 0:
-            raise Failure("the model's logits are not numbers (NaN); its weights are damaged")
-        going = any(places)
-        kept = [sentence for sentence, standing in enumerate(places) if going and (standing or not drop)]
-        beams = max(places) if drop else min(self.size, beam.totals.shape[1])
+        """Drops complete sentences, and slots that are empty in all others; this waits for the device."""
+        open_slots: list[int] = beam.occupied.sum(1).where(~beam.totals.isnan().any(1), -1).tolist()
+        if min(open_slots) < 0:
+            raise Failure("the model's logits are NaN; its weights are damaged")
+        remaining = [sentence for sentence, slots in enumerate(open_slots) if any(open_slots) and (slots or not drop)]
+        beams = max(open_slots) if drop else min(self.size, beam.totals.shape[1])
         device = beam.rows.device
-        sentences = torch.tensor(kept, dtype=torch.long, device=device)
+        sentences = torch.tensor(remaining, dtype=torch.long, device=device)
         return beam.take(sentences[:, None], torch.arange(beams, device=device)[None])
 
 
-def _record(trace: Trace, candidates: Beam, kept: Beam, eos: int | None, beams: int) -> None:
-    """Tells a trace what became of each candidate; `beams` is how many places the parents' beam had."""
+def _record(trace: Trace, candidates: Beam, pruned: Beam, eos: int | None, beams: int) -> None:
+    """Records what became of each candidate; `beams` is the number of slots of the parents' beam."""
     step = candidates.tokens.shape[-1] - 1
     parts = (candidates.parents % beams, candidates.tokens[..., -1], candidates.logprobs[..., -1], candidates.totals)
-    columns = [part.tolist() for part in (*parts, kept.standing, candidates.standing)]
+    columns = [part.tolist() for part in (*parts, pruned.occupied, candidates.occupied)]
     for row, *sentence in zip(candidates.rows.tolist(), *columns, strict=True):
         considered: list[tuple[int, int, float, float, Fate]] = []
-        for parent, token, logprob, total, standing, possible in zip(*sentence, strict=True):
-            fate: Fate = "pruned" if not standing else "finished" if token == eos else "kept"
+        for parent, token, logprob, total, is_kept, possible in zip(*sentence, strict=True):
+            fate: Fate = "pruned" if not is_kept else "finished" if token == eos else "kept"
             if possible:
                 considered.append((parent, token, logprob, total, fate))
         trace.record_branches(row, step, considered)
+
+
+def _hypothesis(tokens: list[int], logprobs: list[float], score: float, length: int, ended: bool) -> Hypothesis:
+    return Hypothesis(tokens[: length - ended], score, logprobs[:length], finished=ended)

@@ -1,4 +1,4 @@
-"""What may be written: the settings that every search shares, and the tokens that they forbid."""
+"""Which tokens may be generated: the settings that every search shares, and the tokens that they forbid."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -8,44 +8,45 @@ from torch import Tensor
 from regard.config import Config, refuse
 from regard.errors import ConfigError
 
-NOTHING = -1  # stands in a history before its first token
+NO_TOKEN = -1
+"""Left padding of a history."""
 
 
-class RulesConfig(Config):
+class SearchBase(Config):
     """Settings that every search shares."""
 
     max_length: int = Field(256, gt=0)
-    """Most tokens to write for one input, the end token counted."""
+    """Most tokens to generate for one input, the end token counted."""
     max_length_ratio: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Most tokens to write per source token; with it, the smaller limit of the two holds."""
+    """Most tokens to generate per source token; with it, the smaller limit of the two holds."""
     max_length_offset: int = Field(10, ge=0)
     """Tokens allowed beyond `max_length_ratio` times the source's length."""
     min_length: int = Field(0, ge=0)
-    """Fewest tokens to write before the end token may come."""
+    """Fewest tokens to generate before the end token."""
     no_repeat_ngram: int = Field(0, ge=0)
-    """Forbids writing any run of this many tokens twice, the prompt counted; 0 forbids nothing."""
+    """No n-gram of this many tokens occurs twice, the prompt counted; 0: no such limit."""
     forbid_unknown: bool = False
-    """Never write the unknown token."""
+    """Never generate the unknown token."""
 
     @model_validator(mode="after")
-    def _lengths_fit(self) -> "RulesConfig":
+    def _lengths_fit(self) -> "SearchBase":
         if self.min_length >= self.max_length:
             raise refuse("min_length", f"expected less than max_length ({self.max_length}), got {self.min_length}")
         if (
             self.max_length_ratio is None
-            and self.max_length_offset != RulesConfig.model_fields["max_length_offset"].default
+            and self.max_length_offset != SearchBase.model_fields["max_length_offset"].default
         ):
             raise refuse(
                 "max_length_offset", "it is added to max_length_ratio, which is not set; set both, or leave it out"
             )
         return self
 
-    def rules(
+    def constraints(
         self, *, eos: int | None, bos: int | None, pad: int | None, unk: int | None, device: torch.device
-    ) -> "Rules":
-        """The rules with the vocabulary's special tokens filled in."""
-        never = {bos, pad, unk if self.forbid_unknown else None} - {None, eos}
-        return Rules(
+    ) -> "Constraints":
+        """The constraints for a vocabulary's special tokens."""
+        never = {bos, pad, unk if self.forbid_unknown else None} - {eos}
+        return Constraints(
             eos=eos,
             forbidden=sorted(token for token in never if token is not None),
             min_length=self.min_length,
@@ -54,7 +55,7 @@ class RulesConfig(Config):
         )
 
 
-class Rules:
+class Constraints:
     """Forbids tokens by setting their log-probabilities to minus infinity; what is left is not renormalised."""
 
     def __init__(
@@ -70,56 +71,57 @@ class Rules:
         self.min_length = min_length
         self.no_repeat_ngram = no_repeat_ngram
         always = forbidden or []
-        self._always = torch.tensor(always, dtype=torch.long, device=device)
-        self._at_first = torch.tensor([*always, *([] if eos is None else [eos])], dtype=torch.long, device=device)
+        self._forbidden = torch.tensor(always, dtype=torch.long, device=device)
+        early = [*always, *([] if eos is None else [eos])]
+        self._forbidden_early = torch.tensor(early, dtype=torch.long, device=device)
 
     def check(self, vocab: int) -> None:
-        """Refuses special tokens that the vocabulary does not have, and rules that leave nothing to write."""
-        named = self._at_first.tolist()
-        beyond = [token for token in named if not 0 <= token < vocab]
+        """Refuses special tokens that the vocabulary does not have, and constraints that leave no token."""
+        special: list[int] = self._forbidden_early.tolist()
+        beyond = [token for token in special if not 0 <= token < vocab]
         if beyond:
             raise ConfigError(
                 "tokens", f"expected special tokens below {vocab} (the model's vocabulary), got {beyond[0]}"
             )
-        if len(set(named)) == vocab:
-            raise ConfigError("tokens", f"all {vocab} tokens of the vocabulary are special; there is nothing to write")
+        if len(set(special)) == vocab:
+            raise ConfigError("tokens", f"all {vocab} tokens of the vocabulary are special; none is left to generate")
 
     def forbidden(self, step: int) -> Int[Tensor, " some"]:
-        """The tokens that may not be written as token number `step`, whatever stands before it."""
-        return self._at_first if step < self.min_length else self._always
+        """The tokens forbidden as token number `step`, whatever the history."""
+        return self._forbidden_early if step < self.min_length else self._forbidden
 
     def apply(
         self, logprobs: Float[Tensor, "rows vocab"], history: Int[Tensor, "rows past"], step: int
     ) -> Float[Tensor, "rows vocab"]:
-        """The log-probabilities with minus infinity at what may not be written as token number `step` (from zero)."""
+        """The log-probabilities, minus infinity at tokens forbidden as token number `step` (from zero)."""
         allowed = logprobs.index_fill(-1, self.forbidden(step), -torch.inf)
         return self._without_repeats(allowed, history) if self.no_repeat_ngram else allowed
 
     def _without_repeats(
         self, allowed: Float[Tensor, "rows vocab"], history: Int[Tensor, "rows past"]
     ) -> Float[Tensor, "rows vocab"]:
-        """Where every token would repeat something, this rule yields: a row must be able to go on."""
+        """Without effect in rows where every token would repeat an n-gram, so that they can go on."""
         banned = completes_ngram(history, self.no_repeat_ngram, allowed.shape[-1])
         if self.eos is not None:
-            banned[:, self.eos] = False  # to end is no repetition
+            banned[:, self.eos] = False  # the end token is no repetition
         left = allowed.masked_fill(banned, -torch.inf)
         stuck = left.amax(-1, keepdim=True) == -torch.inf
         return torch.where(stuck, allowed, left)
 
 
 def completes_ngram(history: Int[Tensor, "rows past"], size: int, vocab: int) -> Bool[Tensor, "rows vocab"]:
-    """Which next tokens would repeat a run of `size` tokens that stands in the history already."""
+    """Which next tokens would repeat an n-gram of `size` tokens of the history."""
     past = history.shape[1]
     if past < size:
         return torch.zeros(len(history), vocab, dtype=torch.bool, device=history.device)
-    runs = history.unfold(1, size, 1)
-    now = history[:, past - size + 1 :]
-    same = (runs[..., :-1] == now[:, None]).all(-1) & (runs != NOTHING).all(-1)
-    return marked(runs[..., -1].where(same, NOTHING), vocab)
+    ngrams = history.unfold(1, size, 1)
+    suffix = history[:, past - size + 1 :]
+    matches = (ngrams[..., :-1] == suffix[:, None]).all(-1) & (ngrams != NO_TOKEN).all(-1)
+    return occurring_tokens(ngrams[..., -1].where(matches, NO_TOKEN), vocab)
 
 
-def marked(tokens: Int[Tensor, "rows some"], vocab: int) -> Bool[Tensor, "rows vocab"]:
-    """Which tokens of the vocabulary stand in each row."""
-    spare = tokens.where(tokens != NOTHING, vocab)  # one column more takes what is no token
-    marks = torch.zeros(len(tokens), vocab + 1, dtype=torch.bool, device=tokens.device)
-    return marks.scatter_(1, spare, True)[:, :vocab]
+def occurring_tokens(tokens: Int[Tensor, "rows some"], vocab: int) -> Bool[Tensor, "rows vocab"]:
+    """Which tokens of the vocabulary occur in each row."""
+    columns = tokens.where(tokens != NO_TOKEN, vocab)  # a spare column takes the padding
+    occurs = torch.zeros(len(tokens), vocab + 1, dtype=torch.bool, device=tokens.device)
+    return occurs.scatter_(1, columns, True)[:, :vocab]

@@ -1,30 +1,35 @@
-"""One entry to every search: give a stepper and its inputs, get hypotheses, or tokens as they come."""
+"""One entry to every search: a stepper and its inputs in, hypotheses or a stream of tokens out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import torch
 
-from regard.config import BARE_KIND, BY_KIND
-from regard.decode.batch import Tokens, make_job
+from regard.config import BARE_KIND, BY_KIND, Config
+from regard.config.search_options import AS_NAMED, Search, with_options
 from regard.decode.beam import BeamConfig
-from regard.decode.greedy import GreedyConfig
-from regard.decode.hypothesis import GeneratedToken, Hypothesis
+from regard.decode.job import GeneratedToken, Hypothesis, Tokens, make_job
 from regard.decode.sampling import SampleConfig
+from regard.decode.steppers import AnyStepper
+from regard.decode.stepwise import GreedyConfig
 from regard.decode.trace import Trace
 from regard.errors import ConfigError
-from regard.models.stepper import Stepper
 from regard.nn.layout import Sequences
 
-SearchConfig = Annotated[GreedyConfig | BeamConfig | SampleConfig, BY_KIND, BARE_KIND]
+AnySearch = GreedyConfig | BeamConfig | SampleConfig
+SearchConfig = Annotated[AnySearch, BY_KIND, BARE_KIND]
+DEFAULTS: Mapping[str, Search] = {
+    config.kind: config.tree() for config in (GreedyConfig(), BeamConfig(), SampleConfig())
+}
+"""The default settings of each kind of search."""
 
 
 @torch.no_grad()
 def search(
-    stepper: Stepper[Any],
+    stepper: AnyStepper,
     source: Sequences | None,
     prompts: Sequence[Tokens] | None,
-    config: GreedyConfig | BeamConfig | SampleConfig,
+    config: AnySearch,
     *,
     eos: int | None,
     bos: int | None,
@@ -36,9 +41,9 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each row: one with greedy search, the n best of a beam, or the samples.
 
-    `prompts` is what each row must begin with, of any lengths: a language model's prompt, or the forced start of a
-    translation; scores and lengths count only what is written after it. Begin and padding tokens are never written, nor
-    the unknown token where the settings say so. `device` is where the stepper works, by default where the source is.
+    `prompts` is what each row must begin with, of any lengths: a language model's prompt, or the forced prefix of a
+    translation; scores and lengths count only what follows it. Begin and padding tokens are never generated, nor the
+    unknown token where the settings say so. `device` is where the stepper works, by default where the source is.
     `regroup` drops rows from the batch as they finish: the results are the same without it, the shapes then constant.
     """
     job = make_job(stepper, source, prompts, config, eos=eos, bos=bos, pad=pad, unk=unk, device=device, regroup=regroup)
@@ -46,10 +51,10 @@ def search(
 
 
 def stream(
-    stepper: Stepper[Any],
+    stepper: AnyStepper,
     source: Sequences | None,
     prompts: Sequence[Tokens] | None,
-    config: GreedyConfig | BeamConfig | SampleConfig,
+    config: AnySearch,
     *,
     eos: int | None,
     bos: int | None,
@@ -59,14 +64,27 @@ def stream(
     regroup: bool = True,
     trace: Trace | None = None,
 ) -> Iterator[GeneratedToken]:
-    """The same tokens as `search` finds, each as soon as it is chosen; the rows of a step follow one another."""
+    """The tokens that `search` finds, each as soon as it is chosen; the rows of a step follow one another."""
     if isinstance(config, BeamConfig):
-        raise ConfigError("kind", "beam search knows its words only at the end; stream with 'greedy' or 'sample'")
+        raise ConfigError("kind", "beam search knows its tokens only at the end; stream with 'greedy' or 'sample'")
     job = make_job(stepper, source, prompts, config, eos=eos, bos=bos, pad=pad, unk=unk, device=device, regroup=regroup)
-    return _tokens(config.build().stream(job, trace))
+    return _without_gradients(config.build().stream(job, trace))
 
 
 @torch.no_grad()
-def _tokens(steps: Iterator[list[GeneratedToken]]) -> Iterator[GeneratedToken]:
-    for step in steps:
-        yield from step
+def _without_gradients(tokens: Iterator[GeneratedToken]) -> Iterator[GeneratedToken]:
+    yield from tokens
+
+
+class _Holder(Config):
+    search: SearchConfig
+
+
+def as_search(tree: Search) -> AnySearch:
+    """The search that a tree describes; ConfigError names the setting that is wrong."""
+    return _Holder.from_tree({"search": dict(tree)}).search
+
+
+def search_with(usual: AnySearch, options: Mapping[str, Any], called: Mapping[str, str] = AS_NAMED) -> AnySearch:
+    """A search with options on top, such as `{"n_best": 3}`; `called`: the names under which the user gave them."""
+    return as_search(with_options(usual.tree(), options, DEFAULTS, called)) if options else usual

@@ -1,89 +1,131 @@
-"""Searches that keep one sequence a row and choose its next token at each step: greedy search and sampling."""
+"""Greedy search, and what it shares with sampling: one sequence a row, one token chosen at each step."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decode.batch import Job
-from regard.decode.hypothesis import GeneratedToken, Hypothesis
+from regard.decode.constraints import SearchBase
+from regard.decode.job import GeneratedToken, Hypothesis, Job
 from regard.decode.trace import Trace
 from regard.errors import Failure
-from regard.nn.device import Arriving
+from regard.nn.device import HAS_TRITON, Arriving
 
 Choose = Callable[[Float[Tensor, "rows vocab"], Int[Tensor, "rows past"], Int[Tensor, " rows"], int], Tensor]
-"""The next token of each row, from what may be written, what was written, which sequences these are, and the step."""
+"""The next token of each row, from allowed log-probabilities, history, sequence numbers and the step."""
 
 
 class Stepwise(ABC):
     """A search that chooses one token a row and step."""
 
     samples: int = 1
-    """How many sequences to write for each row."""
+    """Sequences to generate for each row."""
 
     @abstractmethod
     def chooser(self, job: Job) -> Choose:
         """How this search chooses, for one job."""
 
     def steps(self, job: Job, trace: Trace | None = None) -> Iterator["Step"]:
-        """What each step writes, as it is chosen.
+        """The tokens of each step as they are chosen; whoever reads them may close sequences early (`Step.close`).
 
         Running ahead, the device is given its next step before the tokens of this one are read, so that it never waits
         for the reader; the last step may then be one that nobody needed.
         """
         if not job.rows:
             return
-        choose, batch = self.chooser(job), Batch(job, self.samples)
+        choose, batch = self.chooser(job), RunningBatch(job, self.samples)
         for number in count():
             logits = batch.logits
-            tokens, chosen = self.pick(choose, batch, number)
-            news = batch.news(number, tokens, chosen)
+            tokens, logprobs = self.pick(choose, batch, number)
+            pending = PendingTokens(number, batch.numbers, Arriving(tokens, logprobs))
             if job.ahead and number + 1 < max(job.limits):
                 batch.advance(tokens)
-            step = batch.read(news)
+            step = batch.read(pending)
             if trace:
-                heard = set(step.sequences)
-                places = [place for place, sequence in enumerate(news.sequences) if sequence in heard]
-                logprobs = logits[places].log_softmax(-1, dtype=torch.float32)
-                trace.record_step(number, step.written(job, self.samples), logprobs)
+                recorded = set(step.sequences)
+                rows = [row for row, sequence in enumerate(pending.sequences) if sequence in recorded]
+                distribution = logits[rows].log_softmax(-1, dtype=torch.float32)
+                trace.record_step(number, step.generated(job, self.samples), distribution)
             yield step
             if not any(batch.open):
                 return
             if not job.ahead:
                 batch.advance(tokens)
 
-    def pick(self, choose: Choose, batch: "Batch", number: int) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """The next token in each place, and the model's log-probability of it."""
+    def pick(
+        self, choose: Choose, batch: "RunningBatch", number: int
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """The next token of each row, and the model's log-probability of it."""
         logprobs = batch.logits.log_softmax(-1, dtype=torch.float32)
-        allowed = batch.job.rules.apply(logprobs, batch.history, number)
+        allowed = batch.job.constraints.apply(logprobs, batch.history, number)
         tokens = choose(allowed, batch.history, batch.sequences, number)
         return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
-    def stream(self, job: Job, trace: Trace | None = None) -> Iterator[list[GeneratedToken]]:
-        """The tokens of each step as they are chosen."""
+    def stream(self, job: Job, trace: Trace | None = None) -> Iterator[GeneratedToken]:
         for step in self.steps(job, trace):
-            yield step.written(job, self.samples)
+            yield from step.generated(job, self.samples)
 
     def run(self, job: Job, trace: Trace | None = None) -> list[list[Hypothesis]]:
         """The sequences of each row, in the order of its samples."""
-        found: list[list[tuple[int, float]]] = [[] for _ in range(job.rows * self.samples)]
+        sequences: list[list[tuple[int, float]]] = [[] for _ in range(job.rows * self.samples)]
         for step in self.steps(job, trace):
             for sequence, token, logprob in zip(step.sequences, step.tokens, step.logprobs, strict=True):
-                found[sequence].append((token, logprob))
-        written = [_hypothesis(sequence, job.eos) for sequence in found]
-        return [written[start : start + self.samples] for start in range(0, len(written), self.samples)]
+                sequences[sequence].append((token, logprob))
+        hypotheses = [_hypothesis(sequence, job.eos) for sequence in sequences]
+        return [hypotheses[start : start + self.samples] for start in range(0, len(hypotheses), self.samples)]
+
+
+class GreedyConfig(SearchBase):
+    """Always the likeliest next token; the lower id where several are equally likely."""
+
+    kind: Literal["greedy"] = "greedy"
+
+    def build(self) -> "Greedy":
+        return Greedy()
+
+
+class Greedy(Stepwise):
+    """Always the likeliest next token."""
+
+    def chooser(self, job: Job) -> Choose:
+        return lambda allowed, history, sequences, step: allowed.argmax(-1)
+
+    def pick(
+        self, choose: Choose, batch: "RunningBatch", number: int
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """The likeliest token of each row, by fewer operations where no constraint depends on the history."""
+        if batch.job.constraints.no_repeat_ngram:
+            return super().pick(choose, batch, number)
+        return greedy_tokens(batch.logits, batch.job.constraints.forbidden(number))
+
+
+def greedy_tokens(
+    logits: Float[Tensor, "rows vocab"], forbidden: Int[Tensor, " some"]
+) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """The likeliest allowed token of each row, the lowest id of equals, and its log-probability.
+
+    On a GPU by one kernel; on a CPU by numpy's argmax, which takes a tenth of the time of torch's.
+    """
+    if logits.device.type == "cuda" and HAS_TRITON:
+        from regard.nn.fast.argmax_triton import likeliest as by_one_kernel
+
+        return by_one_kernel(logits, forbidden)
+    logprobs = logits.log_softmax(-1, dtype=torch.float32).index_fill_(-1, forbidden, -torch.inf)
+    tokens = torch.from_numpy(logprobs.numpy(force=True).argmax(-1)).to(logits.device)
+    return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 
 @dataclass(frozen=True)
 class Step:
-    """The tokens that one step wrote in the sequences that were open, with their log-probabilities.
+    """The tokens of one step in the sequences that were open, with their log-probabilities.
 
-    Lists and no objects a token: with many sequences on a GPU, making these took as long as the model's own step.
+    Lists, not one object a token: with many sequences on a GPU, making these took as long as the model's own step.
     """
 
     sequences: list[int]
@@ -91,88 +133,89 @@ class Step:
     logprobs: list[float]
     last: set[int]
     """The sequences that end with it."""
+    open: list[bool]
+    """Which sequences of the batch go on."""
 
-    def written(self, job: Job, samples: int) -> list[GeneratedToken]:
+    def generated(self, job: Job, samples: int = 1) -> list[GeneratedToken]:
         """The same, token by token."""
         return [
             GeneratedToken(*divmod(sequence, samples), token, logprob, token == job.eos, sequence in self.last)
             for sequence, token, logprob in zip(self.sequences, self.tokens, self.logprobs, strict=True)
         ]
 
+    def close(self, sequence: int) -> None:
+        """Ends a sequence that its reader needs no further."""
+        self.open[sequence] = False
 
-class News:
-    """What one step chose, on its way from the device to whoever reads it."""
 
-    def __init__(
-        self, step: int, sequences: list[int], tokens: Int[Tensor, " rows"], chosen: Float[Tensor, " rows"]
-    ) -> None:
-        self.step, self.sequences = step, sequences
-        self._arriving = Arriving(tokens, chosen)
+@dataclass(frozen=True)
+class PendingTokens:
+    """The tokens of one step, on their way from the device."""
+
+    step: int
+    sequences: list[int]
+    arriving: Arriving
 
     def read(self) -> tuple[list[int], list[float]]:
-        """Token and log-probability in each place; waits until they are there."""
-        tokens, logprobs = self._arriving.wait()
+        """Token and log-probability in each row of the batch; waits until they have arrived."""
+        tokens, logprobs = self.arriving.wait()
         return tokens.tolist(), logprobs.tolist()
 
 
-class Batch:
-    """The sequences being written: sequence number `row × samples + sample` stands in some place of the batch."""
+class RunningBatch:
+    """The sequences being generated; sequence number `row × samples + sample` is some row of the batch."""
 
     def __init__(self, job: Job, samples: int) -> None:
         self.job, self.samples = job, samples
         self.numbers = list(range(job.rows * samples))
         self.open = [True] * len(self.numbers)
-        self._soonest = min(job.limits)
+        self._shortest_limit = min(job.limits)
         self.sequences = torch.tensor(self.numbers, device=job.device)
         self.history = job.history(samples)
         self.logits, self._state = job.start(samples)
 
-    def news(self, step: int, tokens: Int[Tensor, " rows"], chosen: Float[Tensor, " rows"]) -> News:
-        """What this step chose in every place, and how likely that was."""
-        return News(step, self.numbers, tokens, chosen)
-
-    def read(self, news: News) -> Step:
-        """What a step wrote in the sequences that were open, of which some end here."""
-        sequences, (tokens, logprobs) = news.sequences, news.read()
+    def read(self, pending: PendingTokens) -> Step:
+        """The tokens of the open sequences; those that end are closed."""
+        sequences, (tokens, logprobs) = pending.sequences, pending.read()
         if not all(self.open):
-            heard = [self.open[sequence] for sequence in sequences]
-            sequences, tokens = list(compress(sequences, heard)), list(compress(tokens, heard))
-            logprobs = list(compress(logprobs, heard))
+            is_open = [self.open[sequence] for sequence in sequences]
+            sequences, tokens = list(compress(sequences, is_open)), list(compress(tokens, is_open))
+            logprobs = list(compress(logprobs, is_open))
         if math.isnan(sum(logprobs)):
-            raise Failure(f"the model's logits are not numbers (NaN) at token {news.step + 1}; its weights are damaged")
-        last = set(self._ending(news.step, sequences, tokens))
+            raise Failure(f"the model's logits are NaN at token {pending.step + 1}; its weights are damaged")
+        last = set(self._ending(pending.step, sequences, tokens))
         for sequence in last:
             self.open[sequence] = False
-        return Step(sequences, tokens, logprobs, last)
+        return Step(sequences, tokens, logprobs, last, self.open)
 
     def _ending(self, step: int, sequences: list[int], tokens: list[int]) -> Iterator[int]:
         """The sequences that end now: by the end token, or at their limit."""
         eos, limits = self.job.eos, self.job.limits
-        if eos in tokens or step + 1 >= self._soonest:
+        if eos in tokens or step + 1 >= self._shortest_limit:
             for sequence, token in zip(sequences, tokens, strict=True):
                 if token == eos or step + 1 == limits[sequence // self.samples]:
                     yield sequence
 
     def advance(self, tokens: Int[Tensor, " rows"]) -> None:
-        """Feeds the chosen tokens; sequences that are done leave the batch, or go on unheard."""
+        """Feeds the chosen tokens; closed sequences leave the batch, or go on unread."""
         self.history = torch.cat([self.history, tokens[:, None]], 1)
-        if self.job.regroup and self._worth_regrouping():
+        if self.job.regroup and self._should_regroup():
             tokens = self._regroup(tokens)
         logits, self._state = self.job.stepper.step(tokens[:, None], self._state)
         self.logits = logits[:, -1]
 
-    def _worth_regrouping(self) -> bool:
-        """Whether some are done; running ahead, most: a GPU takes as long for half the rows, and moving them costs."""
-        going = sum(self.open[number] for number in self.numbers)
-        return 0 < going <= len(self.numbers) // 2 if self.job.ahead else going < len(self.numbers)
+    def _should_regroup(self) -> bool:
+        """Whether some are closed; running ahead, most: a GPU takes as long for half the rows, and copying costs."""
+        remaining = sum(self.open[number] for number in self.numbers)
+        return 0 < remaining <= len(self.numbers) // 2 if self.job.ahead else remaining < len(self.numbers)
 
     def _regroup(self, tokens: Int[Tensor, " rows"]) -> Int[Tensor, " fewer"]:
-        kept = [place for place, number in enumerate(self.numbers) if self.open[number]]
-        places = torch.tensor(kept, device=self.job.device)
-        self.numbers = [self.numbers[place] for place in kept]
-        self.sequences, self.history = self.sequences[places], self.history[places]
-        self._state = self.job.stepper.reorder(self._state, places)
-        return tokens[places]
+        remaining = [row for row, number in enumerate(self.numbers) if self.open[number]]
+        rows = torch.tensor(remaining, device=self.job.device)
+        self.numbers = [self.numbers[row] for row in remaining]
+        self.sequences, self.history = self.sequences[rows], self.history[rows]
+        self._state = self.job.stepper.reorder(self._state, rows)
+        return tokens[rows]
 
 
 def _hypothesis(sequence: Sequence[tuple[int, float]], eos: int | None) -> Hypothesis:

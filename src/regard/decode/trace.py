@@ -1,4 +1,4 @@
-"""What a search considered, for those who want to look: recorded on request only, and never changing what is found."""
+"""What a search considered, recorded on request; it never changes the search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,15 +7,15 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.decode.hypothesis import GeneratedToken
-from regard.decode.top_k import top
+from regard.decode.job import GeneratedToken
+from regard.decode.top_k import stable_top_k
 
 Fate = Literal["kept", "finished", "pruned"]
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A token that could have been written, and the model's log-probability of it."""
+    """A token that could have been chosen, and the model's log-probability of it."""
 
     token: int
     logprob: float
@@ -23,7 +23,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Choice:
-    """One step of one sequence: what was written and what the model thought most likely."""
+    """One step of one sequence: the chosen token and the likeliest ones."""
 
     row: int
     sample: int
@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Branch:
-    """One edge of a beam's tree: a continuation that was considered."""
+    """One edge of a beam's tree: a candidate continuation."""
 
     row: int
     step: int
@@ -58,14 +58,14 @@ class Trace:
     branches: dict[int, list[Branch]] = field(default_factory=dict)
     """Beam search: the tree of each row, parents before children."""
     _tips: dict[int, list[int]] = field(default_factory=dict, repr=False)
-    """Beam search: which branch each open hypothesis of a row ends with, best first."""
+    """Beam search: the last branch of each open hypothesis of a row, best first."""
 
-    def record_step(self, step: int, written: Sequence[GeneratedToken], logprobs: Float[Tensor, "rows vocab"]) -> None:
-        """One step of searches that write one token a row."""
-        values, tokens = top(logprobs, min(self.top, logprobs.shape[-1]))
-        for chosen, likely, least in zip(written, tokens.tolist(), values.tolist(), strict=True):
-            best = [Alternative(token, logprob) for token, logprob in zip(likely, least, strict=True)]
-            self.choices.append(Choice(chosen.row, chosen.sample, step, chosen.token, best))
+    def record_step(self, step: int, chosen: Sequence[GeneratedToken], logprobs: Float[Tensor, "rows vocab"]) -> None:
+        """One step of a search with one token a row."""
+        values, tokens = stable_top_k(logprobs, min(self.top, logprobs.shape[-1]))
+        for token, ids, likelihoods in zip(chosen, tokens.tolist(), values.tolist(), strict=True):
+            best = [Alternative(id, logprob) for id, logprob in zip(ids, likelihoods, strict=True)]
+            self.choices.append(Choice(token.row, token.sample, step, token.token, best))
 
     def record_branches(self, row: int, step: int, considered: Sequence[tuple[int, int, float, float, Fate]]) -> None:
         """One step of one sentence's beam: (parent, token, logprob, total, fate), best first."""

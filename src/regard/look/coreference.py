@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.data.street import LECTURE_SENTENCES
+from regard.decode.search import AnySearch
 from regard.look.encoding import rounded
 from regard.look.generation import write
 from regard.look.groups import by_group
@@ -20,7 +21,6 @@ from regard.look.model_input import Reader
 from regard.look.replay import Part, replay, without_one_each
 from regard.look.tokens import Sentence
 from regard.nn.layout import Sequences
-from regard.tasks.search_request import AnySearch
 
 PRONOUNS = ("er", "sie", "es")
 BEFORE = " weil"

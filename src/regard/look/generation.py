@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, Trace, search
-from regard.decode.batch import positions_of
-from regard.decode.top_k import top
+from regard.decode.steppers import max_positions
+from regard.decode.top_k import stable_top_k
 from regard.look.masked import MaskedReader
 from regard.look.model_input import Reader, Reading
 from regard.look.tokens import Sentence, spaced_words
@@ -26,7 +26,7 @@ def write(reader: Reader, source: list[int], config: GreedyConfig | BeamConfig |
 
     The page shows it as the model reads it, so its last token needs a position too.
     """
-    tokens, positions = _search(reader, source, config, None)[0][0].tokens, positions_of(reader.model)
+    tokens, positions = _search(reader, source, config, None)[0][0].tokens, max_positions(reader.model)
     read = 1 if reader.shape == "pair" else len(source)
     return tokens if positions is None else tokens[: positions - read]
 
@@ -78,7 +78,7 @@ def steps_tree(scores: Tensor, reading: Reading, tokenizer: Tokenizer, count: in
 
 
 def _step(logprobs: Tensor, token: int | None, given: bool, tokenizer: Tokenizer, count: int) -> dict[str, Any]:
-    values, places = top(logprobs[None], min(count, len(logprobs)))
+    values, places = stable_top_k(logprobs[None], min(count, len(logprobs)))
     likely = places[0].tolist()
     return {
         "token": None if token is None else tokenizer.tokens([token])[0],

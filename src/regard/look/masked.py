@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 from typing_extensions import override
 
-from regard.decode.top_k import top
+from regard.decode.top_k import stable_top_k
 from regard.errors import RegardError
 from regard.look.model_input import Reader, Shape, checked
 from regard.look.tokens import Sentence
@@ -44,6 +44,6 @@ class MaskedReader(Reader):
 
     def _guesses(self, scores: Tensor, count: int) -> list[tuple[str, float]]:
         probabilities = scores.float().softmax(-1)[FIRST:]
-        values, places = top(probabilities[None], min(count, len(probabilities)))
+        values, places = stable_top_k(probabilities[None], min(count, len(probabilities)))
         tokens = self.source.tokens([place + FIRST for place in places[0].tolist()])
         return list(zip(tokens, values[0].tolist(), strict=True))

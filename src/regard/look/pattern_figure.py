@@ -7,11 +7,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from regard.decode.search import AnySearch
 from regard.errors import ConfigError
 from regard.look.trace import patterns
 from regard.nn.attention.kinds import BigBirdConfig, four_panels
 from regard.tasks import Task
-from regard.tasks.search_request import AnySearch
 
 LECTURE = BigBirdConfig(block=2, reach=1, global_tokens=2, random=1)
 """Settings of the lecture's picture, for sequences of this many tokens:"""

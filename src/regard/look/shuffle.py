@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.decode.search import AnySearch
 from regard.look.generation import answer_tree, write, writes
 from regard.look.model_input import Reader, Reading, encoded
 from regard.look.tokens import Sentence
-from regard.tasks.search_request import AnySearch
 
 
 @torch.no_grad()

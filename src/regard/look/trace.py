@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.config import Config
 from regard.decode import BeamConfig, GreedyConfig
+from regard.decode.search import AnySearch, search_with
 from regard.errors import ConfigError
 from regard.look.coreference import coreference_tree
 from regard.look.encoding import pack_weights
@@ -23,7 +24,6 @@ from regard.look.replay import Part, attentions, replay, without_heads
 from regard.look.shuffle import shuffles_tree
 from regard.tasks import Task
 from regard.tasks.images import ImageTask
-from regard.tasks.search_request import AnySearch, search_with
 
 VERSION = 1
 DRAWN_BEAM = 4

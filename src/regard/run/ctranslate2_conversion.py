@@ -20,12 +20,12 @@ from regard.ctranslate2.model_folder import REFUSED, Converted, Precision, folde
 from regard.ctranslate2.process import Remote
 from regard.ctranslate2.search import Search, unable
 from regard.data.readers.source_reader import read_examples
+from regard.decode.search import DEFAULTS, as_search
 from regard.errors import ConfigError, DataError, Failure, RegardError
 from regard.export.export import export_model
 from regard.export.exported_model import HeldOut, Subject
 from regard.run.trained import Run
 from regard.tasks import Summarisation
-from regard.tasks.search_request import DEFAULTS, as_search
 from regard.text.special_tokens import SPECIAL_TOKENS
 from regard.text.vocabulary import Vocabulary
 

@@ -16,14 +16,14 @@ from regard.data.examples import Example
 from regard.data.readers.source_reader import read_examples, read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
-from regard.decode.constraints import RulesConfig
+from regard.decode.constraints import SearchBase
+from regard.decode.search import AnySearch
 from regard.errors import ConfigError, DataError, RunError
 from regard.metrics.registry import needs_text
 from regard.progress import tracked
 from regard.run.recipe import Recipe
 from regard.run.scoring import ScoringRequest, score
 from regard.tasks import Task
-from regard.tasks.generation import AnySearch
 from regard.tasks.prepare import Preparation
 from regard.train.settings import TrainConfig
 from regard.train.trackers import require_trackers
@@ -122,7 +122,7 @@ def score_generated(
     limit = recipe.train.score_limit
     examples = preparation.examples("valid", limit) if limit else None
     longest_reference = max((len(_reference(task, example)) for example in examples or ()), default=0)
-    greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in RulesConfig.model_fields})
+    greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in SearchBase.model_fields})
     if longest_reference:  # a model that has learnt little would write on to the end of its room
         greedy = greedy.but(max_length=max(greedy.min_length + 1, min(greedy.max_length, longest_reference + ROOM)))
     request = ScoringRequest(task, model, source, preparation, device, greedy, per_batch, longest)

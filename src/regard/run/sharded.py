@@ -15,6 +15,7 @@ from typing import Any
 
 from regard.data.readers.source_reader import read_pairs
 from regard.data.sources import SourceConfig
+from regard.decode.search import AnySearch
 from regard.errors import ConfigError
 from regard.files.atomic import sha256_of
 from regard.files.run_folder import CHECKPOINTS_FOLDER, MANIFEST_FILE, step_folder
@@ -26,7 +27,6 @@ from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
 from regard.run.scoring.summaries import report_summaries
 from regard.run.trained import Run
 from regard.tasks import Summarisation, Translation
-from regard.tasks.generation import AnySearch
 from regard.text.segments import Overlong
 
 

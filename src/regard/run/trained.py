@@ -15,7 +15,8 @@ from regard.data.examples import Picture, Tagged
 from regard.data.readers.lines import plain_texts
 from regard.data.sources import SourceConfig
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
-from regard.decode.backend import Backend, choose_backend, with_backends
+from regard.decode.search import AnySearch, search_with
+from regard.decode.steppers import Backend, choose_backend, with_backends
 from regard.errors import ConfigError, RunError
 from regard.files.run_folder import BEST, CHECKPOINTS_FOLDER, LABELS_FILE, LAST, RECIPE_FILE, STEP, is_run
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
@@ -24,7 +25,6 @@ from regard.run.recipe import Recipe
 from regard.tasks import Task, Vocabularies
 from regard.tasks.base import Verb
 from regard.tasks.generation import Output, TextGenerator
-from regard.tasks.search_request import AnySearch, search_with
 from regard.text.paragraphs import Paragraphs
 from regard.text.splitting import Splitting, splitting_of
 from regard.train import checkpoint

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from regard.decode import Hypothesis, in_batches, score, search, stream
-from regard.decode.batch import positions_of
+from regard.decode.search import AnySearch as AnySearch
+from regard.decode.steppers import max_positions
 from regard.nn.layout import Sequences
-from regard.tasks.search_request import AnySearch as AnySearch
 from regard.tasks.unknown_words import UnknownWords
 from regard.text.segments import (
     ROWS_ON_GPU,
@@ -51,7 +51,7 @@ class TextGenerator:
     @cached_property
     def positions(self) -> int | None:
         """Most tokens that can be generated for one input, where the model's positions have an end."""
-        return positions_of(self.stepper)
+        return max_positions(self.stepper)
 
     def limit(self, config: AnySearch) -> str | None:
         """A sentence where the model has fewer positions than the search may generate tokens."""
@@ -113,7 +113,7 @@ class TextGenerator:
             return [{}] * len(written)
         ids = [[*job.prefix, *hypothesis.tokens] for job, hypothesis in written]
         sources, words = [job.source for job, _ in written], [self._source_words(job.text) for job, _ in written]
-        return self.unknown.replaced(sources, words, ids)
+        return self.unknown.replacements(sources, words, ids)
 
     def _source_words(self, text: str) -> list[str]:
         assert self.source is not None

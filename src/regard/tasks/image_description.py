@@ -18,9 +18,10 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import Ensemble, score, search
+from regard.decode.search import AnySearch
 from regard.models import Patches
 from regard.tasks.base import GenerationTask, Inputs, Vocabularies, need_shape
-from regard.tasks.generation import AnySearch, Output, TextGenerator
+from regard.tasks.generation import Output, TextGenerator
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
 from regard.tasks.tensors import shift
 from regard.text.special_tokens import BOS, EOS, PAD, UNK

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from regard.decode import Ensemble, in_batches, score
-from regard.decode.batch import positions_of
+from regard.decode.search import AnySearch
+from regard.decode.steppers import max_positions
 from regard.models.prefix_decoder import Prompted
 from regard.nn.layout import Sequences
-from regard.tasks.generation import AnySearch, TextGenerator
+from regard.tasks.generation import TextGenerator
 from regard.text.segments import Output, Passage, Summary, beginning, joined
 from regard.text.special_tokens import BOS, EOS
 
@@ -42,7 +43,7 @@ class Summariser(TextGenerator):
         limits = [
             positions - self.input_tokens + 1 if isinstance(stepper, Prompted) else positions
             for stepper in steppers
-            if (positions := positions_of(stepper)) is not None
+            if (positions := max_positions(stepper)) is not None
         ]
         return min(limits, default=None)
 

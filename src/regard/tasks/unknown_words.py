@@ -1,7 +1,6 @@
-"""PosUnk (Luong 2015): an unknown word in a translation is replaced by the source word the model was looking at.
+"""PosUnk (Luong 2015): an unknown word in a translation is replaced by the source word that it attends to most.
 
-Word vocabularies end somewhere, and names lie beyond. The attention says which source word stands behind each unknown
-one; a dictionary may know its translation, and what it does not know is copied, as one copies names and numbers.
+A dictionary may have that word's translation; otherwise it is copied, as names and numbers are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,14 +8,45 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from regard.data.findings import Findings
 from regard.data.readers.lines import lines
-from regard.decode.alignment import alignment
 from regard.errors import ConfigError, DataError
+from regard.nn.attention.module import record_attention
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, PAD, UNK
+
+CROSS_ATTENTION = "cross"
+"""The name under which every kind of model keeps its attention to the source."""
+
+
+@torch.no_grad()
+def alignment(
+    models: Sequence[nn.Module], source: Sequences, target: Sequences
+) -> Float[Tensor, "batch target source"]:
+    """Cross-attention weights, averaged over models, layers and heads.
+
+    Row i belongs to the query at target token i, from which the token after it is predicted.
+    """
+    weights = [layer for model in models for layer in _cross_attention(model, source, target)]
+    if not weights:
+        kinds = ", ".join(sorted({model.config.kind for model in models}))  # type: ignore[union-attr]
+        raise ConfigError("model.kind", f"{kinds} has no attention to the source; use a kind that has it")
+    return torch.stack(weights).mean(0)
+
+
+def _cross_attention(
+    model: nn.Module, source: Sequences, target: Sequences
+) -> list[Float[Tensor, "batch target source"]]:
+    with record_attention(model) as recorded:
+        model.hidden(source, target)  # type: ignore[operator]
+    return [
+        steps[-1].weights.float().mean(1)
+        for name, steps in recorded.items()
+        if name.split(".")[-1] == CROSS_ATTENTION and steps
+    ]
 
 
 def read_dictionary(file: Path) -> dict[str, str]:
@@ -43,44 +73,42 @@ def need_words(tokenizer_kind: str) -> None:
 
 @dataclass(frozen=True)
 class UnknownWords:
-    """Replaces unknown words through attention."""
+    """Replaces unknown words of a translation through attention."""
 
     models: Sequence[nn.Module]
-    """Those that wrote: one, or the members of an ensemble."""
+    """Those that translated: one, or the members of an ensemble."""
     dictionary: Mapping[str, str] = field(default_factory=dict)
 
-    def replaced(
-        self, sources: Sequence[Sequence[int]], words: Sequence[Sequence[str]], written: Sequence[Sequence[int]]
+    def replacements(
+        self, sources: Sequence[Sequence[int]], words: Sequence[Sequence[str]], targets: Sequence[Sequence[int]]
     ) -> list[dict[int, str]]:
-        """For each sentence, the words to put in place of its unknown ones, by their places.
+        """For each sentence, the words that replace its unknown ones, by their positions.
 
-        `sources` are token ids as the model read them, `words` the source words as they were spelt.
+        `sources` are token ids as the model read them, `words` the same as they were spelt.
         """
-        rows = [row for row, ids in enumerate(written) if UNK in ids]
-        found: list[dict[int, str]] = [{} for _ in written]
+        replacements: list[dict[int, str]] = [{} for _ in targets]
+        rows = [row for row, ids in enumerate(targets) if UNK in ids]
         if not rows:
-            return found
-        looked_at = self._looked_at([sources[row] for row in rows], [written[row] for row in rows], words, rows)
-        for row, places in zip(rows, looked_at, strict=True):
-            unknown = [place for place, token in enumerate(written[row]) if token == UNK]
-            found[row] = {place: self._word(words[row][places[place]]) for place in unknown}
-        return found
+            return replacements
+        aligned = self._aligned_words(
+            [sources[row] for row in rows], [words[row] for row in rows], [targets[row] for row in rows]
+        )
+        for row, positions in zip(rows, aligned, strict=True):
+            unknown = [position for position, token in enumerate(targets[row]) if token == UNK]
+            replacements[row] = {position: self._translate(words[row][positions[position]]) for position in unknown}
+        return replacements
 
-    def _looked_at(
-        self,
-        sources: Sequence[Sequence[int]],
-        written: Sequence[Sequence[int]],
-        words: Sequence[Sequence[str]],
-        rows: Sequence[int],
+    def _aligned_words(
+        self, sources: Sequence[Sequence[int]], words: Sequence[Sequence[str]], targets: Sequence[Sequence[int]]
     ) -> list[list[int]]:
-        """For each target token the source word with the most attention; the end token is no word."""
+        """For each target token, the index of the source word with the most attention; the end token is no word."""
         device = next(self.models[0].parameters()).device
         source = Sequences.padded(sources, pad=PAD, device=device)
-        target = Sequences.padded([[BOS, *ids[:-1]] for ids in written], pad=PAD, device=device)
+        target = Sequences.padded([[BOS, *ids[:-1]] for ids in targets], pad=PAD, device=device)
         weights = alignment(self.models, source, target)
-        counts = torch.tensor([len(words[row]) for row in rows], device=device)
+        counts = torch.tensor([len(row) for row in words], device=device)
         no_word = torch.arange(weights.shape[-1], device=device) >= counts[:, None]
         return weights.masked_fill(no_word[:, None], -1.0).argmax(-1).tolist()
 
-    def _word(self, word: str) -> str:
+    def _translate(self, word: str) -> str:
         return self.dictionary.get(word, self.dictionary.get(word.lower(), word))

@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.config.search_options import SHARED
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
+from regard.decode.search import search_with
 from regard.run import Run
-from regard.tasks.search_request import search_with
 from regard.text.special_tokens import BOS
 from regard.web.completion_shapes import CompletionRequest
 from regard.web.errors import Refusal

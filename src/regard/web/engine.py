@@ -5,19 +5,14 @@ The worker thread of a run calls an Engine's methods, one at a time. Another way
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any, Protocol
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from regard import api
 from regard.decode import BeamConfig, Job, SampleConfig, Sampler, Trace, make_job, score
-from regard.decode.batch import positions_of
-from regard.decode.filters import draw
-from regard.decode.stepwise import Batch, Choose
-from regard.decode.top_k import top
+from regard.decode.steppers import max_positions
+from regard.decode.trace import Alternative
 from regard.run import Run
 from regard.tasks.generation import Output
 from regard.tasks.images import AnyImage
@@ -68,7 +63,7 @@ class RunEngine:
         if likeliest is not None:
             self._score_prompts([passage for passage in passages if passage.echo], likeliest)
         rows = [passage for passage in passages if passage.open]
-        limited = positions_of(self._model) is not None
+        limited = max_positions(self._model) is not None
         groups: dict[int, list[Passage]] = {}
         for row in rows:  # in step with a longer prompt, a row would go beyond positions that it need not
             groups.setdefault(len(row.prompt) if limited else 0, []).append(row)
@@ -79,18 +74,16 @@ class RunEngine:
                 self._write(group, search, likeliest)
 
     def _write(self, rows: Sequence[Passage], search: SampleConfig, likeliest: int | None) -> None:
-        job = self._job(rows, search)
-        choose, batch = RowSampler(rows, search).chooser(job), Batch(job, samples=1)
-        for step in count():
-            logprobs = batch.logits.float().log_softmax(-1)
-            tokens = choose(job.rules.apply(logprobs, batch.history, step), batch.history, batch.sequences, step)
-            likely = dict(zip(batch.numbers, _likely(logprobs, likeliest), strict=True))
-            for one in batch.read(batch.news(step, tokens, logprobs.gather(1, tokens[:, None])[:, 0])).written(job, 1):
-                rows[one.row].take(Token(one.token, one.logprob, likely[one.row], one.ended, one.last))
-                batch.open[one.row] = rows[one.row].open
-            if not any(batch.open):
-                return
-            batch.advance(tokens)
+        job, trace = self._job(rows, search), Trace(top=likeliest) if likeliest else None
+        for step in RowSampler(rows, search).steps(job, trace):
+            likely = {choice.row: _pairs(choice.best) for choice in trace.choices} if trace else {}
+            for token in step.generated(job):
+                row = rows[token.row]
+                row.take(Token(token.token, token.logprob, likely.get(token.row, []), token.ended, token.last))
+                if not row.open:
+                    step.close(token.row)
+            if trace:
+                trace.choices.clear()
 
     def _write_best(self, rows: Sequence[Passage], search: BeamConfig, likeliest: int | None) -> None:
         """The n best continuations of each prompt, for the passages that are its samples."""
@@ -132,7 +125,7 @@ class RunEngine:
         pairs = [(head, tail) for head, tail in zip(heads, tails, strict=True) if tail]
         given = {"eos": None, "bos": None, "prompts": [head for head, _ in pairs], "device": device, "trace": trace}
         found = iter(score(self._model, None, [tail for _, tail in pairs], **given) if pairs else [])
-        likely = iter([(one.token, one.logprob) for one in choice.best][:likeliest] for choice in trace.choices)
+        likely = iter(_pairs(choice.best)[:likeliest] for choice in trace.choices)
         return [
             [Token(id, logprob, next(likely)) for id, logprob in zip(tail, next(found), strict=True)] if tail else []
             for tail in tails
@@ -156,22 +149,9 @@ class RowSampler(Sampler):
         )
         self.rows = rows
 
-    def chooser(self, job: Job) -> Choose:
-        """Draws with numbers that were fixed before the first step."""
-        seeds = [[row.seed, row.sample, 0, *row.prompt] for row in self.rows]
-        drawn = [np.random.default_rng(seed).random(max(job.limits)) for seed in seeds]
-        uniforms = torch.from_numpy(np.stack(drawn)).to(job.device)
-
-        def choose(allowed: Tensor, history: Tensor, sequences: Tensor, step: int) -> Tensor:
-            narrowed = self.narrow(allowed, history)
-            return narrowed.argmax(-1) if self.temperature == 0 else draw(narrowed, uniforms[sequences, step])
-
-        return choose
+    def seeds(self, job: Job) -> list[list[int]]:
+        return [[row.seed, row.sample, 0, *row.prompt] for row in self.rows]
 
 
-def _likely(logprobs: Tensor, count: int | None) -> list[list[tuple[int, float]]]:
-    """The likeliest tokens of each row, where anyone asks."""
-    if not count:
-        return [[] for _ in logprobs]
-    values, places = (part.tolist() for part in top(logprobs, min(count, logprobs.shape[-1])))
-    return [list(zip(ids, these, strict=True)) for ids, these in zip(places, values, strict=True)]
+def _pairs(alternatives: Sequence[Alternative]) -> list[tuple[int, float]]:
+    return [(alternative.token, alternative.logprob) for alternative in alternatives]

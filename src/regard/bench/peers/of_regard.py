@@ -17,7 +17,7 @@ from regard import __version__
 from regard.data.batches import Batch, Batches
 from regard.data.collate import Ragged, pack, pad
 from regard.decode import BeamConfig, GreedyConfig
-from regard.decode.backend import choose_backend
+from regard.decode.steppers import choose_backend
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.tasks import LanguageModelConfig, TranslationConfig, Vocabularies
 from regard.tasks.generation import TextGenerator

@@ -6,6 +6,7 @@ from dataclasses import replace
 from torch import nn
 
 from regard.data.sources import SourceConfig
+from regard.decode.search import AnySearch
 from regard.errors import ConfigError
 from regard.files.run_folder import CACHE_FOLDER
 from regard.metrics.registry import require_registered
@@ -31,7 +32,6 @@ from regard.tasks import (
     Task,
     Translation,
 )
-from regard.tasks.generation import AnySearch
 from regard.tasks.prepare import Preparation
 from regard.text.segments import Overlong
 

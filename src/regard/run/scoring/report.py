@@ -12,9 +12,9 @@ from torch import nn
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged, Text
 from regard.data.readers.source_reader import read_examples
 from regard.data.sources import SourceConfig
+from regard.decode.search import AnySearch
 from regard.errors import counted
 from regard.tasks.base import Task
-from regard.tasks.generation import AnySearch
 from regard.tasks.prepare import Preparation
 from regard.text.segments import Overlong
 
