@@ -8,7 +8,7 @@
 On a CPU the processes talk through gloo, and all train the same small translator; with `--experts`, one with mixtures
 whose experts are divided among them. On a GPU there is one process, and
 FSDP is measured against none on larger models: `--rounds` runs of each in turn, and the median of their steps. What
-each holds and what its forward passes save is put beside what `regard/train/parallel_paper.py` says on paper.
+each holds and what its forward passes save is put beside what `benchmarks/run_on_paper.py` says on paper.
 """
 
 import argparse
@@ -128,8 +128,9 @@ def summary(found: list[dict], before: list[dict]) -> dict:
 
 
 def paper_held(recipe: dict, parallel: str, processes: int, among: int, found: dict) -> list[dict]:
+    from run_on_paper import held, on_paper
+
     from regard.run.recipe import resolve_recipe
-    from regard.train.parallel_paper import held, on_paper
 
     model = on_paper(resolve_recipe(recipe).model, found["vocab"])
     return [vars(held(model, parallel, processes, rank, among)) for rank in range(processes)]
@@ -180,8 +181,9 @@ def on_a_gpu(arguments: argparse.Namespace) -> list[dict]:
 
 def paper_of(recipe: dict, vocab: int) -> dict:
     """Bytes on paper of one process that holds all and computes the whole batch."""
+    from run_on_paper import Share, activation_bytes, copied_bytes, held, on_paper
+
     from regard.run.recipe import resolve_recipe
-    from regard.train.parallel_paper import Share, activation_bytes, copied_bytes, held, on_paper
 
     resolved = resolve_recipe(recipe)
     context = recipe["data"]["batching"]["context"]
@@ -203,7 +205,7 @@ def work(recipe_file: str, out: str) -> None:
     from regard.run.recipe import resolve_recipe
     from regard.train.loop import Trainer
     from regard.train.monitor import Watcher
-    from regard.train.parallel.state import held_bytes
+    from regard.train.parallel.state import local_bytes
     from regard.train.precision import machine_peak
 
     told: dict = {"seconds": [], "losses": []}
@@ -220,18 +222,18 @@ def work(recipe_file: str, out: str) -> None:
             ended = super().fit()
             gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
             told["held"] = {
-                "weights": held_bytes(self.model.parameters()),
-                "moments": held_bytes(self.optimiser.tensors().values()),
-                "gradients": held_bytes(gradients),
+                "weights": local_bytes(self.model.parameters()),
+                "moments": local_bytes(self.optimiser.tensors().values()),
+                "gradients": local_bytes(gradients),
             }
             told["vocab"] = next(iter(self.task.vocabularies.tokenizers.values())).vocab_size
             told["flops_per_step"] = self.spent.flops / self.spent.steps
             return ended
 
         def _validate(self) -> None:
-            if self.team.device.type == "cuda":  # before a copy for the validation is made
+            if self.world.device.type == "cuda":  # before a copy for the validation is made
                 told["peak_bytes"] = torch.cuda.max_memory_allocated()
-                told["peak_flops"] = machine_peak(self.team.device, torch.bfloat16)
+                told["peak_flops"] = machine_peak(self.world.device, torch.bfloat16)
             super()._validate()
 
     class Quiet(Watcher):

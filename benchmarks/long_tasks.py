@@ -29,7 +29,7 @@ from regard.run import Recipe, read_recipe
 from regard.tasks.base import Task
 from regard.tasks.prepare import Preparation
 from regard.train.loop import Trainer
-from regard.train.parallel.processes import Team
+from regard.train.parallel.processes import World
 from regard.train.precision import choose_precision
 
 RECIPES = {"imdb": ("imdb-long", "imdb"), "listops": ("listops", "listops")}
@@ -182,7 +182,7 @@ def trainer(recipe: Recipe, task: Task, device: str) -> Trainer:
     where = torch.device(device)
     return Trainer(
         recipe.train.but(parallel="none"), task, task.build(recipe.model).to(where).train(), OneBatch(),
-        lambda _: {}, Path(tempfile.gettempdir()), seed=recipe.seed, team=Team(0, 1, where),
+        lambda _: {}, Path(tempfile.gettempdir()), seed=recipe.seed, world=World(0, 1, where),
         precision=choose_precision(recipe.train.precision, where), watcher=Nobody(), log=Nobody(),
     )  # fmt: skip
 

@@ -9,9 +9,10 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from run_on_paper import Cluster, Estimate, Share, estimate
+
 from regard.models import DecoderConfig, EncoderDecoderConfig, preset
 from regard.train.parallel.model import Parallel
-from regard.train.parallel_paper import Cluster, Estimate, Share, estimate
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT, MEASUREMENTS = ROOT / "docs" / "grow.md", ROOT / "docs" / "measurements"

@@ -138,7 +138,7 @@ ROWS: dict[str, Callable[[argparse.Namespace], Row]] = {
     "bits": bits,
     "disk": of_tests("tests/endure/test_endure_disk.py", "tests/train/test_checkpoint_faults.py"),
     "signals": signals,
-    "bad-numbers": of_tests("tests/endure/test_endure_bad_numbers.py"),
+    "bad-numbers": of_tests("tests/endure/test_endure_non_finite.py"),
     "memory": of_tests("tests/endure/test_endure_memory.py"),
     "ranks": of_tests("tests/endure/test_endure_ranks.py"),
     "lock": of_tests("tests/endure/test_endure_lock.py", "tests/train/test_lock.py"),

@@ -82,7 +82,7 @@ HEAD = """# What the shipped recipes reach
 Written by `python benchmarks/report.py` from the files under `docs/measurements/`, each of which holds the command, the
 scores with their signatures, the seed, the hardware and the versions. Choices are made on validation data only; a row
 whose figure is short of its target stays here until it is not. Runs on a GPU had float32 between blocks;
-today's usual way there is bfloat16, and `train.between_blocks=float32` repeats theirs.
+today's usual way there is bfloat16, and `train.residual_dtype=float32` repeats theirs.
 
 | recipe | seed | split | score | all scores | target | steps | minutes | hardware |
 |---|---|---|---|---|---|---|---|---|

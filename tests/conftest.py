@@ -11,6 +11,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # for the tests of its scripts
+
 settings.register_profile("here", deadline=None, max_examples=30)
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")

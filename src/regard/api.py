@@ -40,7 +40,7 @@ from regard.text.segments import Overlong
 from regard.train.log import read_metrics
 from regard.train.loop import STOPPED
 from regard.train.monitor import Watcher
-from regard.train.parallel.processes import device_called, leads
+from regard.train.parallel.processes import is_main_process, parse_device
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
 
@@ -76,7 +76,7 @@ def train(
         ended = train_run(resolved, folder, told, resume, data_changed)
         _go_on(ended, folder)
         run = load(folder)
-        if leads():
+        if is_main_process():
             for sentence in (f"{ended}; the run is in {folder}", *conclusion(run)):
                 told.say(sentence)
     return run
@@ -85,7 +85,7 @@ def train(
 def _go_on(ended: str, folder: Path) -> None:
     """Interrupted, with the command to resume, where a run was stopped before its end."""
     if ended == STOPPED:
-        raise Interrupted(f"stopped and saved; {resume_sentence(folder)}" if leads() else "")
+        raise Interrupted(f"stopped and saved; {resume_sentence(folder)}" if is_main_process() else "")
 
 
 def _plan(recipe: str | Path, settings: Sequence[str], run: Path | None) -> Plan:
@@ -94,7 +94,7 @@ def _plan(recipe: str | Path, settings: Sequence[str], run: Path | None) -> Plan
 
 def _announce(plan: Plan, watcher: Watcher) -> None:
     """How long training will take, before it starts."""
-    if leads() and plan.announcement is not None:
+    if is_main_process() and plan.announcement is not None:
         watcher.say(plan.announcement)
 
 
@@ -354,5 +354,5 @@ def _snapshots(run: Run) -> list[looking.Snapshot]:
 
 def _peak(recipe: Recipe) -> float | None:
     """The machine's measured FLOP/s in the precision of a run."""
-    device = device_called(recipe.train.device, "train.device").type
+    device = parse_device(recipe.train.device, "train.device").type
     return machine_peak(device, choose_precision(recipe.train.precision, device).dtype)

@@ -13,7 +13,7 @@ from regard.cli import app, main
 from regard.cli.parse import parse_data, parse_search
 from regard.decode import BeamConfig
 from regard.errors import RegardError, nearest, shortened
-from regard.train.parallel.processes import device_called
+from regard.train.parallel.processes import parse_device
 
 
 def refused(*arguments: str) -> str:
@@ -41,7 +41,7 @@ def test_a_bad_setting_of_the_demo_costs_no_run(tmp_path: Path):
 @pytest.mark.parametrize("name", ["tpu", "cuda:999", "cuda:x", ""])
 def test_devices_that_are_not_there(name: str):
     with pytest.raises(RegardError, match="--device: "):
-        device_called(name)
+        parse_device(name)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -31,7 +31,7 @@ def note_order(order: Path) -> None:
     original = Trainer._next_inputs
 
     def noted(self: Trainer) -> list:
-        examples = self.feed.batch().examples
+        examples = self.prefetcher.batch().examples
         with order.open("a") as stream:
             stream.write(f"{self.spent.steps} {sha256(examples.tobytes()).hexdigest()}\n")
         return original(self)

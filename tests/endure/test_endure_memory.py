@@ -13,7 +13,7 @@ from regard.run.recipe import resolve_recipe
 from regard.tasks import Translation
 from regard.tasks.base import Inputs
 from regard.train.checkpoint import load
-from regard.train.memory import is_want_of_memory, memory_reported
+from regard.train.memory import is_out_of_memory, report_out_of_memory
 
 MESSAGE = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139.00 GiB"
 
@@ -49,7 +49,7 @@ def test_halving_gives_the_same_result(tmp_path: Path, short_of_memory, kind: st
     tried = short_of_memory(4)
     watching = train(recipe(kind), tmp_path / "halved")
     assert max(tried) > 4
-    assert any("memory is full; batches are computed in 2 parts from here on" in said for said in watching.said)
+    assert any("out of memory; batches are computed in 2 parts from here on" in said for said in watching.said)
     assert logged_losses(tmp_path / "halved") == pytest.approx(logged_losses(tmp_path / "whole"), rel=1e-5)
 
 
@@ -73,7 +73,7 @@ def test_a_resumed_run_keeps_the_size_of_its_parts(tmp_path: Path, short_of_memo
     made = recipe("bucketed")
     train(made.but(train=made.train.but(steps=2)), tmp_path / "run")
     assert load(tmp_path / "run" / "checkpoints" / "last").state["splits"] > 1
-    assert not any("memory is full" in said for said in train(made, tmp_path / "run", resume=True).said)
+    assert not any("out of memory" in said for said in train(made, tmp_path / "run", resume=True).said)
 
 
 def test_one_example_that_does_not_fit_is_a_sentence_that_names_the_settings(tmp_path: Path, short_of_memory):
@@ -89,10 +89,10 @@ def test_one_example_that_does_not_fit_is_a_sentence_that_names_the_settings(tmp
 def test_a_processor_without_memory_says_so_in_the_same_way():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**58, dtype=torch.uint8)
-    assert is_want_of_memory(caught.value)
-    with pytest.raises(Failure, match="does not fit into memory"), memory_reported():
+    assert is_out_of_memory(caught.value)
+    with pytest.raises(Failure, match="out of memory while training"), report_out_of_memory():
         torch.empty(2**58, dtype=torch.uint8)
-    with pytest.raises(RuntimeError, match="something else"), memory_reported():
+    with pytest.raises(RuntimeError, match="something else"), report_out_of_memory():
         raise RuntimeError("something else")
 
 
@@ -125,6 +125,6 @@ def test_a_gpu_that_is_really_full_halves_until_it_fits(tmp_path: Path):
                                "data": {"train": {"street": "train", "limit": 20_000}}})  # fmt: skip
         made = made.but(train=made.train.but(device="cuda", tokens_per_batch=200_000, save_every=2))
         watching = train(made, tmp_path / "run")
-        assert any("memory is full" in said for said in watching.said)
+        assert any("out of memory" in said for said in watching.said)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

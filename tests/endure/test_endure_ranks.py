@@ -13,48 +13,48 @@ import torch.distributed as dist
 from endured import command, losses, tiny_tree
 
 from regard.config import dump_toml
-from regard.train.parallel.watchdog import BEAT, SILENT_BEATS, Heartbeat
+from regard.train.parallel.watchdog import INTERVAL, MISSED, Watchdog
 
 
-class TestHeartbeat:
+class TestWatchdog:
     """The counting itself, on a store within this process."""
 
-    def beating(self, size: int, beat: float = 0.02) -> tuple[list[Heartbeat], list[str], threading.Event]:
+    def watchdogs(self, size: int, interval: float = 0.02) -> tuple[list[Watchdog], list[str], threading.Event]:
         store, said, left = dist.HashStore(), [], threading.Event()
 
         def leave(sentence: str) -> None:
             said.append(sentence)
             left.set()
 
-        return [Heartbeat(rank, size, store=store, beat=beat, leave=leave) for rank in range(size)], said, left
+        return [Watchdog(rank, size, store=store, interval=interval, leave=leave) for rank in range(size)], said, left
 
     def test_nobody_leaves_while_all_count_nor_when_one_has_ended_well(self):
-        (first, second, third), said, left = self.beating(3)
+        (first, second, third), said, left = self.watchdogs(3)
         with first, second:
             with third:
                 time.sleep(0.1)
-            assert not left.wait(0.02 * SILENT_BEATS * 3)
+            assert not left.wait(0.02 * MISSED * 3)
         assert said == []
 
     def test_silence_is_noticed_by_name(self):
-        (first, second), said, left = self.beating(2)
+        (first, second), said, left = self.watchdogs(2)
         with first:
             second._store.set("1", "7")  # it counted up to here, and then stood still
             assert left.wait(30)
-        assert said[0].startswith("process 1 of 2 has stood still for 0.16 s; process 0 leaves, so that torchrun can")
+        assert said[0].startswith("process 1 of 2 has made no progress for 0.16 s; process 0 exits, so that torchrun")
 
     def test_one_that_has_not_begun_is_waited_for(self):
-        (first, _), said, left = self.beating(2)
+        (first, _), said, left = self.watchdogs(2)
         with first:
-            assert not left.wait(0.02 * SILENT_BEATS * 3)
+            assert not left.wait(0.02 * MISSED * 3)
         assert said == []
 
     def test_alone_there_is_nothing_to_count(self):
-        with Heartbeat(0, 1) as alone:
+        with Watchdog(0, 1) as alone:
             assert not alone._thread.is_alive()
 
     def test_the_target_of_a_minute_is_kept(self):
-        assert BEAT * (SILENT_BEATS + 2) <= 60
+        assert INTERVAL * (MISSED + 2) <= 60
 
 
 def launch(folder: Path, out: Path, processes: int, *more: str, **train: object) -> subprocess.Popen[str]:
@@ -121,7 +121,7 @@ def test_a_killed_process_is_noticed_and_all_go_on_after_a_restart(tmp_path: Pat
 def test_a_frozen_process_is_noticed_within_a_minute_and_all_go_on(tmp_path: Path, whole: Path):
     process = launch(tmp_path, tmp_path / "run", 2, steps=400, save_every=20, log_every=10)
     wait_for_checkpoint(tmp_path / "run", process)
-    time.sleep(2 * BEAT)
+    time.sleep(2 * INTERVAL)
     before = rank_processes(process.pid)
     os.kill(before[1], signal.SIGSTOP)
     begun = time.monotonic()
@@ -129,7 +129,7 @@ def test_a_frozen_process_is_noticed_within_a_minute_and_all_go_on(tmp_path: Pat
         time.sleep(0.05)
         assert time.monotonic() - begun < 60, "it was not noticed"
     said = ends(process)
-    assert "process 1 of 2 has stood still for 40 s" in said
+    assert "process 1 of 2 has made no progress for 40 s" in said
     assert losses(tmp_path / "run") == pytest.approx(losses(whole), rel=1e-6)
 
 

@@ -57,7 +57,7 @@ REFUSED = {
     "no test file": (lambda _: translation(), ("data.test={file='n.tsv',source='a',target='b'}",), DataError, "n.tsv"),
     "best": (lambda _: translation(), ("train.best=accuracy",), ConfigError, "train.best"),
     "tracker": (lambda _: translation(), ("train.track=['trackio']",), RegardError, "not installed"),
-    "between": (lambda _: translation(), ("train.between_blocks=bfloat16",), ConfigError, "train.between_blocks"),
+    "between": (lambda _: translation(), ("train.residual_dtype=bfloat16",), ConfigError, "train.residual_dtype"),
     "context": (lambda folder: language_model(folder),
                 ("model.position={kind='learned',length=16}",), ConfigError, "model.position.length"),
     "search": (lambda folder: language_model(folder),
@@ -114,7 +114,7 @@ def test_files_of_others_stay_where_a_run_is_refused(tmp_path: Path):
     (out / "notes.txt").write_text("mine")
     (out / "tokenizer.json").write_text("mine too")
     with pytest.raises(ConfigError):
-        train(tmp_path, translation(), "train.between_blocks=bfloat16")
+        train(tmp_path, translation(), "train.residual_dtype=bfloat16")
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "tokenizer.json").read_text() == "mine too"
     assert not (out / "recipe.toml").exists()

@@ -19,10 +19,10 @@ from torch.testing import assert_close
 
 from regard.nn.experts import Experts
 from regard.train.checkpoint import Checkpoint
-from regard.train.parallel.experts import DividedExperts
+from regard.train.parallel.experts import ExpertParallel
 from regard.train.parallel.model import expert_exchange as expert_travel
-from regard.train.parallel.processes import Team, join_team
-from regard.train.precision import gradient_norm
+from regard.train.parallel.processes import World, join_world
+from regard.train.step_statistics import gradient_norm
 
 KINDS: list[dict[str, Any]] = [
     {"balance": 0.5},
@@ -72,20 +72,20 @@ def make_case(random: random.Random, processes: int, width: int) -> Case:
     return Case(x, target, lengths, [0, *cuts, rows])
 
 
-def compare(case: Case, whole: nn.ModuleList, team: Team, among: int) -> None:
+def compare(case: Case, whole: nn.ModuleList, world: World, among: int) -> None:
     """Outputs, losses, counts, slopes and the norm, divided and not."""
     model = copy.deepcopy(whole)
-    divided = DividedExperts(model, team, among)
+    divided = ExpertParallel(model, world, among)
     torch.manual_seed(5)
     all_x, loss = case.loss(whole, slice(0, len(case.lengths)), 1.0)
     loss.backward()
-    torch.manual_seed(5 + team.rank)
-    rows, counts = case.rows_of(team.rank), case.has_rows(team.rank)
-    divided.count(counts)
-    having = sum(case.has_rows(rank) for rank in range(team.size))
+    torch.manual_seed(5 + world.rank)
+    rows, counts = case.rows_of(world.rank), case.has_rows(world.rank)
+    divided.set_counted(counts)
+    having = sum(case.has_rows(rank) for rank in range(world.size))
     TRIPS.clear()
     x, own = case.loss(model, rows, counts / having)
-    (own * counts * team.size).backward()
+    (own * counts * world.size).backward()
     divided.sum_gradients()
     summed = own.detach() * counts
     dist.all_reduce(summed)
@@ -93,57 +93,57 @@ def compare(case: Case, whole: nn.ModuleList, team: Team, among: int) -> None:
     assert_close(model[0].balance_loss.detach(), whole[0].balance_loss.detach())
     assert model[0].passed_by == whole[0].passed_by
     if counts:
-        assert_close(x.grad / team.size, all_x.grad[rows, : x.shape[1]])
+        assert_close(x.grad / world.size, all_x.grad[rows, : x.shape[1]])
     sent, computed, *slopes = TRIPS
     assert slopes == [sent, computed], "slopes travel as far as what they are slopes of"
     travelled = torch.tensor(sent)
     dist.all_reduce(travelled)
     choices = sum(case.lengths) * whole[0].chosen - int(whole[0].passed_by or 0)
     assert travelled == choices * case.x.shape[-1], "each choice that counts goes once, padding stays"
-    compare_slopes(model, whole, divided, team)
+    compare_slopes(model, whole, divided, world)
 
 
-def compare_slopes(model: nn.Module, whole: nn.Module, divided: DividedExperts, team: Team) -> None:
+def compare_slopes(model: nn.Module, whole: nn.Module, divided: ExpertParallel, world: World) -> None:
     for (name, own), reference in zip(model.named_parameters(), whole.parameters(), strict=True):
         if own in divided.parameters:
             assert own.numel() * divided.size == reference.numel()
-            assert_close(own.grad, piece(reference.grad, divided, team), msg=name)
+            assert_close(own.grad, piece(reference.grad, divided, world), msg=name)
         else:
             dist.all_reduce(own.grad)
-            own.grad /= team.size  # as DDP does
+            own.grad /= world.size  # as DDP does
             assert_close(own.grad, reference.grad, msg=name)
-    assert_close(divided.norm(list(model.parameters())), gradient_norm(list(whole.parameters())))
+    assert_close(divided.gradient_norm(list(model.parameters())), gradient_norm(list(whole.parameters())))
 
 
-def piece(whole: Tensor, divided: DividedExperts, team: Team) -> Tensor:
-    return whole.chunk(divided.size)[team.rank % divided.size]
+def piece(whole: Tensor, divided: ExpertParallel, world: World) -> Tensor:
+    return whole.chunk(divided.size)[world.rank % divided.size]
 
 
-def compare_checkpoints(team: Team, among: int) -> None:
+def compare_checkpoints(world: World, among: int) -> None:
     """Put together, the parts are the whole; cut up, the whole is the parts; counters and strangers stay."""
     torch.manual_seed(1)
     whole = nn.ModuleList([Experts(3, 5, 2 * among, noise=True)])
     model = copy.deepcopy(whole)
-    divided = DividedExperts(model, team, among)
+    divided = ExpertParallel(model, world, among)
     weights = dict(whole.named_parameters())
-    found = divided.gathered(dict(model.named_parameters()), keep=True)
+    found = divided.gather(dict(model.named_parameters()), keep=True)
     assert found.keys() == weights.keys()
     assert all(torch.equal(found[name], weights[name]) for name in weights)
     router = weights["0.router.weight"].detach()
     moments = {"0.up/exp_avg": weights["0.up"] * 2, "0.up/step": torch.tensor(3.0), "0.router.weight/exp_avg": router}
     odd = weights["0.up"][:-1]
-    own = divided.own(Checkpoint(1, dict(weights), moments, {}, {"moving": {"0.up": odd}}))
-    assert torch.equal(own.model["0.down"], piece(weights["0.down"], divided, team))
-    assert torch.equal(own.optimizer["0.up/exp_avg"], piece(weights["0.up"] * 2, divided, team))
+    own = divided.shard_checkpoint(Checkpoint(1, dict(weights), moments, {}, {"moving": {"0.up": odd}}))
+    assert torch.equal(own.model["0.down"], piece(weights["0.down"], divided, world))
+    assert torch.equal(own.optimizer["0.up/exp_avg"], piece(weights["0.up"] * 2, divided, world))
     assert own.optimizer["0.up/step"] == 3
     assert own.extra["moving"]["0.up"] is odd
-    again = divided.gathered(own.optimizer, keep=team.leads)
-    assert again.keys() == (moments.keys() if team.leads else set())
+    again = divided.gather(own.optimizer, keep=world.is_main)
+    assert again.keys() == (moments.keys() if world.is_main else set())
     assert all(torch.equal(again[name], moments[name]) for name in again)
 
 
 def main() -> None:
-    team, among = join_team("cpu"), int(sys.argv[1])
+    world, among = join_world("cpu"), int(sys.argv[1])
     plain = dist.all_to_all_single
 
     def counted(found: Tensor, given: Tensor, *more: Any, **group: Any) -> None:
@@ -158,8 +158,8 @@ def main() -> None:
         torch.manual_seed(number)
         kind, experts = KINDS[number % len(KINDS)], among * dice.randint(1, 2)
         whole = nn.ModuleList([Experts(width, hidden, experts, dice.randint(1, min(2, experts)), **kind)])
-        compare(make_case(dice, team.size, width), whole, team, among)
-    compare_checkpoints(team, among)
+        compare(make_case(dice, world.size, width), whole, world, among)
+    compare_checkpoints(world, among)
 
 
 if __name__ == "__main__":

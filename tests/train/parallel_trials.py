@@ -15,7 +15,7 @@ from regard.run import training
 from regard.run.recipe import resolve_recipe
 from regard.train.loop import Trainer
 from regard.train.monitor import Watcher
-from regard.train.parallel.state import held_bytes
+from regard.train.parallel.state import local_bytes
 
 HELD: dict[str, int] = {}
 
@@ -26,9 +26,9 @@ class Counting(Trainer):
     def fit(self) -> str:
         ended = super().fit()
         HELD.update(
-            weights=held_bytes(self.model.parameters()),
-            moments=held_bytes(self.optimiser.tensors().values()),
-            gradients=held_bytes(p.grad for p in self.model.parameters() if p.grad is not None),
+            weights=local_bytes(self.model.parameters()),
+            moments=local_bytes(self.optimiser.tensors().values()),
+            gradients=local_bytes(p.grad for p in self.model.parameters() if p.grad is not None),
         )
         return ended
 

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from run_on_paper import held, on_paper
 from safetensors.torch import load_file
 from test_parallel import course, ended_well, here, launched, losses, recipe, tell
 from torch import nn
@@ -23,10 +24,9 @@ from regard.nn.experts import Alone, Experts
 from regard.run import training
 from regard.run.recipe import resolve_recipe
 from regard.train.compilation import compile_blocks
-from regard.train.parallel.experts import DividedExperts, choose_expert_parallel, expert_matrices, held_params
+from regard.train.parallel.experts import ExpertParallel, choose_expert_parallel, expert_matrices, held_params
 from regard.train.parallel.model import choose_parallel
-from regard.train.parallel.processes import Team
-from regard.train.parallel_paper import held, on_paper
+from regard.train.parallel.processes import World
 
 TRIALS = Path(__file__).with_name("expert_trials.py")
 PLAIN = {"feedforward": {"kind": "experts", "experts": 4, "hidden": 48, "balance": 0.02, "capacity": 1.0}}
@@ -117,8 +117,8 @@ def test_a_run_counts_what_each_process_will_hold(among: int, chosen: str, monke
     tree = {"task": "language_model", "model": {"kind": "decoder", "width": 64, "heads": 2, "feedforward": experts}}
     asked, task = resolve_recipe(tree), Mock(num_params=lambda model: model.num_params(100))
     whole, eighth = (held_params(asked.model, task.num_params, processes) for processes in (1, 8))
-    monkeypatch.setattr(training, "room_of", lambda device: 16 * (whole + eighth))  # half of it lies between the two
-    assert training._parallel(asked, task, Team(0, 8, torch.device("cpu")), among) == chosen
+    monkeypatch.setattr(training, "gpu_memory", lambda device: 16 * (whole + eighth))  # half of it lies between the two
+    assert training._parallel(asked, task, World(0, 8, torch.device("cpu")), among) == chosen
 
 
 def test_refused_before_anything_is_made(tmp_path: Path):
@@ -133,11 +133,11 @@ def test_refused_before_anything_is_made(tmp_path: Path):
 def test_one_process_divides_nothing():
     model = nn.ModuleList([Experts(4, 8, 4)])
     whole = dict(model.named_parameters())
-    alone = DividedExperts(model, Team(0, 1, torch.device("cpu")))
+    alone = ExpertParallel(model, World(0, 1, torch.device("cpu")))
     assert type(model[0].company) is Alone
     assert not alone.parameters
     assert list(expert_matrices(model)) == ["0.up", "0.down"]
-    assert all(alone.gathered(whole, keep=True)[name] is tensor for name, tensor in whole.items())
+    assert all(alone.gather(whole, keep=True)[name] is tensor for name, tensor in whole.items())
 
 
 @torch.no_grad()  # as torch warns of its own look at slopes where compiled code goes on

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from parallel_trials import HELD, Counting, Silent
+from run_on_paper import held, on_paper
 from safetensors.torch import load_file
 
 from regard.errors import ConfigError
@@ -27,11 +28,10 @@ from regard.train.parallel.model import (
     checkpoint_blocks,
     choose_parallel,
     outside_blocks,
-    refuse_lone,
-    refuse_single_numbers,
+    refuse_none,
+    refuse_scalars,
 )
-from regard.train.parallel.state import gathered, held_bytes, put
-from regard.train.parallel_paper import held, on_paper
+from regard.train.parallel.state import copy_full, gather_full, local_bytes
 
 TRIALS = Path(__file__).with_name("parallel_trials.py")
 MODEL = {"kind": "encoder-decoder", "width": 32, "depth": 2, "heads": 2, "dropout": 0.0}
@@ -115,9 +115,9 @@ def test_what_auto_chooses():
 
 
 def test_none_refuses_company():
-    refuse_lone("none", 1)
+    refuse_none("none", 1)
     with pytest.raises(ConfigError, match=r"train.parallel: none trains in one process, and torchrun has started 4"):
-        refuse_lone("none", 4)
+        refuse_none("none", 4)
 
 
 def test_what_cannot_be_cut_up_is_refused_by_name(tmp_path: Path):
@@ -136,7 +136,7 @@ def test_what_cannot_be_cut_up_is_refused_by_name(tmp_path: Path):
     model = torch.nn.Module()
     model.scale = torch.nn.Parameter(torch.tensor(1.0))
     with pytest.raises(ConfigError, match=r"fsdp cannot cut up 'scale', a single number"):
-        refuse_single_numbers(model)
+        refuse_scalars(model)
     lstm = Seq2SeqConfig(width=8, depth=1).build(20)
     with pytest.raises(ConfigError, match=r"train.activation_checkpointing: only Transformers have blocks"):
         checkpoint_blocks(lstm)
@@ -226,11 +226,11 @@ def test_fsdp_on_a_gpu_compiles(tmp_path: Path):
 
 def test_plain_tensors_are_left_as_they_are():
     weight = torch.randn(3)
-    assert gathered({"weight": weight}, keep=True)["weight"] is weight
-    assert gathered({"weight": weight}, keep=False) == {}
-    put(weight, torch.ones(3))
+    assert gather_full({"weight": weight}, keep=True)["weight"] is weight
+    assert gather_full({"weight": weight}, keep=False) == {}
+    copy_full(weight, torch.ones(3))
     assert weight.tolist() == [1, 1, 1]
-    assert held_bytes([weight, weight.double()]) == 12 + 24
+    assert local_bytes([weight, weight.double()]) == 12 + 24
 
 
 # Two processes

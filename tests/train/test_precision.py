@@ -11,14 +11,13 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.train import precision
-from regard.train.precision import (
-    Beat,
-    Pulse,
-    choose_precision,
+from regard.train.precision import choose_precision, machine_peak
+from regard.train.step_statistics import (
+    PendingStatistics,
+    StepStatistics,
     clip_gradients,
     gradient_norm,
-    machine_peak,
-    not_finite,
+    non_finite_gradients,
 )
 
 
@@ -115,32 +114,32 @@ def with_gradients(*sizes: int, scale: float = 1.0, seed: int = 0) -> list[nn.Pa
     return [*parameters, nn.Parameter(torch.zeros(3))]  # one without a gradient
 
 
-def beat_of(parameters: Iterable[nn.Parameter], loss: float = 1.0) -> Beat:
-    return Beat(torch.tensor(loss), gradient_norm([p for p in parameters if p.grad is not None]))
+def pending_of(parameters: Iterable[nn.Parameter], loss: float = 1.0) -> PendingStatistics:
+    return PendingStatistics(torch.tensor(loss), gradient_norm([p for p in parameters if p.grad is not None]))
 
 
-def pulse_of(parameters: Iterable[nn.Parameter], loss: float = 1.0) -> Pulse:
-    return beat_of(parameters, loss).read()
+def statistics_of(parameters: Iterable[nn.Parameter], loss: float = 1.0) -> StepStatistics:
+    return pending_of(parameters, loss).read()
 
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.integers(0, 100))
 def test_a_device_is_told_what_clipping_divides_by(limit: float, scale: float, seed: int):
     parameters = with_gradients(5, 7, scale=scale, seed=seed)
-    beat, before = beat_of(parameters), parameters[0].grad.clone()
-    clip_gradients(parameters, limit, beat.read())
-    torch.testing.assert_close(before / beat.excess(limit), parameters[0].grad, rtol=1e-5, atol=0)
-    assert beat.unsound() == 0
+    pending, before = pending_of(parameters), parameters[0].grad.clone()
+    clip_gradients(parameters, limit, pending.read())
+    torch.testing.assert_close(before / pending.grad_scale(limit), parameters[0].grad, rtol=1e-5, atol=0)
+    assert pending.found_inf() == 0
 
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.integers(0, 100))
 def test_clipping_is_torchs(limit: float, scale: float, seed: int):
     ours, theirs = (with_gradients(5, 7, scale=scale, seed=seed) for _ in range(2))
-    pulse = pulse_of(ours, 1.5)
-    clip_gradients(ours, limit, pulse)
+    statistics = statistics_of(ours, 1.5)
+    clip_gradients(ours, limit, statistics)
     norm = nn.utils.clip_grad_norm_(theirs, limit)
-    assert pulse.finite
-    assert pulse.loss == 1.5
-    assert pulse.norm == norm.item()
+    assert statistics.finite
+    assert statistics.loss == 1.5
+    assert statistics.norm == norm.item()
     for a, b in zip(ours[:-1], theirs[:-1], strict=True):
         torch.testing.assert_close(a.grad, b.grad, rtol=2e-4, atol=0)  # torch clips a hair below the limit too
 
@@ -148,8 +147,8 @@ def test_clipping_is_torchs(limit: float, scale: float, seed: int):
 def test_without_a_limit_gradients_stay():
     parameters = with_gradients(5, scale=1000.0)
     before = parameters[0].grad.clone()
-    assert pulse_of(parameters).norm > 1000
-    clip_gradients(parameters, None, pulse_of(parameters))
+    assert statistics_of(parameters).norm > 1000
+    clip_gradients(parameters, None, statistics_of(parameters))
     assert torch.equal(parameters[0].grad, before)
 
 
@@ -157,20 +156,20 @@ def test_without_a_limit_gradients_stay():
 def test_one_bad_gradient_is_noticed_and_found(bad: float):
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model(torch.ones(2, 3)).sum().backward()
-    assert pulse_of(model.parameters()).finite
-    assert not_finite(model) == []
+    assert statistics_of(model.parameters()).finite
+    assert non_finite_gradients(model) == []
     model[1].weight.grad[1, 2] = bad
     before = model[0].weight.grad.clone()
-    clip_gradients(model.parameters(), 0.01, pulse_of(model.parameters()))
-    assert not pulse_of(model.parameters()).finite
+    clip_gradients(model.parameters(), 0.01, statistics_of(model.parameters()))
+    assert not statistics_of(model.parameters()).finite
     assert torch.equal(model[0].weight.grad, before)
-    assert not_finite(model) == ["1.weight"]
+    assert non_finite_gradients(model) == ["1.weight"]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_bad_loss_is_noticed(bad: float):
-    assert beat_of(with_gradients(2), bad).unsound() == 1
-    assert not pulse_of(with_gradients(2), bad).finite
+    assert pending_of(with_gradients(2), bad).found_inf() == 1
+    assert not statistics_of(with_gradients(2), bad).finite
 
 
 @pytest.mark.gpu

@@ -86,7 +86,7 @@ def test_a_recipe_that_is_trained_twice_gives_the_same(corpus: Path):
         (IMAGES, {"tokenizer": {"kind": "word"}}, "tokenizer"),
         (IMAGES, {"data": {"max_length": 9}}, "data.max_length"),
         ("language_model/lines/recurrent", {"model": {"dropout": {"attention": 0.1}}}, "model.dropout.attention"),
-        ("translation/files/convs2s", {"train": {"between_blocks": "float32"}}, "train.between_blocks"),
+        ("translation/files/convs2s", {"train": {"residual_dtype": "float32"}}, "train.residual_dtype"),
         (
             "translation/files/bytenet",
             {"model": {"initialise": {"kind": "normal", "shrink": False}}},

@@ -149,7 +149,7 @@ HINTS = [
     Hint(r"train\.(?:save_every|valid_every)", values=[1]),
     Hint(r"train\.valid_limit", base={"train": {"tokens_per_batch": 40}}, values=[1, 2]),
     Hint(r"data\.held_out", values=[0.5]),
-    Hint(r"train\.between_blocks", base={"train": {"precision": "bfloat16"}}),
+    Hint(r"train\.residual_dtype", base={"train": {"precision": "bfloat16"}}),
     Hint(r"train\.log_every", values=[2], base={"train": {"steps": 4}}),
     Hint(r"model:.*attention:.*\.head_width", values=[2, 8]),
     Hint(r"model:.*\.attention:bigbird\..*", base=_in("attention", SMALL["bigbird"])),
@@ -225,7 +225,7 @@ EXCEPTIONS = [
     Exempt(r"train\.track", "needs TensorBoard or trackio; see tests/train/test_log.py", tried=False),
     Exempt(r"train\.best", "two metrics may choose the same checkpoint; see tests/run/test_best.py"),
     Exempt(r"train\.device", "`auto` is `cpu` on a machine without a GPU, where `cuda` is refused"),
-    Exempt(r"train\.between_blocks", "`float32` is what `auto` is without a GPU"),
+    Exempt(r"train\.residual_dtype", "`float32` is what `auto` is without a GPU"),
     Exempt(r"train\.precision", "`auto` is `float32` where a measurement says so"),
     Exempt(r"data\.folder", "the embedded corpus lies in no folder, and every recipe that is read has one: its own"),
     Exempt(

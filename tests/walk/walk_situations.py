@@ -80,7 +80,7 @@ FIRST_TASK |= dict.fromkeys(
 )
 """The task in which all parts of a kind of model are tried; in the others, those that know of the task."""
 WITH_TASK = ("head", "embedding", "dropout")
-WITH_MODEL = ("train.activation_checkpointing", "train.between_blocks", "train.schedule:noam.by_width", "data.batching")
+WITH_MODEL = ("train.activation_checkpointing", "train.residual_dtype", "train.schedule:noam.by_width", "data.batching")
 """Settings outside of the model that not all kinds of models know."""
 
 

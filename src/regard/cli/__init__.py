@@ -101,9 +101,9 @@ def main() -> None:
         code = 2 if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else 1  # names that can never be
         _leave(f"{error.filename or 'a file'}: {error.strerror or error}", code)
     except (MemoryError, RuntimeError) as error:
-        from regard.train.memory import is_want_of_memory
+        from regard.train.memory import is_out_of_memory
 
-        if not is_want_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         _leave(f"memory does not suffice ({str(error).partition(chr(10))[0]}); ask for less at once", 1)
 

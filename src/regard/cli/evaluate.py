@@ -38,9 +38,9 @@ def evaluate(
     """
     from regard import api
     from regard.cli.parse import parse_data, parse_search, with_unknown
-    from regard.train.parallel.processes import leads, take_gpu
+    from regard.train.parallel.processes import is_main_process, use_local_gpu
 
-    take_gpu()
+    use_local_gpu()
     opened = with_unknown(api.load(run, device, which), unknown, dictionary)
     if search and opened.task.verb != "translate":
         raise ConfigError(
@@ -57,7 +57,7 @@ def evaluate(
         report = api.evaluate(opened, parse_data(split), how, others, beyond)
     else:
         report = evaluate_parts(opened, parse_data(split), out, how, others, beyond)
-        if not leads():
+        if not is_main_process():
             return
     if as_json:
         tree = {"run": str(run), "checkpoint": opened.step, "data": split, **report.tree()}

@@ -13,7 +13,8 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from regard.errors import ConfigError
-from regard.progress import VERBOSITY, Display, current_display, phase, shown_on
+from regard.progress import VERBOSITY, Display, phase, shown_on
+from regard.progress import tell as tell
 from regard.progress.display import LiveDisplay, make_display
 
 SHOWS_ITSELF = {"train", "demo", "compare", "serve", "translate", "generate", "classify", "claims", "bench"}
@@ -40,17 +41,6 @@ class Verbs(typer.Typer):
 def say(sentence: str) -> None:
     """A note: a line about the work, not of it; with --quiet none."""
     tell(f"regard: {sentence}")
-
-
-def tell(text: str) -> None:
-    """Lines about the work as they are; with --quiet none."""
-    if VERBOSITY.get() == "quiet":
-        return
-    display = current_display()
-    if display is not None:
-        display.say(text)
-    else:
-        print(text, file=sys.stderr, flush=True)
 
 
 def detail(sentence: str) -> None:

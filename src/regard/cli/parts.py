@@ -75,9 +75,9 @@ def translate_parts(
         from regard.cli.parse import with_unknown
         from regard.run.sharded import translate_file
         from regard.run.trained import Run
-        from regard.train.parallel.processes import take_gpu
+        from regard.train.parallel.processes import use_local_gpu
 
-        take_gpu()
+        use_local_gpu()
         opened = with_unknown(Run.open(run, device), unknown, dictionary)
         others = [Run.open(other, device) for other in ensemble]
         search = opened.search_with(settings, OPTIONS)

@@ -37,7 +37,7 @@ def train(
     from regard import api
     from regard.errors import ConfigError, Interrupted
     from regard.run.conclusion import next_commands
-    from regard.train.parallel.processes import leads
+    from regard.train.parallel.processes import is_main_process
 
     if data_changed and not resume:
         raise ConfigError("--data-changed", "says what a run that resumes accepts; give --resume too, or leave it out")
@@ -48,7 +48,7 @@ def train(
         run = api.train(recipe, *asked, out=folder, resume=resume, data_changed=data_changed)
     except KeyboardInterrupt:
         raise Interrupted(_interrupted(folder)) from None
-    if leads():
+    if is_main_process():
         tell("go on with:" + "".join(f"\n  {command}" for command in next_commands(run)))
 
 

@@ -31,12 +31,13 @@ def explain(root: type[Config], path: str = "") -> list[Setting]:
     owners: list[tuple[str, type[Config]]] = [("", root)]
     head: list[Setting] = []
     keys = [key for key in path.split(".") if key]
-    for depth, key in enumerate(keys, start=1):
+    for depth, name in enumerate(keys, start=1):
+        key = next((owner.renamed[name] for _, owner in owners if name in owner.renamed), name)
         holders = [(prefix, owner) for prefix, owner in owners if key in owner.model_fields]
         if not holders:
             known = {name for _, owner in owners for name in owner.model_fields}
             raise ConfigError(path, f"unknown setting; {nearest(key, known)}")
-        head = [_setting(path, holders[0][1], key)]
+        head = [_setting(_joined(".".join(keys[: depth - 1]), key), holders[0][1], key)]
         entered = holders if depth < len(keys) else holders[:1]  # on the way, whichever kind has what is asked for
         below = [one for prefix, owner in entered for one in _below(_joined(prefix, key), owner.model_fields[key])]
         owners = list(dict.fromkeys(below))

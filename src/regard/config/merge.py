@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
+from regard.config.renamed import tell_renamed, with_present_names
 from regard.config.synonyms import meant_setting
 from regard.config.tree import Config, all_paths, allows_none, kinds, sub_config
 from regard.errors import ConfigError, nearest
@@ -66,16 +67,18 @@ def parse_override(override: str) -> tuple[list[str], Any]:
     return [part.strip() for part in key.split(".")], value
 
 
-def _name_kinds(owner: type[Config], tree: Tree) -> Tree:
+def _name_kinds(owner: type[Config], tree: Tree, above: str = "") -> Tree:
     """The same tree with every family's kind written out, the default kind where none is given."""
     named: Tree = {}
-    for key, value in tree.items():
+    for key in tree.keys() & owner.renamed.keys():
+        tell_renamed(f"{above}{key}", f"{above}{owner.renamed[key]}")
+    for key, value in with_present_names(owner.renamed, tree).items():
         field = owner.model_fields.get(key)
-        named[key] = _name_kind(field, value) if field else value
+        named[key] = _name_kind(field, value, f"{above}{key}.") if field else value
     return named
 
 
-def _name_kind(field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
+def _name_kind(field: FieldInfo, value: Any, above: str = "") -> Any:  # noqa: ANN401
     if value == NONE and allows_none(field.annotation):
         return None
     family = kinds(field.annotation)
@@ -89,7 +92,7 @@ def _name_kind(field: FieldInfo, value: Any) -> Any:  # noqa: ANN401
     if family and "kind" not in value and (default := _default_kind(field)):
         value = {"kind": default, **value}
     below = family.get(str(value.get("kind"))) if family else sub_config(field.annotation)
-    return _name_kinds(below, value) if below else value
+    return _name_kinds(below, value, above) if below else value
 
 
 def _default_kind(field: FieldInfo) -> str | None:
@@ -100,8 +103,8 @@ def _default_kind(field: FieldInfo) -> str | None:
 def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  # noqa: ANN401
     """Puts a value at a path, making the tables on the way."""
     owner, field, top = root, None, tree
-    for depth, key in enumerate(path):
-        here = ".".join(path[: depth + 1])
+    for depth in range(len(path)):
+        here, key = ".".join(path[: depth + 1]), _present_name(owner, path, depth)
         if key not in owner.model_fields:
             raise ConfigError(here, _unknown_setting(key, owner, field, root))
         last, before = depth == len(path) - 1, field
@@ -127,6 +130,14 @@ def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  
             if below is None or not isinstance(table, dict):
                 raise ConfigError(here, f"'{'.'.join(path[depth + 1 :])}' cannot stand below it; expected one value")
             tree[key], tree, owner = table, table, below
+
+
+def _present_name(owner: type[Config], path: list[str], depth: int) -> str:
+    name = path[depth]
+    if name not in owner.renamed:
+        return name
+    tell_renamed(".".join(path[: depth + 1]), ".".join([*path[:depth], owner.renamed[name]]))
+    return owner.renamed[name]
 
 
 def _without_kind(here: str, key: str, family: dict[str, type[Config]], root: type[Config]) -> ConfigError:

@@ -11,9 +11,9 @@ A *family* is a union of configs told apart by `kind`:
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -23,12 +23,14 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     ValidationError,
+    model_validator,
 )
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from regard.config.help import help_texts
+from regard.config.renamed import with_present_names
 from regard.config.synonyms import meant_setting, meant_value
 from regard.errors import ConfigError, nearest
 
@@ -65,6 +67,13 @@ class Config(BaseModel, metaclass=_Sentences):
     """Settings of one part: frozen, unknown names refused, the text under a field is its help."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Deprecated names of its settings, with the present ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_present_names(cls, tree: Any) -> Any:  # noqa: ANN401
+        return with_present_names(cls.renamed, tree)
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> Self:

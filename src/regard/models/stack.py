@@ -181,8 +181,8 @@ class Stack(nn.Module):
             for layer, kind in enumerate(by_layer(self.attention, depth))
         )
         self.final_norm = config.norm.build(config.width) if config.has_final_norm else nn.Identity()
-        self.carried: torch.dtype | None = None
-        """In training, the number format of the vectors between blocks, if not that of the inputs."""
+        self.residual_dtype: torch.dtype | None = None
+        """Data type of the residual stream in training, if not that of the inputs."""
         self._patterns: dict[tuple[int, str, int], Pattern | None] = {}
 
     def _block(self, attention: AttentionBase, position: nn.Module, cross: bool) -> Block:
@@ -223,7 +223,7 @@ class Stack(nn.Module):
                 x = self.positions[layer % len(self.positions)].embed(x, context)  # type: ignore[operator]
             if layer == 0:
                 x = self.dropout(self.input_norm(x))
-                x = x.to(self.carried) if self.carried is not None and self.training else x
+                x = x.to(self.residual_dtype) if self.residual_dtype is not None and self.training else x
             layer_kv = source_kv[layer] if source_kv is not None else None
             cache = caches[layer] if caches is not None else None
             x = block(x, context.for_layer(layer), valid, layer_kv, source_context, cache, cache_lengths)

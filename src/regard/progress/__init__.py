@@ -9,6 +9,7 @@ Nothing is shown unless a display is installed, as the command line does: `with 
 than the one that installed it show nothing.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -75,8 +76,18 @@ def shown_on(display: Display | None) -> Iterator[None]:
 
 
 def current_display() -> Display | None:
-    """What shows phases now."""
     return _DISPLAY.get()
+
+
+def tell(text: str) -> None:
+    """Lines about the work: on the display, or on standard error where there is none; with --quiet nowhere."""
+    if VERBOSITY.get() == "quiet":
+        return
+    display = _DISPLAY.get()
+    if display is not None:
+        display.say(text)
+    else:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager

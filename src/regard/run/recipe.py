@@ -14,10 +14,10 @@ from regard.errors import ConfigError
 from regard.files.run_folder import RECIPE_FILE, is_run
 from regard.models import EncoderDecoderConfig, ModelConfig, preset
 from regard.run.initial_weights import StartConfig
-from regard.run.memory_check import refuse_depth
 from regard.tasks import TaskConfig, TranslationConfig
 from regard.tasks.unknown_words import need_words
 from regard.text.tokenizer import BpeConfig, TokenizerConfig
+from regard.train.memory import refuse_depth
 from regard.train.settings import TrainConfig
 
 

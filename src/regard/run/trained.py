@@ -20,7 +20,6 @@ from regard.decode.steppers import Backend, choose_backend, with_backends
 from regard.errors import ConfigError, RunError
 from regard.files.run_folder import BEST, CHECKPOINTS_FOLDER, LABELS_FILE, LAST, RECIPE_FILE, STEP, is_run
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
-from regard.run.memory_check import BYTES_TO_USE, demand_memory
 from regard.run.recipe import Recipe
 from regard.tasks import Task, Vocabularies
 from regard.tasks.base import Verb
@@ -28,8 +27,9 @@ from regard.tasks.generation import Output, TextGenerator
 from regard.text.paragraphs import Paragraphs
 from regard.text.splitting import Splitting, splitting_of
 from regard.train import checkpoint
-from regard.train.parallel.processes import device_called, take_in_hand
-from regard.train.parallel.state import put_weights
+from regard.train.memory import BYTES_TO_USE, require_memory
+from regard.train.parallel.processes import parse_device, set_current_device
+from regard.train.parallel.state import load_weights
 
 OTHER_THAN_TEXT = ("images", "captions", "tagged")
 """Contents of tasks whose models read images, or sentences with their trees; also as texts: names of files, words."""
@@ -68,17 +68,17 @@ class Run:
     @classmethod
     def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
         """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
-        where = device_called(device)
-        take_in_hand(where)
+        where = parse_device(device)
+        set_current_device(where)
         recipe = read_run_recipe(folder)
         recipe.check()
         vocabularies = read_vocabularies(recipe, folder)
         task = recipe.task.task(vocabularies)
-        demand_memory(task.num_params(recipe.model), torch.device("cpu"), BYTES_TO_USE)
+        require_memory(task.num_params(recipe.model), torch.device("cpu"), BYTES_TO_USE)
         saved = checkpoint.load(_chosen(folder, which))
         _refuse_edited(folder, saved, vocabularies, recipe)
         model = task.build(recipe.model)
-        put_weights(model, _served(saved, folder))
+        load_weights(model, _served(saved, folder))
         return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
 
     @property

@@ -30,7 +30,6 @@ from regard.run.card import write_card
 from regard.run.conclusion import copy_baseline, read_baselines, write_baselines
 from regard.run.fingerprint import Fingerprint
 from regard.run.fresh_folder import fresh_folder
-from regard.run.memory_check import BYTES_TO_TRAIN, demand_memory
 from regard.run.preflight import check_at_once, check_disk, check_test_data, score_generated, try_validation
 from regard.run.recipe import Recipe
 from regard.run.resume import Resumption
@@ -47,13 +46,13 @@ from regard.train.adviser import Adviser
 from regard.train.curves import curves
 from regard.train.log import MetricsLog, read_metrics
 from regard.train.loop import STOPPED, Trainer
-from regard.train.memory import memory_reported
+from regard.train.memory import BYTES_TO_TRAIN, report_out_of_memory, require_memory
 from regard.train.monitor import Quiet, Watcher
 from regard.train.optimiser import same_rate
-from regard.train.parallel.experts import DividedExperts, choose_expert_parallel, held_params, refuse_undividable
-from regard.train.parallel.model import Parallel, choose_parallel, refuse_lone, room_of
-from regard.train.parallel.processes import Team, join_team
-from regard.train.parallel.watchdog import Heartbeat
+from regard.train.parallel.experts import ExpertParallel, choose_expert_parallel, held_params, refuse_expert_parallel
+from regard.train.parallel.model import Parallel, choose_parallel, gpu_memory, refuse_none
+from regard.train.parallel.processes import World, join_world
+from regard.train.parallel.watchdog import Watchdog
 from regard.train.precision import Precision, PrecisionSetting, choose_precision
 from regard.train.signals import Stopped, StopRequest
 from regard.train.trackers import open_trackers
@@ -67,32 +66,32 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     """
     recipe = recipe.but(defaults="fixed")  # as it is now, so that the run repeats
     recipe.check()
-    team = join_team(recipe.train.device, alone=recipe.train.parallel == "fsdp")
-    refuse_lone(recipe.train.parallel, team.size)
-    _expert_parallel(recipe, team)
-    watcher = Adviser(watcher if team.leads else Quiet())
-    if team.leads:
+    world = join_world(recipe.train.device, alone=recipe.train.parallel == "fsdp")
+    refuse_none(recipe.train.parallel, world.size)
+    _expert_parallel(recipe, world)
+    watcher = Adviser(watcher if world.is_main else Quiet())
+    if world.is_main:
         check_at_once(recipe)
     stop, trainers = StopRequest(), list[Trainer]()
     begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
-    with memory_reported(), fresh_folder(out, team.rank, begun):
+    with report_out_of_memory(), fresh_folder(out, world.rank, begun):
         _refuse_mixing(out, resume)
         saved, problems = _newest(out / CHECKPOINTS_FOLDER) if resume else (None, [])
         resumption = Resumption.of(out, saved, data_changed)
         resumption.check_recipe(recipe)
         refuse_unused(recipe, resumption.before)
-        team.wait()  # before one of us makes this folder a run's
+        world.barrier()  # before one of us makes this folder a run's
         preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, out / CACHE_FOLDER, model=recipe.model)
         start = Run.open(Path(recipe.start.run), "cpu", recipe.start.which) if recipe.start and not saved else None
-        preparation.words = _words(recipe, out, start, resumed=saved is not None) if team.leads else None
-        task = _task(recipe, preparation, resumption, team, start)
+        preparation.words = _words(recipe, out, start, resumed=saved is not None) if world.is_main else None
+        task = _task(recipe, preparation, resumption, world, start)
         before = saved.state.get("precision") if saved else None
-        precision = _precision(recipe.train.precision, before, team)
-        splits = _splits(recipe, task, preparation, team)
+        precision = _precision(recipe.train.precision, before, world)
+        splits = _splits(recipe, task, preparation, world)
         preparation.notes += [*resumption.check_data(splits), *resumption.settings_changed(recipe)]
         _save_words(preparation, out, resumed=saved is not None)
         trainer = _trainer(
-            recipe, task, preparation, splits, out, team, watcher, start, precision, lambda: stop.requested
+            recipe, task, preparation, splits, out, world, watcher, start, precision, lambda: stop.requested
         )
         trainers.append(trainer)
         for sentence in dict.fromkeys([*problems, *preparation.notes]):
@@ -102,16 +101,16 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
             watcher.say(f"resumed at step {saved.step:,}")
         elif resume:
             watcher.say(f"{out}: no checkpoint yet, so the run begins at its beginning")
-        if team.leads:
+        if world.is_main:
             _write_beginning(recipe, out, new=saved is None)
-        team.wait()
+        world.barrier()
         resumed = (saved.step if saved else 0) if resume else None
         watcher.facts = _facts(recipe, splits)
-        with _log(recipe, out, resumed) if team.leads else Quiet() as log, stop, Heartbeat(team.rank, team.size):
+        with _log(recipe, out, resumed) if world.is_main else Quiet() as log, stop, Watchdog(world.rank, world.size):
             trainer.log = log
-            watcher.started(trainer.metric, read_metrics(out / METRICS_FILE) if team.leads and resumed else [])
+            watcher.started(trainer.metric, read_metrics(out / METRICS_FILE) if world.is_main and resumed else [])
             ended = trainer.fit()
-        if team.leads:
+        if world.is_main:
             if ended != STOPPED:
                 write_baselines(out, _baselines(recipe, task, splits, preparation, trainer.metric))
             _write_summaries(recipe, task, trainer, out, watcher)
@@ -185,14 +184,14 @@ def _refuse_mixing(out: Path, resume: bool) -> None:
         raise RunError(f"{out}: a run is here already; go on with --resume, or choose another --out")
 
 
-def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team: Team, start: Run | None) -> Task:
+def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, world: World, start: Run | None) -> Task:
     """The task with its vocabularies: learnt by the first process or taken over from the start, read by all.
 
     Without a checkpoint they are learnt anew: the data may have changed since another process learnt them.
     """
     out = resumption.out
     own = out if resumption.saved is not None else out / NEW_VOCABULARY_FOLDER
-    if team.leads and own != out:
+    if world.is_main and own != out:
         known = None
         if recipe.start is not None and start is not None:
             recipe.start.require_tokenizer(recipe.tokenizer, start.recipe.tokenizer)
@@ -205,7 +204,7 @@ def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, team
             vocabularies.save(own)
             if measured := preparation.measure_sources():
                 measured.save(own)
-    team.wait()
+    world.barrier()
     vocabularies = read_vocabularies(recipe, own)
     preparation.notes += resumption.check_vocabulary(vocabularies)
     task = recipe.task.task(vocabularies)
@@ -249,15 +248,15 @@ def _write_beginning(recipe: Recipe, out: Path, new: bool) -> None:
             stream.write(text)
 
 
-def _precision(setting: PrecisionSetting, before: PrecisionSetting | None, team: Team) -> Precision:
+def _precision(setting: PrecisionSetting, before: PrecisionSetting | None, world: World) -> Precision:
     """The format of matrix products: as set, as before in a run that goes on, or as the first process measures."""
     if setting != "auto":
-        return choose_precision(setting, team.device)
+        return choose_precision(setting, world.device)
     if before is not None:
-        return replace(choose_precision(before, team.device), reason=f"{before}, as before")
-    chosen = choose_precision("auto", team.device) if team.leads else None
-    half = team.agree(float(chosen is not None and chosen.name == "bfloat16"))
-    return chosen or choose_precision("bfloat16" if half else "float32", team.device)
+        return replace(choose_precision(before, world.device), reason=f"{before}, as before")
+    chosen = choose_precision("auto", world.device) if world.is_main else None
+    half = world.broadcast(float(chosen is not None and chosen.name == "bfloat16"))
+    return chosen or choose_precision("bfloat16" if half else "float32", world.device)
 
 
 def _refuse_unknown_best(recipe: Recipe, task: Task) -> None:
@@ -273,14 +272,14 @@ def _refuse_unknown_best(recipe: Recipe, task: Task) -> None:
         raise ConfigError("train.best", f"the validation has no metric '{best}'; {nearest(best, known)}")
 
 
-def _splits(recipe: Recipe, task: Task, preparation: Preparation, team: Team) -> dict[str, Store]:
+def _splits(recipe: Recipe, task: Task, preparation: Preparation, world: World) -> dict[str, Store]:
     """The encoded examples of training and validation: encoded by the first process, then read by the others."""
     first: dict[str, Store] = {}
-    if team.leads:
+    if world.is_main:
         first["valid"] = preparation.open(task, "valid")
         check_test_data(recipe, task, preparation)
         first["train"] = preparation.open(task, "train", training=True)
-    team.wait()
+    world.barrier()
     return first or {"valid": preparation.open(task, "valid"), "train": preparation.open(task, "train", training=True)}
 
 
@@ -290,20 +289,20 @@ def _trainer(
     preparation: Preparation,
     splits: Mapping[str, Store],
     out: Path,
-    team: Team,
+    world: World,
     watcher: Watcher,
     start: Run | None,
     precision: Precision,
     stop: Callable[[], str | None],
 ) -> Trainer:
     """What trains the model, once everything that it will need is known to work; it has no log yet."""
-    divided_among = _expert_parallel(recipe, team)
-    config = recipe.train.but(parallel=_parallel(recipe, task, team, divided_among), expert_parallel=divided_among)
+    divided_among = _expert_parallel(recipe, world)
+    config = recipe.train.but(parallel=_parallel(recipe, task, world, divided_among), expert_parallel=divided_among)
     batching = recipe.task.batching(recipe.data)
     store = splits["train"]
     batches = batching.build(store, tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
     valid = measuring_batches(splits["valid"], batching, config.tokens_per_batch)
-    demand_memory(task.num_params(recipe.model) // team.size, team.device, BYTES_TO_TRAIN)
+    require_memory(task.num_params(recipe.model) // world.size, world.device, BYTES_TO_TRAIN)
     torch.manual_seed(recipe.seed)
     model = task.build(recipe.model)
     if recipe.start is not None:
@@ -311,35 +310,35 @@ def _trainer(
         said = [recipe.start.load(model, start.model, task.vocabularies, known)] if start is not None else []
         for sentence in [*said, *recipe.start.hold(model)]:
             watcher.say(sentence)
-    if team.leads:
+    if world.is_main:
         if task.verb in ("translate", "generate"):
             limit = task.generator(model, torch.device("cpu"), None, preparation.base).limit(recipe.usual_search)
             preparation.notes += [limit] if limit else []
         alone = config.parallel != "fsdp" and divided_among == 1
-        try_validation(recipe, task, model.to(team.device) if alone else model, valid, preparation, precision.autocast)
+        try_validation(recipe, task, model.to(world.device) if alone else model, valid, preparation, precision.autocast)
         if (sentence := check_disk(out, config, task.num_params(recipe.model))) is not None:
             watcher.say(sentence)
-    divided = DividedExperts(model, team, divided_among)
+    divided = ExpertParallel(model, world, divided_among)
     if config.parallel != "fsdp":  # which moves each part there by itself, once it is cut up
-        model = model.to(team.device)
-    several = f" × {team.size} ({config.parallel})" if config.parallel != "none" else ""
+        model = model.to(world.device)
+    several = f" × {world.size} ({config.parallel})" if config.parallel != "none" else ""
     several += f", experts divided among {divided_among}" if divided_among > 1 else ""
     watcher.say(
-        f"{_amount(store, recipe)}, {task.num_params(recipe.model):,} parameters, {team.device}{several}, "
+        f"{_amount(store, recipe)}, {task.num_params(recipe.model):,} parameters, {world.device}{several}, "
         f"{precision.name}"
     )
-    watcher.detail(f"number format {precision.reason}")
+    watcher.detail(f"data type of matrix products: {precision.reason}")
 
     steps = limited_steps(valid, splits["valid"], config.valid_limit)
 
     def validate(candidate: nn.Module) -> dict[str, float]:
-        metrics = measure(task, candidate, valid, team.device, lambda _: _heed(stop), steps)
-        return metrics | _generated_scores(recipe, task, candidate, preparation, team.device, lambda: _heed(stop))
+        metrics = measure(task, candidate, valid, world.device, lambda _: _heed(stop), steps)
+        return metrics | _generated_scores(recipe, task, candidate, preparation, world.device, lambda: _heed(stop))
 
     return Trainer(
         config, task, model, batches, validate, out,
-        seed=recipe.seed, team=team, precision=precision, watcher=watcher, log=Quiet(), stop=stop,
-        rates=recipe.start.rates(model) if recipe.start else same_rate, divided=divided,
+        seed=recipe.seed, world=world, precision=precision, watcher=watcher, log=Quiet(), stop=stop,
+        rates=recipe.start.rates(model) if recipe.start else same_rate, expert_parallel=divided,
         fingerprint=Fingerprint.of(recipe, task.vocabularies, splits).tree(),
     )  # fmt: skip
 
@@ -357,10 +356,10 @@ def _tokens(store: Store) -> int:
     return sum(int(lengths.sum()) for lengths in store.lengths.values())
 
 
-def _parallel(recipe: Recipe, task: Task, team: Team, divided_among: int) -> Parallel:
+def _parallel(recipe: Recipe, task: Task, world: World, divided_among: int) -> Parallel:
     """How the processes share the work; refused where the task cannot be cut up so."""
     held = held_params(recipe.model, task.num_params, divided_among)
-    chosen = choose_parallel(recipe.train.parallel, team.size, held, room_of(team.device))
+    chosen = choose_parallel(recipe.train.parallel, world.size, held, gpu_memory(world.device))
     if chosen == "fsdp" and getattr(recipe.task, "reward", None) is not None:
         raise ConfigError(
             "train.parallel",
@@ -380,11 +379,11 @@ def _parallel(recipe: Recipe, task: Task, team: Team, divided_among: int) -> Par
     return chosen
 
 
-def _expert_parallel(recipe: Recipe, team: Team) -> int:
+def _expert_parallel(recipe: Recipe, world: World) -> int:
     """Among how many processes experts are divided; refused where they cannot be."""
-    chosen = choose_expert_parallel(recipe.train.expert_parallel, team.size, recipe.model)
+    chosen = choose_expert_parallel(recipe.train.expert_parallel, world.size, recipe.model)
     if chosen > 1:
-        refuse_undividable(recipe.train.optimiser.kind, getattr(recipe.task, "reward", None) is not None)
+        refuse_expert_parallel(recipe.train.optimiser.kind, getattr(recipe.task, "reward", None) is not None)
     return chosen
 
 

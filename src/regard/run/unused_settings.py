@@ -36,7 +36,7 @@ def unused(recipe: Recipe) -> Iterator[Unused]:
     if isinstance(model, RecurrentConfig):
         yield from _in_recurrent(model)
     if not isinstance(model, StackConfig):
-        for path in ("train.between_blocks", "model.initialise.shrink"):
+        for path in ("train.residual_dtype", "model.initialise.shrink"):
             yield Unused(path, f"on {model.kind}, which has no Transformer blocks")
     if not has_experts(model):
         yield Unused("train.expert_parallel", "on a model without experts")

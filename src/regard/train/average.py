@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.errors import RunError
-from regard.train.parallel.state import own_part, put
+from regard.train.parallel.state import copy_full, local_part
 
 
 class MovingAverageConfig(Config):
@@ -43,8 +43,8 @@ class MovingAverage:
         """Takes in the weights as they are now."""
         early = (1 + self.updates) / (10 + self.updates)
         decay = min(self.decay, early) if self.warmup else self.decay
-        averages = [own_part(average) for average in self._averages.values()]
-        weights = [own_part(p).to(_wide(p)) for p in self._parameters.values()]
+        averages = [local_part(average) for average in self._averages.values()]
+        weights = [local_part(p).to(_wide(p)) for p in self._parameters.values()]
         torch._foreach_lerp_(averages, weights, 1 - decay)  # type: ignore[attr-defined]
         self.updates += 1
 
@@ -81,7 +81,7 @@ class MovingAverage:
         _same_names("the saved average", self._averages, tensors)
         for name, average in self._averages.items():
             _same_shape("the saved average", name, average, tensors[name])
-            put(average, tensors[name])
+            copy_full(average, tensors[name])
         self.updates = int(scalars["updates"])
 
 

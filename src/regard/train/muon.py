@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.train.parallel.state import is_cut_up
+from regard.train.parallel.state import is_sharded
 
 Scaling = Literal["adamw", "original"]
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # steepest at zero: singular values end near 1, not exactly at it
@@ -85,5 +85,5 @@ def _by_shape(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]
     alike: dict[tuple[Any, ...], list[nn.Parameter]] = defaultdict(list)
     for parameter in parameters:
         if parameter.grad is not None:
-            alike[parameter.shape, parameter.dtype, parameter.device, is_cut_up(parameter)].append(parameter)
+            alike[parameter.shape, parameter.dtype, parameter.device, is_sharded(parameter)].append(parameter)
     return alike.values()

@@ -24,7 +24,7 @@ from regard.errors import ConfigError, RunError
 from regard.models.stack import Stack
 from regard.nn.position import Position
 from regard.train.muon import Muon, Scaling
-from regard.train.parallel.state import is_cut_up, own_part, put
+from regard.train.parallel.state import copy_full, is_sharded, local_part
 
 Role = Literal["matrix", "head", "kernel", "table", "vector"]
 Groups = list[dict[str, Any]]
@@ -104,7 +104,7 @@ class OptimiserConfig(Family):
         together: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
         for member in trained:
             decay = self.weight_decay if member.role in DECAYED[self.decay_on] else 0.0
-            sort = (decay, scale(member.name), is_cut_up(member.parameter))
+            sort = (decay, scale(member.name), is_sharded(member.parameter))
             together.setdefault(sort, []).append(member.parameter)
         return [{"params": p, "weight_decay": decay, "scale": s} for (decay, s, _), p in together.items()]
 
@@ -116,7 +116,7 @@ class Adam(torch.optim.Adam):
         """Lists all that a kernel is to change: parameters, gradients, moments, counts of steps."""
         has_complex = super()._init_group(group, *lists)
         for tensors in lists:
-            tensors[:] = map(own_part, tensors)
+            tensors[:] = map(local_part, tensors)
         return has_complex
 
 
@@ -246,16 +246,16 @@ class Optimiser:
                 group["lr"] = lr * group.get("scale", 1.0)
 
     @property
-    def decides(self) -> bool:
-        """Whether kernels can leave out a step, so that nobody need look at the numbers first: fused Adam, on a GPU."""
+    def checks_on_device(self) -> bool:
+        """Whether kernels skip non-finite steps by themselves, so that the host need not wait: fused Adam on a GPU."""
         return all(isinstance(part, Adam) and part.defaults["fused"] for part in self.parts) and all(
             parameter.device.type == "cuda" for parameter in self._owners
         )
 
-    def step(self, unsound: Tensor | None = None, excess: Tensor | None = None) -> None:
-        """Changes the parameters by their gradients, divided by `excess`; not where `unsound` is one."""
+    def step(self, found_inf: Tensor | None = None, grad_scale: Tensor | None = None) -> None:
+        """Updates the parameters by their gradients, divided by `grad_scale`; not where `found_inf` is 1."""
         for part in self.parts:
-            part.found_inf, part.grad_scale = unsound, excess  # type: ignore[attr-defined]
+            part.found_inf, part.grad_scale = found_inf, grad_scale  # type: ignore[attr-defined]
             part.step()
 
     def zero_grad(self) -> None:
@@ -300,7 +300,7 @@ class Optimiser:
             part.state[parameter][quantity] = value.to(parameter.device if group.get("fused") else "cpu", copy=True)
         elif value.shape == parameter.shape:
             part.state[parameter][quantity] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False)
-            put(part.state[parameter][quantity], value)
+            copy_full(part.state[parameter][quantity], value)
         elif _is_factor(value, parameter):
             part.state[parameter][quantity] = value.to(parameter.device, copy=True)
         else:

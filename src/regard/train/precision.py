@@ -1,37 +1,33 @@
-"""Number formats: which one a machine computes faster, how fast it computes at best, and whether the numbers are sound.
+"""Data types of training: of matrix products (autocast) and of the residual stream; the machine's peak FLOP/s.
 
-Speeds are measured on the machine at hand, once for each process, never looked up.
+Speeds are measured on the machine at hand, once in each process, never looked up.
 """
 
 import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 
 from regard.errors import ConfigError
 from regard.files.machine import has_amx
-from regard.nn.device import Arriving
-from regard.train.parallel.state import is_cut_up, own_part, whole
+from regard.models.stack import Stack, stacks_of
 
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
-TINY = 1e-6  # as torch has it, so that gradients of norm zero can be scaled
-CLEAR_GAIN = 1.2  # bfloat16 costs digits, so it must win clearly
+CLEAR_GAIN = 1.2  # bfloat16 has fewer digits, so it must be clearly faster
 
 
 @dataclass(frozen=True)
 class Precision:
-    """The format of matrix products, and one sentence that says why; weights stay float32."""
+    """Data type of matrix products, and the reason for it; weights stay float32."""
 
     device: torch.device
     dtype: torch.dtype
@@ -39,16 +35,16 @@ class Precision:
 
     @property
     def name(self) -> PrecisionSetting:
-        """What a recipe would say for it: a resumed run that asks for this by name computes in the same format."""
+        """The value of `train.precision` that chooses it again when a run resumes."""
         return "bfloat16" if self.dtype is torch.bfloat16 else "float32"
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Within it, matrix products are computed in this format."""
+        """Within it, matrix products are computed in this data type."""
         return nullcontext() if self.dtype is torch.float32 else torch.autocast(self.device.type, self.dtype)
 
 
 def choose_precision(setting: PrecisionSetting, device: torch.device | str) -> Precision:
-    """The format for a setting on a device; `auto` is bfloat16 where that is clearly faster."""
+    """The data type for a setting on a device; `auto` is bfloat16 where that is clearly faster."""
     device = torch.device(device)
     if setting == "float32":
         return Precision(device, torch.float32, "float32, as set")
@@ -79,7 +75,7 @@ def _no_bfloat16(device: torch.device) -> str:
 
 
 def _survives_bfloat16() -> bool:
-    """Tries a product in a process of its own: where a virtual machine refuses AMX, it is killed by the first one."""
+    """Tries a matmul in a process of its own: a virtual machine that refuses AMX kills it at the first one."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"
     product = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
     return subprocess.run([sys.executable, "-c", f"{limit}; {product}"], capture_output=True).returncode == 0
@@ -87,7 +83,7 @@ def _survives_bfloat16() -> bool:
 
 @cache
 def _gain(device: torch.device) -> float:
-    """How many times as fast as float32 a linear map runs under autocast, conversions included."""
+    """Speed of a linear layer under bfloat16 autocast, conversions included, relative to float32."""
     size = 256 if device.type == "cpu" else 2048
     x, weight = (torch.randn(size, size, device=device) for _ in range(2))
 
@@ -101,7 +97,7 @@ def _gain(device: torch.device) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Threads that wait for one another would mostly measure what else the machine is doing."""
+    """With several threads, mostly other load on the machine would be measured."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -112,9 +108,9 @@ def _one_thread() -> Iterator[None]:
 
 @cache
 def machine_peak(device: torch.device | str, dtype: torch.dtype) -> float:
-    """The most FLOP/s that square matrix products of this type reach here, sizes doubled until one takes 5 ms.
+    """Highest FLOP/s of square matmuls of this data type, sizes doubled until one takes 5 ms.
 
-    On a processor it is what one thread reaches, times the threads that torch uses.
+    On a CPU: of one thread, times the threads that torch uses.
     """
     device = torch.device(device)
     if dtype is torch.bfloat16 and (problem := _no_bfloat16(device)):
@@ -134,17 +130,17 @@ def _peak(device: torch.device, dtype: torch.dtype) -> float:
     return peak
 
 
-def _fastest(work: Callable[[], object], device: torch.device, patience: float = 0.06) -> float:
-    """Seconds of the fastest run within some patience, after one run that warms up."""
+def _fastest(work: Callable[[], object], device: torch.device, limit: float = 0.06) -> float:
+    """Seconds of the fastest run within the time limit, after one warm-up run."""
     _finish(work, device)
     started, best = time.perf_counter(), math.inf
-    while best == math.inf or time.perf_counter() - started < patience:
+    while best == math.inf or time.perf_counter() - started < limit:
         best = min(best, _finish(work, device))
     return best
 
 
 def _finish(work: Callable[[], object], device: torch.device) -> float:
-    """Seconds until the work is done, also on a device that only queues it."""
+    """Seconds until the work has finished, also on a device that runs it asynchronously."""
     started = time.perf_counter()
     work()
     if device.type != "cpu":
@@ -152,68 +148,30 @@ def _finish(work: Callable[[], object], device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-@dataclass(frozen=True)
-class Pulse:
-    """Objective and gradient norm of a step, before clipping."""
+def set_residual_dtype(
+    model: nn.Module, setting: PrecisionSetting, precision: Precision, before: bool | None = None
+) -> bool:
+    """Sets the data type of the residual stream while training; returns whether it is bfloat16 anywhere.
 
-    loss: float
-    norm: float
-    plain: float = math.nan
-    """The cross-entropy, in the unit of the validation's, where that is not the objective."""
-
-    @property
-    def finite(self) -> bool:
-        """Whether loss and every gradient are numbers; if not, the step must not be taken."""
-        return math.isfinite(self.loss) and math.isfinite(self.norm)
-
-
-def gradient_norm(trained: Sequence[nn.Parameter]) -> Tensor:
-    """The norm of all gradients together; where all are cut up, the processes add up the squares of their parts."""
-    gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
-    norm = get_total_norm([own_part(gradient) for gradient in gradients])
-    if not gradients or not is_cut_up(gradients[0]) or gradients[0].device_mesh.size() == 1:
-        return norm
-    square = norm.double().square()
-    dist.all_reduce(square, group=gradients[0].device_mesh.get_group())
-    return square.sqrt()
-
-
-class Beat:
-    """Objective, gradient norm and plain loss of a step, on their way from the device.
-
-    A norm is a finite number only if every gradient is.
+    `auto` is bfloat16 on a GPU that computes in it, in pre-norm stacks: there, adding and normalising take as long as
+    reading and writing memory does. Post-norm layers output float32 anyway. A run that resumes with `auto` keeps what
+    it had `before`.
     """
-
-    def __init__(self, loss: Tensor, norm: Tensor, plain: Tensor | None = None) -> None:
-        beside = [] if plain is None else [plain.float().to(loss.device)]
-        values = torch.stack((loss.detach().float(), norm.float().to(loss.device), *beside))
-        self._both = values[:2]
-        self._arriving = Arriving(values)
-
-    def read(self) -> Pulse:
-        """The numbers, once they are there."""
-        return Pulse(*self._arriving.wait()[0].tolist())
-
-    def unsound(self) -> Tensor:
-        """One where a number is none, zero where the step may be taken; on the device."""
-        return (~self._both.isfinite().all()).float()
-
-    def excess(self, limit: float) -> Tensor:
-        """What gradients are to be divided by, so that their norm is at most `limit`; on the device."""
-        return ((self._both[1] + TINY) / limit).clamp(min=1.0)
+    half, stacks = precision.dtype is torch.bfloat16, stacks_of(model)
+    if setting == "bfloat16" and not (half and any(map(_is_pre_norm, stacks))):
+        wrong = f"got {precision.name}" if not half else "as other norms output float32"
+        raise ConfigError(
+            "train.residual_dtype",
+            "bfloat16 is for Transformers with model.norm_place=before that compute in it (train.precision), "
+            f"{wrong}; leave it at auto",
+        )
+    pays = half and (precision.device.type == "cuda" if before is None else before)
+    dtypes = {"float32": torch.float32, "bfloat16": torch.bfloat16, "auto": torch.bfloat16 if pays else None}
+    for stack in stacks:
+        keeps_inputs = dtypes[setting] is torch.bfloat16 and not _is_pre_norm(stack)
+        stack.residual_dtype = None if keeps_inputs else dtypes[setting]
+    return any(stack.residual_dtype is torch.bfloat16 for stack in stacks)
 
 
-@torch.no_grad()
-def clip_gradients(trained: Iterable[nn.Parameter], limit: float | None, pulse: Pulse) -> None:
-    """Scales the gradients down to a norm of at most `limit`.
-
-    Those that are not finite are left as they are, so that `not_finite` can still tell where the trouble began.
-    """
-    if limit is not None and pulse.finite and pulse.norm > limit:
-        gradients = [own_part(parameter.grad) for parameter in trained if parameter.grad is not None]
-        torch._foreach_mul_(gradients, limit / (pulse.norm + TINY))  # type: ignore[attr-defined]
-
-
-def not_finite(model: nn.Module) -> list[str]:
-    """Names of the parameters whose gradient holds NaN or infinity."""
-    return [name for name, p in model.named_parameters() if p.grad is not None and not whole(p.grad).isfinite().all()]
+def _is_pre_norm(stack: Stack) -> bool:
+    return stack.config.norm_place == "before"

@@ -1,6 +1,7 @@
 """The `[train]` table of a recipe: how the model is trained, how long, and what is kept."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -20,6 +21,8 @@ Interval = PositiveInt | Annotated[float, Field(gt=0, lt=1)]
 class TrainConfig(BudgetConfig):
     """How the model is trained."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"between_blocks": "residual_dtype"}
+
     tokens_per_batch: PositiveInt = 4096
     """Tokens of a batch, all processes and parts of it together."""
     accumulate: int = Field(1, ge=1, le=4096)
@@ -33,10 +36,9 @@ class TrainConfig(BudgetConfig):
     skip_bad: bool = False
     """Pass over and count batches whose loss or gradient is not a number, in place of stopping at the first one."""
     precision: PrecisionSetting = "auto"
-    """Number format of matrix products; weights are always float32."""
-    between_blocks: PrecisionSetting = "auto"
-    """Number format of the vectors from block to block in training; auto: on a GPU that of the products, where norms
-    stand before the sub-layers, as summing them takes as long as it takes to read them; elsewhere as the inputs are."""
+    """Data type of matrix products; weights are always float32."""
+    residual_dtype: PrecisionSetting = "auto"
+    """Data type of the residual stream while training. auto: bfloat16 on a GPU with pre-norm, else float32."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile; auto: on a GPU, for streams of text, which have one shape, and packed batches, which are one row;
     and for runs that earn back the time."""

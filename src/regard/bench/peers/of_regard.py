@@ -26,7 +26,7 @@ from regard.text.tokenizer import Tokenizer, WordConfig
 from regard.train.loop import Trainer
 from regard.train.monitor import Quiet
 from regard.train.optimiser import AdamWConfig
-from regard.train.parallel.processes import Team
+from regard.train.parallel.processes import World
 from regard.train.precision import choose_precision
 from regard.train.schedule import ConstantConfig
 from regard.train.settings import TrainConfig
@@ -95,7 +95,7 @@ def train(asked: protocol.Asked) -> protocol.Step:
         lambda model: {},
         Path(tempfile.gettempdir()),
         seed=1,
-        team=Team(0, 1, device),
+        world=World(0, 1, device),
         precision=choose_precision(asked["precision"], device),
         watcher=Quiet(),
         log=Quiet(),

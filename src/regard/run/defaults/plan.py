@@ -26,7 +26,7 @@ from regard.run.defaults.job import Job
 from regard.run.defaults.settled import Decision, Settled
 from regard.run.recipe import Recipe, recipe_tree, resolve_recipe, taken_out
 from regard.run.unused_settings import unused
-from regard.train.parallel.processes import device_called
+from regard.train.parallel.processes import parse_device
 from regard.train.precision import machine_peak
 
 RULES: Mapping[str, Callable[[Job], None]] = {
@@ -236,7 +236,7 @@ def _holds(recipe: Recipe, decision: Decision) -> bool:
 @cache
 def _machine(setting: str) -> Machine:
     """The machine that a recipe trains on, measured for a moment."""
-    device = device_called(setting, "train.device")
+    device = parse_device(setting, "train.device")
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if processes > 1:
         return Machine(device.type, NOMINAL.get(device.type, 1e11), processes)

@@ -1,10 +1,11 @@
-"""One model on several processes: a whole copy in each (DDP), or cut up among them (FSDP2), both torch's own.
+"""One model on several processes: a copy in each (DDP), or sharded over them (FSDP2), both torch's own.
 
     none   one process                                       all of it
     ddp    each process has a copy, gradients are averaged   all of it, in each process
-    fsdp   weights, gradients and moments are cut up         1/n of it, and one block put together at a time
+    fsdp   weights, gradients and moments are sharded        1/n of it, and one gathered block at a time
 
-Whichever it is, the loss of a step is the same: the processes share out the rows of one batch.
+The loss of a step is the same in all: the processes share out the rows of one batch. Here too: activation
+checkpointing.
 """
 
 import warnings
@@ -22,20 +23,20 @@ from regard.nn.attention.module import Attention
 from regard.nn.block import Block
 from regard.nn.cache import KVCache
 from regard.nn.context import AttentionContext
-from regard.train.parallel.processes import Team
+from regard.train.parallel.processes import World
 from regard.train.precision import Precision
 
 Parallel = Literal["none", "ddp", "fsdp"]
 ParallelSetting = Literal["auto", "none", "ddp", "fsdp"]
 
 BYTES_PER_PARAMETER = 16
-"""A weight, its gradient and Adam's two moments, in float32."""
+"""Weight, gradient and Adam's two moments, in float32."""
 LARGEST_SHARE = 0.5
-"""Of a GPU's memory: what copies may take at most before `auto` cuts the model up; the rest is for activations."""
+"""Of a GPU's memory, that copies may take before `auto` shards the model; the rest is for activations."""
 
 
-def refuse_lone(setting: ParallelSetting, processes: int) -> None:
-    """One process cannot be asked for where `torchrun` has started several."""
+def refuse_none(setting: ParallelSetting, processes: int) -> None:
+    """ConfigError for `none` where `torchrun` has started several processes."""
     if setting == "none" and processes > 1:
         raise ConfigError(
             "train.parallel",
@@ -44,55 +45,55 @@ def refuse_lone(setting: ParallelSetting, processes: int) -> None:
         )
 
 
-def choose_parallel(setting: ParallelSetting, processes: int, num_params: int, room: int | None = None) -> Parallel:
-    """How a setting is carried out; `room` is the memory of each process's GPU, in bytes.
+def choose_parallel(setting: ParallelSetting, processes: int, num_params: int, memory: int | None = None) -> Parallel:
+    """What a setting means here; `memory` is that of each process's GPU, in bytes.
 
-    `num_params` are those of one copy; of divided experts, those that a process has (`held_params`). `auto` copies the
-    model to all processes, and cuts it up only where the copies would fill too much of the memory.
+    `num_params` are those of one copy; with expert parallelism, those that a process has (`held_params`). `auto` is
+    ddp, and fsdp only where copies would fill too much of the memory.
     """
-    refuse_lone(setting, processes)
+    refuse_none(setting, processes)
     if setting == "fsdp":
         return "fsdp"
     if processes == 1:
         return "none"
-    crowded = room is not None and num_params * BYTES_PER_PARAMETER > LARGEST_SHARE * room
-    return "fsdp" if setting == "auto" and crowded else "ddp"
+    too_large = memory is not None and num_params * BYTES_PER_PARAMETER > LARGEST_SHARE * memory
+    return "fsdp" if setting == "auto" and too_large else "ddp"
 
 
-def room_of(device: torch.device) -> int | None:
-    """The memory of a GPU, in bytes; None on a processor, whose memory the processes share."""
+def gpu_memory(device: torch.device) -> int | None:
+    """Bytes of memory of a GPU; None on a CPU, whose memory the processes share."""
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
-def shard(losses: nn.Module, team: Team, precision: Precision, apart: Collection[nn.Parameter] = ()) -> None:
-    """Cuts up a model among the processes, block by block; `losses` is the module that is called with a batch.
+def shard(losses: nn.Module, world: World, precision: Precision, ignored: Collection[nn.Parameter] = ()) -> None:
+    """Shards a model over the processes, block by block; `losses` is the module that is called with a batch.
 
-    A block is put together just before it computes and forgotten after; what stands outside the blocks (embeddings,
-    output layer) stays together from the start of a step to its end. In bfloat16, blocks travel and compute in it;
-    gradients are always summed in float32. Parameters `apart` are left as they are.
+    A block is gathered just before it computes and resharded after; what is outside the blocks (embeddings, output
+    layer) stays gathered from the start of a step to its end. In bfloat16, blocks are gathered and computed in it;
+    gradients are always summed in float32. `ignored` parameters are left as they are.
     """
-    # loaded here, as it takes a second that runs in one piece need not wait
+    # imported here, as it takes a second that other runs need not wait
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    refuse_single_numbers(losses)
+    refuse_scalars(losses)
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")  # which nothing here changes in place
-    mesh = init_device_mesh(team.device.type, (team.size,))
+    mesh = init_device_mesh(world.device.type, (world.size,))
     half = torch.bfloat16 if precision.dtype is torch.bfloat16 else None
     policy = MixedPrecisionPolicy(param_dtype=half, reduce_dtype=torch.float32, cast_forward_inputs=False)
-    shared = {*_shared(losses), *apart}
+    shared = {*_shared(losses), *ignored}
 
-    def cut(part: nn.Module) -> None:
-        forget = team.size > 1  # alone, nothing is saved by forgetting
-        fully_shard(part, mesh=mesh, mp_policy=policy, ignored_params=shared, reshard_after_forward=forget)
+    def shard_part(part: nn.Module) -> None:
+        reshard = world.size > 1  # one process saves no memory by it
+        fully_shard(part, mesh=mesh, mp_policy=policy, ignored_params=shared, reshard_after_forward=reshard)
 
     for block in blocks_of(losses):
         if block.cross is not None:
-            cut(block.cross)
+            shard_part(block.cross)
             _called_by_itself(block.cross)
-        cut(block)
+        shard_part(block)
     outer = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
-    fully_shard(losses, mesh=mesh, mp_policy=outer, ignored_params=set(apart), reshard_after_forward=False)
+    fully_shard(losses, mesh=mesh, mp_policy=outer, ignored_params=set(ignored), reshard_after_forward=False)
 
 
 def _called_by_itself(cross: Attention) -> None:
@@ -114,20 +115,20 @@ def _called_by_itself(cross: Attention) -> None:
     cross.project_source = lambda source: KVCache(*cross.pair(source))  # type: ignore[method-assign, operator]
 
 
-def refuse_single_numbers(model: nn.Module) -> None:
-    """FSDP cuts parameters along their first dimension, so they must have one."""
+def refuse_scalars(model: nn.Module) -> None:
+    """FSDP shards parameters along their first dimension, so they must have one."""
     for name, parameter in model.named_parameters():
         if parameter.dim() == 0:
-            raise ConfigError("train.parallel", f"fsdp cannot cut up '{name}', a single number; choose ddp")
+            raise ConfigError("train.parallel", f"fsdp cannot shard '{name}', a scalar; choose ddp")
 
 
 def blocks_of(model: nn.Module) -> list[Block]:
-    """The blocks of a model, in order; none in the recurrent and convolutional ones, which are cut up as a whole."""
+    """The blocks of a model, in order; none in recurrent and convolutional ones, which are sharded as a whole."""
     return [part for part in model.modules() if isinstance(part, Block)]
 
 
 def _shared(model: nn.Module) -> Iterator[nn.Parameter]:
-    """Parameters of blocks that others use too, such as positions: they stay together with what is outside."""
+    """Parameters of blocks that are used elsewhere too, such as positions: they are sharded with the outer module."""
     users = Counter(parameter for block in blocks_of(model) for parameter in set(block.parameters()))
     outside = outside_blocks(model)
     for parameter, count in users.items():
@@ -136,13 +137,13 @@ def _shared(model: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def outside_blocks(part: nn.Module) -> set[nn.Parameter]:
-    """The parameters that can be reached without going through a block."""
-    own, children = set(part.parameters(recurse=False)), part.children()
-    return own.union(*(outside_blocks(child) for child in children if not isinstance(child, Block)))
+    """Parameters of a module that belong to no block."""
+    direct, children = set(part.parameters(recurse=False)), part.children()
+    return direct.union(*(outside_blocks(child) for child in children if not isinstance(child, Block)))
 
 
 def checkpoint_blocks(model: nn.Module) -> None:
-    """Keeps only what goes into each block while training; the backward pass computes the block once more."""
+    """Activation checkpointing: only each block's inputs are kept; the backward pass computes the block again."""
 
     def prepare(block: Block) -> None:
         plain = block.forward

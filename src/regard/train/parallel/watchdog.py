@@ -1,7 +1,7 @@
-"""A process of a team that stands still: the others notice and leave, so that torchrun can start all of them anew.
+"""Notices a process that hangs: the others exit, so that torchrun can restart all of them.
 
-torchrun sees by itself when a process ends. One that is frozen, or whose machine hangs, would let the others wait for
-it in the next sum for half an hour; so each counts aloud in a store that all can read.
+torchrun notices by itself when a process ends. For one that hangs, the others would wait half an hour in the next
+collective; so each process keeps increasing a counter in a store that all can read.
 """
 
 import os
@@ -13,16 +13,16 @@ from typing import Self
 
 import torch.distributed as dist
 
-from regard.train.parallel.rendezvous import store_for
+from regard.train.parallel.processes import agent_store
 
-BEAT = 5.0  # seconds between two counts
-SILENT_BEATS = 8
-"""So many beats of our own without one of another's are enough: what froze us together is nobody's silence."""
-DONE = "done"
+INTERVAL = 5.0  # seconds between two counts
+MISSED = 8
+"""Intervals of this process without progress of another: a pause of all processes together is not counted."""
+FINISHED = "done"
 
 
-class Heartbeat:
-    """Counts for the length of a `with` block, and leaves the process when another one of the team stops counting."""
+class Watchdog:
+    """Counts for the length of a `with` block, and exits the process when another one stops counting."""
 
     def __init__(
         self,
@@ -30,56 +30,56 @@ class Heartbeat:
         size: int,
         *,
         store: dist.Store | None = None,  # type: ignore[reportPrivateImportUsage]
-        beat: float = BEAT,
+        interval: float = INTERVAL,
         leave: Callable[[str], None] | None = None,
     ) -> None:
-        self.rank, self.size, self.beat = rank, size, beat
-        self.leave = leave or leave_at_once
+        self.rank, self.size, self.interval = rank, size, interval
+        self.leave = leave or exit_now
         self._store = store
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def __enter__(self) -> Self:
         if self.size > 1:
-            self._store = self._store or store_for("heartbeat", timedelta(seconds=30))
+            self._store = self._store or agent_store("heartbeat", timedelta(seconds=30))
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._thread.is_alive():
-            self._thread.join(2 * self.beat)
+            self._thread.join(2 * self.interval)
 
     def _run(self) -> None:
         assert self._store is not None
-        heard = dict.fromkeys((rank for rank in range(self.size) if rank != self.rank), (b"", 0))
+        others = dict.fromkeys((rank for rank in range(self.size) if rank != self.rank), (b"", 0))
         count = 0
         try:
-            while not self._ended.wait(self.beat):
+            while not self._ended.wait(self.interval):
                 count += 1
                 self._store.set(str(self.rank), str(count))
-                heard = {rank: self._listen(rank, *before) for rank, before in heard.items()}
-                for rank, (_, silent) in heard.items():
-                    if silent >= SILENT_BEATS:
-                        return self.leave(self._sentence(rank))
-            self._store.set(str(self.rank), DONE)
-        except (RuntimeError, dist.DistError):  # who kept the store is gone, and torchrun with it
+                others = {rank: self._poll(rank, *before) for rank, before in others.items()}
+                for rank, (_, missed) in others.items():
+                    if missed >= MISSED:
+                        return self.leave(self._message(rank))
+            self._store.set(str(self.rank), FINISHED)
+        except (RuntimeError, dist.DistError):  # the store is gone, and torchrun with it
             return
 
-    def _listen(self, rank: int, before: bytes, silent: int) -> tuple[bytes, int]:
-        """What another process counted last, and for how many beats of ours it has been that."""
+    def _poll(self, rank: int, before: bytes, missed: int) -> tuple[bytes, int]:
+        """Another process's counter, and for how many intervals it has not changed."""
         assert self._store is not None
         now = self._store.get(str(rank)) if self._store.check([str(rank)]) else b""
-        return now, silent + 1 if now == before and now not in (b"", DONE.encode()) else 0
+        return now, missed + 1 if now == before and now not in (b"", FINISHED.encode()) else 0
 
-    def _sentence(self, rank: int) -> str:
+    def _message(self, rank: int) -> str:
         return (
-            f"process {rank} of {self.size} has stood still for {SILENT_BEATS * self.beat:g} s; process {self.rank} "
-            "leaves, so that torchrun can start all of them again (--max-restarts)"
+            f"process {rank} of {self.size} has made no progress for {MISSED * self.interval:g} s; process {self.rank} "
+            "exits, so that torchrun can restart all of them (--max-restarts)"
         )
 
 
-def leave_at_once(sentence: str) -> None:
-    """Ends the process from any thread: the others wait in sums that will never be, and checkpoints survive a kill."""
-    print(f"regard: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+def exit_now(message: str) -> None:
+    """Ends the process from any thread: the main thread may hang in a collective, and checkpoints survive a kill."""
+    print(f"regard: {message}", file=sys.stderr, flush=True)  # noqa: T201
     os._exit(1)

@@ -133,7 +133,7 @@ def activation_bytes(
 
 
 def _stack(
-    config: Any,  # noqa: ANN401
+    config: Any,
     depth: int,
     rows: int,
     time: int,
@@ -153,7 +153,7 @@ def _stack(
     return depth * block + tokens * once
 
 
-def _block(config: Any, rows: int, time: int, half: bool, padded: bool) -> int:  # noqa: ANN401
+def _block(config: Any, rows: int, time: int, half: bool, padded: bool) -> int:
     """x before each norm in float32; what enters products, and queries, keys and values, in the products' format."""
     width, byte, tokens = config.width, _width(half), rows * time
     entering = width * (3 if half else 1)  # normed x: each of three products keeps a rounded copy of its own
@@ -163,7 +163,7 @@ def _block(config: Any, rows: int, time: int, half: bool, padded: bool) -> int: 
     return tokens * (2 * 4 * width + byte * products + dropped + 4 * config.heads + 4 * 4) + seen
 
 
-def _cross(config: Any, rows: int, time: int, source: int, half: bool) -> int:  # noqa: ANN401
+def _cross(config: Any, rows: int, time: int, source: int, half: bool) -> int:
     """The same for attention to the source: a query for each target token, a key and a value for each source token."""
     width, byte = config.width, _width(half)
     dropped = width if config.dropout.residual else 0
@@ -172,7 +172,7 @@ def _cross(config: Any, rows: int, time: int, source: int, half: bool) -> int:  
     return target + rows * source * byte * (2 + copies) * width + rows * time * source * byte
 
 
-def _loss(config: Any, vocab: int, share: Share, half: bool) -> int:  # noqa: ANN401
+def _loss(config: Any, vocab: int, share: Share, half: bool) -> int:
     """What the output layer is given, the targets, and the log-probabilities; or the gradients, if sliced."""
     tokens, width = share.rows * share.target, config.width
     if tokens * vocab > LARGE:

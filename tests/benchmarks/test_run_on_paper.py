@@ -9,18 +9,18 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import run_on_paper
 import torch
+from run_on_paper import Cluster, Share, activation_bytes, estimate, held, on_paper, rows_of, sent_bytes
 from torch import nn
 
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn import head
 from regard.nn.fast import sdpa as dense
 from regard.nn.layout import Sequences
-from regard.train import parallel_paper
 from regard.train.optimiser import AdamWConfig
 from regard.train.parallel.model import blocks_of, checkpoint_blocks
-from regard.train.parallel.state import held_bytes
-from regard.train.parallel_paper import Cluster, Share, activation_bytes, estimate, held, on_paper, rows_of, sent_bytes
+from regard.train.parallel.state import local_bytes
 
 ROOT = Path(__file__).parents[2]
 VOCAB = 128
@@ -86,7 +86,7 @@ def test_blocks_that_are_computed_again_save_what_goes_into_them(kind: type):
 
 def test_a_loss_in_slices_saves_gradients_and_no_logits(monkeypatch):
     monkeypatch.setattr(head, "LARGE_ON_CPU", 100)
-    monkeypatch.setattr(parallel_paper, "LARGE", 100)
+    monkeypatch.setattr(run_on_paper, "LARGE", 100)
     config, share = DecoderConfig(width=24, depth=2, heads=2, dropout=0.0), Share(rows=5, target=14)
     found = saved_bytes(config.build(VOCAB).train(), share, half=False, translates=False)
     assert activation_bytes(config, VOCAB, share, half=False) == found
@@ -99,9 +99,9 @@ def test_what_one_process_holds_is_what_its_model_and_optimiser_hold():
     model.head(model.hidden(Sequences.padded([[1, 2, 3]]))).sum().backward()
     optimiser.step()
     counted = held(on_paper(config, VOCAB), "ddp", 8)
-    assert counted.weights == held_bytes(model.parameters())
-    assert counted.gradients == held_bytes(p.grad for p in model.parameters() if p.grad is not None)
-    assert counted.moments == held_bytes(optimiser.tensors().values())
+    assert counted.weights == local_bytes(model.parameters())
+    assert counted.gradients == local_bytes(p.grad for p in model.parameters() if p.grad is not None)
+    assert counted.moments == local_bytes(optimiser.tensors().values())
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 512])

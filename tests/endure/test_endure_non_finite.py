@@ -17,9 +17,9 @@ from regard.train.optimiser import Optimiser
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["looked at first", "by the kernel itself"])
-def decides(request, monkeypatch) -> None:
+def checks_on_device(request, monkeypatch) -> None:
     """Both ways to leave a step out; a processor's kernels can do what only a GPU is asked for otherwise."""
-    monkeypatch.setattr(Optimiser, "decides", property(lambda self: request.param))
+    monkeypatch.setattr(Optimiser, "checks_on_device", property(lambda self: request.param))
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_examples_are_named_by_their_texts(tmp_path: Path, plant, monkeypatc
     original = Trainer._next_inputs
 
     def noted(self: Trainer) -> list:
-        batch = self.feed.batch()
+        batch = self.prefetcher.batch()
         source = batch.fields["source"]
         read.append((batch.origins[1][0], self.task.source.decode(source.tokens[0][: source.lengths[0]].tolist())))
         return original(self)
@@ -100,7 +100,7 @@ def test_skip_bad_goes_on_counts_and_changes_no_weight_on_the_way(tmp_path: Path
     assert not torch.equal(seen[6], seen[7])
     lines = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if line.get("split") == "train"]
     assert [line.get("skipped", 0) for line in lines] == [0, 0, 1, 1, 1, 2, 2, 2]
-    told = [sentence for sentence in watching.said if "passed over" in sentence]
+    told = [sentence for sentence in watching.said if "; skipped" in sentence]
     assert [sentence[:7] for sentence in told] == ["step 3:", "step 6:"]
     assert torch.stack([weight.isfinite().all() for weight in weights(tmp_path / "run").values()]).all()
 

@@ -1,4 +1,4 @@
-"""The number format of the vectors between blocks: who gets which, and what it changes."""
+"""The data type of the residual stream: which stacks get which, and what it changes."""
 
 from typing import Any
 
@@ -10,8 +10,7 @@ from regard.errors import ConfigError
 from regard.models import DecoderConfig
 from regard.models.transformer import Decoder
 from regard.nn.layout import Sequences
-from regard.train.precision import Precision
-from regard.train.residual_dtype import carry_between_blocks
+from regard.train.precision import Precision, set_residual_dtype
 
 HALF, SINGLE = torch.bfloat16, torch.float32
 TEXT = torch.arange(12).view(2, 6) % 9
@@ -37,7 +36,7 @@ def formats(model: Decoder) -> list[torch.dtype]:
 
 
 @pytest.mark.parametrize(
-    ("setting", "dtype", "device", "place", "carried"),
+    ("setting", "dtype", "device", "place", "expected"),
     [
         ("auto", HALF, "cuda", "before", HALF),
         ("auto", HALF, "cuda", "after", None),
@@ -48,34 +47,34 @@ def formats(model: Decoder) -> list[torch.dtype]:
         ("float32", SINGLE, "cpu", "after", SINGLE),
     ],
 )
-def test_who_carries_what(setting, dtype, device, place, carried):
+def test_who_carries_what(setting, dtype, device, place, expected):
     model = decoder(norm_place=place)
-    assert carry_between_blocks(model, setting, precision(dtype, device)) is (carried is HALF)
-    assert model.stack.carried is carried
+    assert set_residual_dtype(model, setting, precision(dtype, device)) is (expected is HALF)
+    assert model.stack.residual_dtype is expected
 
 
 def test_bfloat16_needs_products_in_bfloat16():
-    with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for Transformers .*, got float32"):
-        carry_between_blocks(decoder(), "bfloat16", precision(SINGLE))
+    with pytest.raises(ConfigError, match=r"train\.residual_dtype: bfloat16 is for Transformers .*, got float32"):
+        set_residual_dtype(decoder(), "bfloat16", precision(SINGLE))
 
 
 def test_bfloat16_needs_blocks_whose_sums_are_handed_on():
     for model in (decoder(norm_place="after"), torch.nn.Linear(2, 2)):
-        with pytest.raises(ConfigError, match=r"train\.between_blocks: bfloat16 is for Transformers .*hand on float32"):
-            carry_between_blocks(model, "bfloat16", precision(HALF))
+        with pytest.raises(ConfigError, match=r"train\.residual_dtype: bfloat16 is for Transformers .*output float32"):
+            set_residual_dtype(model, "bfloat16", precision(HALF))
 
 
 def test_a_run_that_goes_on_does_what_it_did_before():
     model = decoder()
     for device, before in (("cuda", False), ("cpu", True)):
-        assert carry_between_blocks(model, "auto", precision(HALF, device), before) is before
-    assert not carry_between_blocks(model, "auto", precision(SINGLE, "cuda"), True)
+        assert set_residual_dtype(model, "auto", precision(HALF, device), before) is before
+    assert not set_residual_dtype(model, "auto", precision(SINGLE, "cuda"), True)
 
 
 def test_float32_is_float32_also_where_a_product_makes_the_inputs():
     model = decoder(embedding={"factor": 8}).train()
     assert formats(model) == [HALF] * 3
-    carry_between_blocks(model, "float32", precision(HALF))
+    set_residual_dtype(model, "float32", precision(HALF))
     assert formats(model) == [SINGLE] * 3
 
 
@@ -92,7 +91,7 @@ def test_float32_is_float32_also_where_a_product_makes_the_inputs():
 )
 def test_blocks_hand_on_bfloat16_while_training_and_float32_otherwise(settings: dict[str, Any]):
     model = decoder(**settings)
-    carry_between_blocks(model, "bfloat16", precision(HALF))
+    set_residual_dtype(model, "bfloat16", precision(HALF))
     assert formats(model.train()) == [HALF] * 3
     assert formats(model.eval()) == [SINGLE] * 3
 
@@ -100,7 +99,7 @@ def test_blocks_hand_on_bfloat16_while_training_and_float32_otherwise(settings: 
 def test_losses_and_gradients_are_those_of_float32_within_rounding():
     def learnt(setting: Any) -> tuple[Tensor, Tensor]:
         model = decoder(dropout=0.0).train()
-        carry_between_blocks(model, setting, precision(HALF))
+        set_residual_dtype(model, setting, precision(HALF))
         with precision(HALF).autocast():
             loss = model(Sequences.full(TEXT)).float().logsumexp(-1).mean()
         loss.backward()

@@ -6,8 +6,8 @@ import torch
 
 from regard.data.batches import Batch, Batches
 from regard.tasks.base import Inputs
-from regard.train.parallel.processes import Team
-from regard.train.prefetcher import Feed
+from regard.train.parallel.processes import World
+from regard.train.prefetcher import Prefetcher
 
 
 class Counted(Batches):
@@ -21,14 +21,14 @@ class Counted(Batches):
         return Batch({}, {}, rows)
 
 
-def feed(rank: int = 0, size: int = 1) -> tuple[Feed, list[list[int]]]:
+def feed(rank: int = 0, size: int = 1) -> tuple[Prefetcher, list[list[int]]]:
     made: list[list[int]] = []
 
     def make(batch: Batch) -> Inputs:
         made.append(batch.examples.tolist())
         return Inputs((), torch.from_numpy(batch.examples), len(batch.examples), len(batch.examples), 1.0)
 
-    return Feed(Counted(), make, Team(rank, size, torch.device("cpu"))), made
+    return Prefetcher(Counted(), make, World(rank, size, torch.device("cpu"))), made
 
 
 @pytest.mark.parametrize("ahead", [False, True])
@@ -39,7 +39,7 @@ def test_places_follow_one_another(ahead: bool):
         places.append((one.epoch, one.index, round(one.epochs, 2)))
         examples += [part.targets.tolist() for part in one.inputs(1)]
         if ahead:
-            one.look_ahead(1)
+            one.prefetch(1)
         one.advance()
     assert places == [(0, 0, 0), (0, 1, 0.5), (1, 0, 1), (1, 1, 1.33), (1, 2, 1.67), (2, 0, 2)]
     assert [rows[0] for rows in examples] == [0, 10, 100, 110, 120, 200]
@@ -48,12 +48,12 @@ def test_places_follow_one_another(ahead: bool):
 
 def test_what_was_made_ahead_for_other_parts_or_another_place_is_made_anew():
     one, _ = feed()
-    one.look_ahead(1)
+    one.prefetch(1)
     assert [part.targets.tolist() for part in one.inputs(1)] == [[0, 1, 2]]
-    one.look_ahead(1)
+    one.prefetch(1)
     one.advance()
     assert [part.targets.tolist() for part in one.inputs(2)] == [[10, 11], [12]]
-    one.look_ahead(2)
+    one.prefetch(2)
     one.epoch, one.index = 0, 0
     assert [part.targets.tolist() for part in one.inputs(2)] == [[0, 1], [2]]
 

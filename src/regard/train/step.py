@@ -1,0 +1,245 @@
+"""One training step: forward, backward, clip, optimiser.
+
+Which examples a step reads and which values dropout zeroes are pure functions of (seed, step), so a checkpoint needs no
+state of any random generator, and any number of processes computes the same step.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batches import Batch, Batches
+from regard.metrics.registry import metric
+from regard.nn.fast.attention import of_one_shape
+from regard.nn.loss import Losses
+from regard.tasks.base import Inputs, Task
+from regard.train.budget import Spent
+from regard.train.compilation import compile_blocks, why_compile
+from regard.train.memory import is_out_of_memory, keep_freed_memory
+from regard.train.monitor import Log, Watcher
+from regard.train.optimiser import same_rate
+from regard.train.parallel.experts import ExpertParallel
+from regard.train.parallel.model import checkpoint_blocks, shard
+from regard.train.parallel.processes import World
+from regard.train.precision import Precision, set_residual_dtype
+from regard.train.prefetcher import Prefetcher
+from regard.train.settings import TrainConfig
+from regard.train.step_statistics import (
+    NonFiniteBatches,
+    PendingStatistics,
+    StepStatistics,
+    clip_gradients,
+    describe_non_finite,
+)
+
+
+class _Losses(nn.Module):
+    """The loss as a module, so that DDP or FSDP can wrap it as one."""
+
+    def __init__(self, task: Task, model: nn.Module) -> None:
+        super().__init__()
+        self.task, self.model = task, model
+
+    def forward(self, inputs: Inputs) -> Losses:
+        return self.task.losses(self.model, inputs)
+
+
+class TrainingStep(ABC):
+    """A model with its optimiser, schedule and data, and how far training has come."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        task: Task,
+        model: nn.Module,
+        batches: Batches,
+        validate: Callable[[nn.Module], dict[str, float]],
+        folder: Path,
+        *,
+        seed: int,
+        world: World,
+        precision: Precision,
+        watcher: Watcher,
+        log: Log,
+        stop: Callable[[], str | None] = lambda: None,
+        rates: Callable[[str], float] = same_rate,
+        expert_parallel: ExpertParallel | None = None,
+        fingerprint: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.config, self.task, self.model, self.batches, self.validate = config, task, model, batches, validate
+        self.folder, self.seed, self.world, self.precision = folder, seed, world, precision
+        self.watcher, self.log, self.stop, self.fingerprint = watcher, log, stop, fingerprint
+        self.schedule = config.schedule.build(model.config.width)  # type: ignore[union-attr]
+        keep_freed_memory(world.device)
+        self.fsdp, self.expert_parallel = config.parallel == "fsdp", expert_parallel or ExpertParallel(model, world)
+        self.partitioned = self.fsdp or self.expert_parallel.size > 1
+        """Whether no process holds the whole model."""
+        if reason := why_compile(model, config, batches, world.device):
+            compile_blocks(model, any_length=batches.one_row)
+            watcher.detail(f"blocks are compiled, {reason}; the first steps take longer")
+        self.compiles_next = bool(reason)
+        self.residual_is_bfloat16 = set_residual_dtype(model, config.residual_dtype, precision)
+        if config.activation_checkpointing:
+            checkpoint_blocks(model)
+        losses = _Losses(task, model)
+        if self.fsdp:  # before the optimiser is built, which keeps state for this process's shards only
+            shard(losses, world, precision, self.expert_parallel.parameters)
+        self.optimiser = config.optimiser.build(model, 0.0, rates)
+        self.moving_average = config.moving_average.build(model) if config.moving_average else None
+        self.losses = losses if self.fsdp else world.wrap_ddp(losses, self.expert_parallel.parameters)
+        self.metric = config.best or task.best_metric
+        self.is_better = metric(self.metric, "train.best").better
+        self.spent = Spent()
+        self.prefetcher = Prefetcher(batches, self._inputs, world)
+        self.memory_splits = 1
+        """Extra micro-batch splits chosen after an out-of-memory error."""
+        self.saved_step = 0
+        self._non_finite = NonFiniteBatches(config.skip_bad, watcher.say)
+
+    @abstractmethod
+    def save(self) -> None:
+        """Writes a checkpoint."""
+
+    def step(self) -> dict[str, Any]:
+        """One update of the weights; its loss, learning rate and gradient norm."""
+        lr = self.schedule.rate(self.spent.steps + 1, self.spent.progress(self.config))
+        self.optimiser.set_lr(lr)
+        with self._saved_on_error():
+            inputs, loss, plain = self._compute_gradients()
+        if self.world.size > 1:
+            loss = torch.tensor(self.world.sum(float(loss)))
+            plain = None if plain is None else torch.tensor(self.world.sum(float(plain)))
+        statistics = self._update(loss, plain)
+        if statistics.finite:
+            self._non_finite.in_a_row = 0
+            if self.moving_average:
+                self.moving_average.update()
+        else:
+            with self._saved_on_error():
+                self._skip(statistics)
+        self.spent.steps += 1
+        self.spent.tokens += int(self.world.sum(sum(part.tokens for part in inputs)))
+        self.spent.flops += self.world.sum(sum(part.flops for part in inputs))
+        self.prefetcher.advance()
+        self.spent.epochs = self.prefetcher.epochs
+        skipped = {"skipped": self.spent.skipped} if self.spent.skipped else {}
+        losses = {"loss": statistics.loss}
+        if plain is not None:
+            losses = {"loss": statistics.plain, "objective": statistics.loss}
+        return {**losses, "lr": lr, "gradient_norm": statistics.norm, **skipped}
+
+    # Forward and backward
+
+    def _compute_gradients(self) -> tuple[list[Inputs], Tensor, Tensor | None]:
+        """Inputs, objective and plain loss of the next batch; out of memory, again in smaller micro-batches."""
+        while True:
+            try:
+                return self._accumulate_gradients()
+            except RuntimeError as error:
+                if not is_out_of_memory(error) or not self._can_split():
+                    raise
+            self._split()  # out of the handler, where the error still holds the tensors of the failed pass
+
+    def _accumulate_gradients(self) -> tuple[list[Inputs], Tensor, Tensor | None]:
+        """Inputs of the next batch, its objective, and its plain loss where that is another."""
+        self.optimiser.zero_grad()
+        inputs = self._next_inputs()
+        count = self.world.sum(sum(part.count for part in inputs))
+        self._seed_dropout()
+        total, plain = torch.zeros((), device=self.world.device), None
+        for number, part in enumerate(inputs, start=1):
+            self.expert_parallel.set_counted(part.tokens > 0)
+            with self.world.no_sync(self.losses, more=number < len(inputs)):
+                with self.precision.autocast(), of_one_shape(self.batches.one_shape):
+                    losses = self.losses(part)
+                    loss = losses.objective / count * (part.count > 0)
+                (loss * self.world.size).backward()  # DDP and FSDP average gradients, which should be summed
+            total += loss.detach()
+            if losses.plain is not None:
+                plain = (0.0 if plain is None else plain) + losses.plain * (part.count > 0)
+        self.expert_parallel.sum_gradients()
+        scored = count if plain is None else self.world.sum(sum(part.scored for part in inputs))
+        return inputs, total, None if plain is None else plain / max(1, scored)
+
+    @property
+    def micro_batches(self) -> int:
+        """Parts in which this process computes its share of a batch."""
+        return self.config.accumulate * self.memory_splits
+
+    def _can_split(self) -> bool:
+        """A micro-batch has at least one example; and several processes must all compute equally often."""
+        alone = self.world.size == 1 and not self.fsdp
+        return alone and self.micro_batches < len(self.prefetcher.batch().examples)
+
+    def _split(self) -> None:
+        self.memory_splits *= 2
+        self.optimiser.zero_grad()
+        torch.cuda.empty_cache()
+        self.watcher.say(
+            f"step {self.spent.steps + 1}: out of memory; batches are computed in {self.micro_batches} parts from here "
+            f"on, as with train.accumulate={self.micro_batches}"
+        )
+
+    def _next_inputs(self) -> list[Inputs]:
+        return self.prefetcher.inputs(self.micro_batches)
+
+    def _inputs(self, batch: Batch) -> Inputs:
+        return self.task.inputs(batch, self.model.config, self.world.device)
+
+    def _seed_dropout(self) -> None:
+        """Dropout of a step is the same whether the run was interrupted before or not."""
+        seed = (self.seed * 1_000_003 + self.spent.steps) * 4_096 + self.world.rank
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed records the stack, for devices that are not used
+        if self.world.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    # Update
+
+    def _update(self, loss: Tensor, plain: Tensor | None) -> StepStatistics:
+        """Clips the gradients and updates the weights, unless something is not finite.
+
+        A fused optimiser on a GPU checks that on the device, while this process builds the next batch.
+        """
+        limit, parameters = self.config.clip or None, [p for p in self.model.parameters() if p.grad is not None]
+        pending = PendingStatistics(loss, self.expert_parallel.gradient_norm(parameters), plain)
+        if self.optimiser.checks_on_device and self.world.size == 1:
+            self.optimiser.step(pending.found_inf(), pending.grad_scale(limit) if limit else None)
+            self.prefetcher.prefetch(self.micro_batches)
+            return pending.read()
+        statistics = pending.read()
+        if statistics.finite:
+            clip_gradients(parameters, limit, statistics)
+            self.optimiser.step()
+        return statistics
+
+    def _skip(self, statistics: StepStatistics) -> None:
+        """Stops at a non-finite loss or gradient, or counts the batch; either way no weight changed."""
+        location = f"batch {self.prefetcher.index} of epoch {self.prefetcher.epoch}"
+        tokenizers = self.task.vocabularies.tokenizers
+        self._non_finite.handle(
+            describe_non_finite(
+                self.spent.steps + 1, statistics, self.model, location, self.prefetcher.batch(), tokenizers
+            )
+        )
+        self.spent.skipped += 1
+
+    @contextmanager
+    def _saved_on_error(self) -> Iterator[None]:
+        """Saves the steps since the last checkpoint before an error ends the run; no weight changes within it."""
+        try:
+            yield
+        except Exception:
+            alone = self.world.size == 1 and not self.partitioned  # several processes save together or not at all
+            if alone and self.spent.steps > self.saved_step:
+                with suppress(Exception):  # the first error is the one to report
+                    if all(bool(weight.isfinite().all()) for weight in self.weights().values()):
+                        self.save()
+            raise
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        return dict(self.model.named_parameters())
