@@ -140,4 +140,4 @@ def test_on_the_command_line_quiet_says_nothing_and_normal_all(tmp_path: Path):
         assert part in told.stderr
     assert "as set" not in told.stderr
     verbose = CliRunner().invoke(app, ["-v", "train", str(recipe), "--out", str(tmp_path / "c")])
-    assert "number format float32, as set" in verbose.stderr
+    assert "data type of matrix products: float32, as set" in verbose.stderr

@@ -19,7 +19,8 @@ from regard import api
 from regard.errors import ConfigError, Failure, RegardError, RunError
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
-from regard.train.loop import Trainer, Watcher
+from regard.train.loop import Trainer
+from regard.train.monitor import Watcher
 
 
 class Quiet(Watcher):
