@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from regard import api
 from regard.data.street import LECTURE_SENTENCES
-from regard.nn.attention.module import record_attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, EOS
 

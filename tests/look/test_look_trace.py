@@ -22,7 +22,7 @@ from regard.look.replay import replay, without_heads
 from regard.look.trace import patterns
 from regard.models.convolutional import ByteNetConfig, ConvS2SConfig
 from regard.models.recurrent import Seq2SeqConfig
-from regard.nn.attention.module import record_attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, EOS
 

@@ -10,7 +10,7 @@ from test_flops import counted, tokens
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
 from regard.nn.attention.kinds import AlternatingConfig, LocalConfig, MemoryCompressedConfig
-from regard.nn.attention.module import record_attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.fast.plan import SPARSE_FROM
 from regard.nn.layout import Sequences
 

@@ -6,7 +6,7 @@ from test_combinations import HEADS, POSITIONS, settings, with_trees
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.models import PRESETS, DecoderConfig, EncoderConfig, EncoderDecoderConfig, VisionConfig
-from regard.nn.attention.module import record_attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe
 

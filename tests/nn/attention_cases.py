@@ -9,7 +9,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.nn.attention.module import attend_step_by_step
+from regard.nn.attention.reference import reference_attention
 from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Global, Pattern, Random, Shifted, Window
@@ -61,7 +61,7 @@ class Case:
 def reference(
     query: Tensor, key: Tensor, value: Tensor, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
 ) -> Tensor:
-    return attend_step_by_step(query, key, value, pattern, bias, scale, dropout).output
+    return reference_attention(query, key, value, pattern, bias, scale, dropout).output
 
 
 def assert_equals_reference(case: Case, way: Way, dtype: torch.dtype, gradients: bool = True) -> None:

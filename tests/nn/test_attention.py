@@ -14,7 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.errors import ConfigError, RegardError, ShapeError
 from regard.models import EncoderConfig
 from regard.nn.attention.kinds import AttentionConfig, BigBirdConfig, FullConfig, WindowConfig
-from regard.nn.attention.module import Attention, attend_step_by_step, record_attention, self_attention
+from regard.nn.attention.module import Attention, CrossAttention
+from regard.nn.attention.reference import record_attention, reference_attention, self_attention
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
 from regard.nn.pattern import Causal, Global, Random, Shifted, Window
@@ -52,7 +53,7 @@ def test_plain_self_attention_is_the_lectures_formula(time: int, width: int, see
 def test_queries_and_keys_may_differ_in_number(queries: int, keys: int, width: int, seed: int):
     torch.manual_seed(seed)
     q, k, v = (torch.randn(1, 1, n, width, dtype=torch.float64) for n in (queries, keys, keys))
-    output = attend_step_by_step(q, k, v).output[0, 0]
+    output = reference_attention(q, k, v).output[0, 0]
     for i, one in enumerate(q[0, 0].tolist()):
         scores = [sum(a * b for a, b in zip(one, other, strict=True)) / math.sqrt(width) for other in k[0, 0].tolist()]
         for d in range(width):
@@ -64,10 +65,10 @@ def test_queries_and_keys_may_differ_in_number(queries: int, keys: int, width: i
 def test_scaling_brings_the_variance_of_scores_to_one(width: int):
     torch.manual_seed(0)
     q, k, v = (torch.randn(4, 4, 64, width) for _ in range(3))
-    steps = attend_step_by_step(q, k, v)
+    steps = reference_attention(q, k, v)
     assert steps.scores.var().item() == pytest.approx(width, rel=0.1)
     assert steps.scaled.var().item() == pytest.approx(1, rel=0.1)
-    unscaled = attend_step_by_step(q, k, v, scale=1.0)
+    unscaled = reference_attention(q, k, v, scale=1.0)
     assert unscaled.weights.amax(-1).mean() > steps.weights.amax(-1).mean() + 0.2, "without scaling softmax saturates"
 
 
@@ -107,12 +108,12 @@ def test_shapes_of_heads_equal_a_loop_over_heads(shape):
 
 def test_cross_attention_is_softmax_of_zq_hk_times_hv():
     torch.manual_seed(2)
-    attention = Attention(8, 2).double()
+    attention = CrossAttention(8, 2).double()
     z, h = torch.randn(2, 3, 8, dtype=torch.float64), torch.randn(2, 6, 8, dtype=torch.float64)
     parts = (attention.query, attention.key, attention.value)
     heads = [one_head(z, h, [(p.weight[r], p.bias[r]) for p in parts]) for r in (slice(0, 4), slice(4, 8))]
     expected = attention.output(torch.cat(heads, -1))
-    assert_close(attention.across(z, attention.project_source(h), full_context(3, 6)), expected, 1e-12)
+    assert_close(attention(z, full_context(3, 6), attention.project_source(h)), expected, 1e-12)
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2])
@@ -204,7 +205,7 @@ def test_recording_ends_with_its_context_also_after_an_exception(monkeypatch: py
         record_and_break()
     assert model.first.recorder is None
     assert model.second.recorder is None
-    monkeypatch.setattr("regard.nn.attention.module.attend_step_by_step", lambda *a: pytest.fail("still the slow path"))
+    monkeypatch.setattr("regard.nn.attention.module.reference_attention", lambda *a: pytest.fail("still the slow path"))
     model(x, full_context(4))
 
 
@@ -230,7 +231,7 @@ def test_attention_step_by_step_with_a_cache_equals_the_whole(kind: str, positio
 @pytest.mark.parametrize("change", [{}, {"shape": "narrow"}, {"shape": "wide"}, {"kv_heads": 2}, {"head_width": 5}])
 def test_config_counts_what_the_built_part_has_and_costs(maps: FullConfig, change: dict[str, object]):
     if not maps.maps and change:
-        with pytest.raises(ConfigError, match="maps: without maps"):
+        with pytest.raises(ConfigError, match="maps: without projections"):
             maps.but(**change)
         return
     config = maps.but(**change)
@@ -239,8 +240,9 @@ def test_config_counts_what_the_built_part_has_and_costs(maps: FullConfig, chang
     with record_attention(attention), FlopCounterMode(display=False) as counted:
         attention(torch.randn(2, 7, 16), full_context(7))
     assert counted.get_total_flops() == config.flops(16, 4, 2, 7, 7)
-    with record_attention(attention), FlopCounterMode(display=False) as counted:
-        attention.across(torch.randn(2, 3, 16), attention.project_source(torch.randn(2, 7, 16)), full_context(3, 7))
+    cross = config.build_cross(16, 4)
+    with record_attention(cross), FlopCounterMode(display=False) as counted:
+        cross(torch.randn(2, 3, 16), full_context(3, 7), cross.project_source(torch.randn(2, 7, 16)))
     assert counted.get_total_flops() == config.flops(16, 4, 2, 3, 7)
 
 
@@ -276,7 +278,7 @@ def test_kinds_name_their_patterns():
             "attention.kv_heads: expected a divisor of heads = 4, got 3",
         ),
         (lambda: FullConfig(shape="wide", head_width=4), "head_width: wide heads have a width of their own"),
-        (lambda: FullConfig(shape="narrow", kv_heads=2), "kv_heads: narrow heads map a chunk"),
+        (lambda: FullConfig(shape="narrow", kv_heads=2), "kv_heads: narrow heads project a chunk"),
         (lambda: FullConfig(kv_heads=0), "kv_heads: expected greater than 0, got 0"),
         (lambda: FullConfig(shape="broad"), "shape: expected 'standard', 'narrow' or 'wide', got 'broad'"),
         (lambda: EncoderConfig(attention="ful"), "attention: unknown kind 'ful'; did you mean 'full'?"),
@@ -296,7 +298,7 @@ def test_vectors_of_another_width_are_refused():
         with pytest.raises(ShapeError, match="width: expected 8, got 6"):
             attention(torch.randn(1, 3, 6), full_context(3))
         with pytest.raises(ShapeError, match="width: expected 8, got 6"):
-            attention.project_source(torch.randn(1, 3, 6))
+            CrossAttention(8, 2, shape=shape).project_source(torch.randn(1, 3, 6))
 
 
 @pytest.mark.parametrize("kind", ["full", "window", "bigbird"])

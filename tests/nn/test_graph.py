@@ -14,7 +14,8 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.nn.attention.graph import Graph, GraphAttention, GraphBlock, attend_edges, pool_graphs
-from regard.nn.attention.module import Attention, attend_step_by_step
+from regard.nn.attention.module import Attention
+from regard.nn.attention.reference import reference_attention
 from regard.nn.context import AttentionContext
 
 WIDTH, HEADS = 12, 3
@@ -62,7 +63,7 @@ def test_it_equals_dense_attention_with_the_edges_as_a_pattern_in_value_and_grad
     tensors = [numbers(graph.nodes, 2, 4, seed=seed).requires_grad_() for seed in range(3)]
     sparse = attend_edges(tensors[0], tensors[1], tensors[2], graph)
     rows = [x.transpose(0, 1)[None] for x in tensors]
-    dense = attend_step_by_step(rows[0], rows[1], rows[2], graph.pattern()).output[0].transpose(0, 1)
+    dense = reference_attention(rows[0], rows[1], rows[2], graph.pattern()).output[0].transpose(0, 1)
     torch.testing.assert_close(sparse, dense)
     direction = numbers(*sparse.shape, seed=9)
     ours = torch.autograd.grad((sparse * direction).sum(), tensors)

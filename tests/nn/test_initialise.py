@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig
-from regard.nn.attention.heads import HeadMap, NarrowHeadMap
+from regard.nn.attention.heads import HeadProjection, NarrowHeadProjection
 from regard.nn.attention.kinds import FullConfig
 from regard.nn.attention.module import Attention
 from regard.nn.embedding import EmbeddingConfig
@@ -43,7 +43,7 @@ def assert_deviation(weight: torch.Tensor, expected: float):
 
 def assert_biases_are_zero(built: nn.Module):
     for part in built.modules():
-        if isinstance(part, nn.Linear | HeadMap | NarrowHeadMap) and part.bias is not None:
+        if isinstance(part, nn.Linear | HeadProjection | NarrowHeadProjection) and part.bias is not None:
             assert (part.bias == 0).all()
 
 
@@ -58,7 +58,7 @@ def test_xavier_scales_by_fan_in_and_fan_out(shape, feedforward, gain: float):
             assert part.weight.abs().max() <= gain * math.sqrt(6 / sum(part.weight.shape)) + 1e-6, "uniform"
         elif isinstance(part, nn.Embedding):
             assert_deviation(part.weight, part.embedding_dim**-0.5)
-        elif isinstance(part, NarrowHeadMap):
+        elif isinstance(part, NarrowHeadProjection):
             assert_deviation(part.weight, gain * math.sqrt(2 / (2 * part.weight.shape[-1])))
         elif isinstance(part, Experts):
             for weight in (part.up, part.down):

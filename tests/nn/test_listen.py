@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
-from regard.nn.attention.module import Steps
 from regard.nn.attention.recurrent import (
     AdditiveAttention,
     AdditiveConfig,
@@ -18,6 +17,7 @@ from regard.nn.attention.recurrent import (
     GeneralConfig,
     RecurrentAttention,
 )
+from regard.nn.attention.reference import AttentionSteps
 
 CONFIGS = [DotConfig(), DotConfig(scaled=True), GeneralConfig(), GeneralConfig(scaled=True), AdditiveConfig(hidden=5)]
 KINDS = [(config, 4, 4) for config in CONFIGS] + [(config, 4, 6) for config in CONFIGS[2:]]
@@ -55,7 +55,7 @@ def test_equals_sums_over_pairs(config, width: int, source_width: int, lengths: 
 
 @pytest.mark.parametrize(("config", "width", "source_width"), KINDS, ids=str)
 def test_weights_sum_to_one_and_ignore_padding(config, width: int, source_width: int):
-    listen, steps = config.build(width, source_width), list[Steps]()
+    listen, steps = config.build(width, source_width), list[AttentionSteps]()
     listen.recorder = steps.append
     source = torch.randn(2, 5, source_width, requires_grad=True)
     valid = torch.tensor([[True] * 3 + [False] * 2, [True] * 5])

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
 from regard.errors import ConfigError
-from regard.nn.attention.module import attend_step_by_step
+from regard.nn.attention.reference import reference_attention
 from regard.nn.fast.block_mask import block_mask
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Global, Padding, Pattern, Random, Segments, Shifted, Window
@@ -257,7 +257,7 @@ def test_blocks_of_few_queries_behind_much_that_is_written(inner: Pattern, writt
 def test_attention_is_finite_for_every_pattern_and_zero_where_nothing_is_seen(pattern: Pattern):
     torch.manual_seed(0)
     q, k, v = (torch.randn(ROWS, HEADS, 8, 4, requires_grad=True) for _ in range(3))
-    steps = attend_step_by_step(q, k, v, pattern)
+    steps = reference_attention(q, k, v, pattern)
     blind = ~matrix(pattern, 8, 8).any(-1)
     if not pattern.may_mask_all_keys:
         assert not blind.any()

@@ -5,8 +5,8 @@ import torch
 from attention_cases import assert_close
 from torch import nn
 
+from regard.nn.block import Residual
 from regard.nn.norm import LayerNorm
-from regard.nn.residual import Residual
 
 X = torch.randn(4, 3, 6, generator=torch.Generator().manual_seed(0))
 

@@ -10,7 +10,7 @@ import torch
 
 from regard import api
 from regard.look import render
-from regard.nn.attention.module import Steps, record_attention
+from regard.nn.attention.reference import AttentionSteps, record_attention
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, EOS
 
@@ -19,7 +19,7 @@ EXACT = 1e-4
 
 
 @pytest.fixture(scope="module")
-def recorded(run: api.Run, tree: dict[str, Any]) -> dict[str, list[Steps]]:
+def recorded(run: api.Run, tree: dict[str, Any]) -> dict[str, list[AttentionSteps]]:
     """The same pass, recorded without the page's help."""
     task: Any = run.task
     target = [BOS, *task.target.encode(tree["output"])]
@@ -82,7 +82,9 @@ def test_2_overview_sorts_all_heads_of_each_kind(opened: Any, tree: dict[str, An
         ("Cross-attention", "decoder.blocks.1.cross"),
     ],
 )
-def test_3_one_head_says_the_exact_weights(opened: Any, recorded: dict[str, list[Steps]], tab: str, module: str):
+def test_3_one_head_says_the_exact_weights(
+    opened: Any, recorded: dict[str, list[AttentionSteps]], tab: str, module: str
+):
     page = opened()
     page.get_by_label("join pieces into words").uncheck()
     choose(page, tab, 1, 1)
@@ -92,7 +94,7 @@ def test_3_one_head_says_the_exact_weights(opened: Any, recorded: dict[str, list
         assert float(told.split(": ")[1].split()[0]) == pytest.approx(float(weights[query, key]), abs=EXACT)
 
 
-def test_3_words_join_their_pieces(opened: Any, recorded: dict[str, list[Steps]], tree: dict[str, Any]):
+def test_3_words_join_their_pieces(opened: Any, recorded: dict[str, list[AttentionSteps]], tree: dict[str, Any]):
     page = opened()
     choose(page, "Encoder", 0, 0)
     weights = recorded["encoder.blocks.0.attention"][0].weights[0, 0].numpy()
@@ -122,7 +124,7 @@ def test_3_weightings_pin_and_pointer(opened: Any):
     assert page.locator("#head .readout").inner_text().startswith("“The” is looked at by")
 
 
-def test_4_four_steps_show_the_model_s_numbers(opened: Any, recorded: dict[str, list[Steps]]):
+def test_4_four_steps_show_the_model_s_numbers(opened: Any, recorded: dict[str, list[AttentionSteps]]):
     page = opened()
     page.get_by_label("join pieces into words").uncheck()
     choose(page, "Decoder", 0, 1)

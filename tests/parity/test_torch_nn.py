@@ -10,15 +10,14 @@ from twins import Twins
 
 from regard.models import EncoderConfig
 from regard.models.stack import Stack
-from regard.nn.attention.module import Attention
-from regard.nn.block import Block
+from regard.nn.attention.module import Attention, CrossAttention
+from regard.nn.block import Block, NormPlace, Residual, block_class
 from regard.nn.context import AttentionContext
 from regard.nn.feedforward import FeedForward
 from regard.nn.layout import Layout
 from regard.nn.norm import LayerNorm
 from regard.nn.pattern import Causal, Padding
 from regard.nn.position import NoPositionConfig
-from regard.nn.residual import NormPlace, Residual
 
 WIDTH, HEADS, HIDDEN, DEPTH = 32, 4, 48, 2
 BATCH, TIME, SOURCE = 3, 7, 5
@@ -41,9 +40,9 @@ def future(time: int) -> torch.Tensor:
     return torch.ones(time, time, dtype=torch.bool).triu(1)
 
 
-def attention_twins() -> Twins:
+def attention_twins(kind: type[Attention] = Attention) -> Twins:
     theirs = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-    return Twins(Attention(WIDTH, HEADS), theirs, mappings.torch_attention())
+    return Twins(kind(WIDTH, HEADS), theirs, mappings.torch_attention())
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -64,22 +63,22 @@ def test_self_attention(padded: bool, causal: bool) -> None:
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_cross_attention_to_a_source_of_another_length(padded: bool) -> None:
-    twins, x, source = attention_twins(), vectors(TIME), vectors(SOURCE)
+    twins, x, source = attention_twins(CrossAttention), vectors(TIME), vectors(SOURCE)
     context = AttentionContext(
         Padding(SOURCE_LENGTHS) if padded else None, torch.arange(TIME)[None], torch.arange(SOURCE)[None]
     )
-    ours = twins.ours.across(x, twins.ours.project_source(source), context)
+    ours = twins.ours(x, context, twins.ours.project_source(source))
     theirs, _ = twins.theirs(x, source, source, key_padding_mask=hidden(SOURCE_LENGTHS, SOURCE) if padded else None)
     twins.compare(ours, theirs)
 
 
 def block(place: NormPlace, activation: Bend, cross: bool) -> Block:
-    return Block(
+    return block_class(place)(
         Attention(WIDTH, HEADS),
         Residual(LayerNorm(WIDTH), place),
         FeedForward(WIDTH, HIDDEN, activation),
         Residual(LayerNorm(WIDTH), place),
-        Attention(WIDTH, HEADS) if cross else None,
+        CrossAttention(WIDTH, HEADS) if cross else None,
         Residual(LayerNorm(WIDTH), place) if cross else None,
     )
 

@@ -9,7 +9,7 @@ from test_training import train
 from regard import api
 from regard.errors import ConfigError
 from regard.models import kinds_of
-from regard.nn.attention.module import record_attention
+from regard.nn.attention.reference import record_attention
 from regard.run.recipe import read_recipe
 
 SMALL = {"width": 16, "depth": 2}

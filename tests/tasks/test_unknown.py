@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.errors import ConfigError, DataError
 from regard.models import DecoderConfig, EncoderDecoderConfig
-from regard.nn.attention.module import Steps
+from regard.nn.attention.reference import AttentionSteps
 from regard.nn.layout import Sequences
 from regard.tasks.unknown_words import UnknownWords, alignment, need_words, read_dictionary
 from regard.text.special_tokens import EOS, UNK
@@ -28,7 +28,7 @@ class LooksAsTold(nn.Module):
         for row, places in enumerate(self.places):
             for place, looked_at in enumerate(places):
                 weights[row, 0, place, looked_at] = 1.0
-        self.cross.recorder(Steps(weights, weights, weights, weights, weights))
+        self.cross.recorder(AttentionSteps(weights, weights, weights, weights, weights))
 
 
 SOURCES = [[7, UNK, 9, EOS], [UNK, 8, EOS]]

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
 from regard.claims.figure import ATTENTION, RECURRENT, label_line
 from regard.claims.setup import Setup, exponent
-from regard.nn.attention.module import attend_step_by_step
+from regard.nn.attention.reference import reference_attention
 
 WIDTHS = (4, 16, 64, 256, 1024)
 KEYS = 64
@@ -78,7 +78,7 @@ class Scaling(Claim):
 
 def _row(width: int, queries: int, scale: float | None) -> dict[str, float]:
     query, key = torch.randn(1, 1, queries, width), torch.randn(1, 1, KEYS, width)
-    steps = attend_step_by_step(query, key, key, scale=scale)
+    steps = reference_attention(query, key, key, scale=scale)
     weights = steps.weights[0, 0]
     # the Jacobian of a softmax with weights w is diag(w) − wwᵀ
     jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None, :]

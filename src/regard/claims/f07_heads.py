@@ -13,7 +13,8 @@ from regard.claims.figure import ATTENTION, MORE, RECURRENT, bars, label_line
 from regard.claims.probes import full_context
 from regard.claims.setup import Setup
 from regard.data.street import pairs
-from regard.nn.attention.module import Attention, record_attention
+from regard.nn.attention.module import Attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
 
 WIDTH, LENGTH = 256, 64

@@ -101,7 +101,7 @@ def _pair_flops(attention: dict[str, Any], length: int, width: int = WIDTH) -> i
     """FLOPs of scores and weighted sums, and of a kind's own operations; the projections are the same for all kinds."""
     config = _config(attention, width)
     kind, head_width = config.attention, width // HEADS
-    return 4 * kind.pairs(HEADS, length) * head_width + kind.own_flops(HEADS, head_width, length)
+    return 4 * kind.pairs(HEADS, length) * head_width + kind.extra_flops(HEADS, head_width, length)
 
 
 def _stack(attention: dict[str, Any]) -> Stack:

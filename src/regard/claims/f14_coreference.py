@@ -15,7 +15,8 @@ from regard.claims.figure import ATTENTION, OTHER, RECURRENT
 from regard.claims.setup import Setup
 from regard.data.street.corpus import Example, pronoun_cases
 from regard.data.street.nouns import NOUNS
-from regard.nn.attention.module import Attention, record_attention
+from regard.nn.attention.module import Attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, EOS
 from regard.text.tokenizer import Tokenizer

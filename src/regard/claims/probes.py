@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.models import EncoderConfig, RecurrentDecoderConfig
 from regard.models.stack import Stack
 from regard.nn.attention.heads import join_heads
-from regard.nn.attention.module import record_attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.block import Block
 from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, nearest
-from regard.nn.attention.module import Attention, Steps, record_attention
+from regard.nn.attention.module import Attention
+from regard.nn.attention.reference import AttentionSteps, record_attention
 
 Off = Iterable[tuple[str, int]]
 """Heads by their module's name and number."""
@@ -27,7 +28,7 @@ class Part:
 
     name: str
     module: nn.Module
-    steps: Steps
+    steps: AttentionSteps
     vectors: dict[str, Tensor]
     """Queries, keys and values (heads, time, head width) as they entered the products; empty where there are none."""
 
@@ -56,7 +57,7 @@ def replay(model: nn.Module, arguments: tuple[Any, ...]) -> tuple[Tensor, list[P
     return scores, [_part(name, modules[name], steps, caught.get(name, {})) for name, steps in seen.items() if steps]
 
 
-def _part(name: str, module: nn.Module, recorded: list[Steps], caught: dict[str, list[Tensor]]) -> Part:
+def _part(name: str, module: nn.Module, recorded: list[AttentionSteps], caught: dict[str, list[Tensor]]) -> Part:
     steps = joined(recorded)
     if len(caught) < 3 or not isinstance(module, Attention):
         return Part(name, module, steps, {})
@@ -70,7 +71,7 @@ def _part(name: str, module: nn.Module, recorded: list[Steps], caught: dict[str,
     return Part(name, module, steps, entered if _made(entered, steps) else {})
 
 
-def _made(vectors: dict[str, Tensor], steps: Steps) -> bool:
+def _made(vectors: dict[str, Tensor], steps: AttentionSteps) -> bool:
     """Whether the products of these vectors are the recorded scores: not where keys are projected or compressed."""
     products = vectors["query"] @ vectors["key"].transpose(1, 2)
     return products.shape == steps.scores.shape[1:] and torch.allclose(products, steps.scores[0], rtol=1e-3, atol=1e-3)
@@ -81,14 +82,14 @@ def _all_heads(x: Tensor, heads: int) -> Tensor:
     return x[0].repeat_interleave(heads // x.shape[1], dim=0)
 
 
-def joined(recorded: list[Steps]) -> Steps:
+def joined(recorded: list[AttentionSteps]) -> AttentionSteps:
     """The steps of models that attend token by token, one query after another."""
     if len(recorded) == 1:
         return recorded[0]
     keys = recorded[-1].weights.shape[3]
     same = [steps for steps in recorded if steps.weights.shape[3] == keys]
     parts = ("scores", "scaled", "masked", "weights", "output")
-    return Steps(*(torch.cat([getattr(steps, part) for steps in same], dim=2) for part in parts))
+    return AttentionSteps(*(torch.cat([getattr(steps, part) for steps in same], dim=2) for part in parts))
 
 
 def is_cross(name: str) -> bool:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from regard.config import Config, refuse
 from regard.errors import ConfigError
 from regard.nn.attention.kinds import AttentionConfig, FullConfig
-from regard.nn.attention.module import AttentionBase
-from regard.nn.block import Block
+from regard.nn.attention.module import BaseAttentionConfig
+from regard.nn.block import Block, NormPlace, Residual, block_class
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
 from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
@@ -25,7 +25,6 @@ from regard.nn.layout import Layout
 from regard.nn.norm import LayerNormConfig, NormConfig
 from regard.nn.pattern import Causal, Padding, Pattern, Shifted
 from regard.nn.position import PositionConfig, RotaryConfig, SinusoidalConfig
-from regard.nn.residual import NormPlace, Residual
 
 Vectors = Float[Tensor, "batch time width"]
 
@@ -139,9 +138,9 @@ class StackConfig(Config):
         return of_attention + depth * block + inputs
 
 
-def by_layer(attention: AttentionBase, depth: int) -> list[AttentionBase]:
+def by_layer(attention: BaseAttentionConfig, depth: int) -> list[BaseAttentionConfig]:
     """The kind of attention of each layer."""
-    return list(islice(cycle(attention.turns), depth))
+    return list(islice(cycle(attention.layer_kinds), depth))
 
 
 class TextStackConfig(StackConfig):
@@ -167,7 +166,7 @@ class Stack(nn.Module):
         super().__init__()
         self.config, self.causal, self.position_config = config, causal, position
         self.attention = attention or config.attention
-        self.turns = self.attention.turns
+        self.layer_kinds = self.attention.layer_kinds
         shape: dict[str, Any] = {"width": config.width, "heads": config.heads, "head_width": config.head_width}
         count = depth if position.per_layer else 1
         self.positions = nn.ModuleList(position.build(**shape, causal=causal) for _ in range(count))
@@ -185,7 +184,7 @@ class Stack(nn.Module):
         """Data type of the residual stream in training, if not that of the inputs."""
         self._patterns: dict[tuple[int, str, int], Pattern | None] = {}
 
-    def _block(self, attention: AttentionBase, position: nn.Module, cross: bool) -> Block:
+    def _block(self, attention: BaseAttentionConfig, position: nn.Module, cross: bool) -> Block:
         config, drop = self.config, self.config.dropout
         feedforward = config.feedforward.build(config.width, drop.feedforward)
 
@@ -194,7 +193,7 @@ class Stack(nn.Module):
             return Residual(norm, config.norm_place, config.residual, drop.residual, drop.layer)
 
         build = attention.build
-        return Block(
+        return block_class(config.norm_place, config.residual)(
             build(config.width, config.heads, position, drop.attention, causal=self.causal, shared=self.shared),  # type: ignore[arg-type]
             around(),
             feedforward,
@@ -234,7 +233,7 @@ class Stack(nn.Module):
         """What each token of a whole grid may see."""
         if self.added is not None:
             return self._context_with_added(layout, len(self.added))
-        return AttentionContext.alternating([self._context(layout, turn) for turn in range(len(self.turns))])
+        return AttentionContext.alternating([self._context(layout, turn) for turn in range(len(self.layer_kinds))])
 
     def _context(self, layout: Layout, turn: int) -> AttentionContext:
         inner, own = self.pattern(layout.longest, layout.segment.device, turn), layout.pattern()
@@ -258,7 +257,7 @@ class Stack(nn.Module):
     def next_context(self, cache_lengths: CacheLengths, time: int) -> AttentionContext:
         """What the next `time` tokens of each row may see: themselves and all that is written."""
         return AttentionContext.alternating(
-            [self._next_context(cache_lengths, time, turn) for turn in range(len(self.turns))]
+            [self._next_context(cache_lengths, time, turn) for turn in range(len(self.layer_kinds))]
         )
 
     def _next_context(self, cache_lengths: CacheLengths, time: int, turn: int) -> AttentionContext:
@@ -275,7 +274,7 @@ class Stack(nn.Module):
         """The pattern of self-attention for sequences up to a length; made once, so that its masks are too."""
         known = (1 << max(length - 1, 1).bit_length(), str(device), turn)
         if known not in self._patterns:
-            kind = self.turns[turn]
+            kind = self.layer_kinds[turn]
             self._patterns[known] = kind.pattern(self.config.heads, known[0], self.causal, device)
         return self._patterns[known]
 

@@ -1,23 +1,61 @@
-"""The block: attention, then (in a decoder that listens to an encoder) cross-attention, then the feed-forward part."""
+"""The block: self-attention, in a decoder with a source cross-attention, then the feed-forward network.
 
+Each sub-layer f has a norm and a residual connection:
+
+    pre-norm    x ← x + f(norm(x))      trains without warm-up
+    post-norm   x ← norm(x + f(x))      Vaswani 2017
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.nn.attention.module import Attention
+from regard.nn.attention.module import Attention, CrossAttention
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
-from regard.nn.residual import Residual
+from regard.nn.dropout import DropLayers, Dropout
 
+NormPlace = Literal["before", "after"]
 Vectors = Float[Tensor, "batch time width"]
 
 
-class Block(nn.Module):
-    """One layer of an encoder or decoder, made of parts that are given to it.
+class Residual(nn.Module):
+    """Norm, dropout and residual connection of one sub-layer; `connected=False` removes x + …, to show what it does."""
 
-    Encoder:          x ← x + attention(x);                            x ← x + feedforward(x)
-    Decoder:          the same, with a sight that hides the future
-    Encoder-decoder:  x ← x + attention(x);  x ← x + cross(x, source);  x ← x + feedforward(x)
-    """
+    def __init__(
+        self,
+        norm: nn.Module,
+        place: NormPlace = "before",
+        connected: bool = True,
+        dropout: float = 0.0,
+        layer_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.norm, self.place, self.connected = norm, place, connected
+        self.dropout = nn.Sequential(Dropout(dropout), DropLayers(layer_dropout))
+
+    def forward(self, x: Vectors, f: Callable[[Vectors], Vectors]) -> Vectors:
+        """x + f(norm(x)) or norm(x + f(x))."""
+        if self.place == "before":
+            return self.add(x, f(self.norm(x)))
+        return self.norm(self.add(x, f(x)))
+
+    def add(self, x: Vectors, change: Vectors) -> Vectors:
+        """x + change, or the change alone where the connection is removed."""
+        return x + self.drop(change, x.dtype) if self.connected else self.dropout(change)
+
+    def drop(self, change: Vectors, dtype: torch.dtype) -> Vectors:
+        """Dropout; the result is no wider than the residual stream's `dtype`, which must not change in a block."""
+        change = self.dropout(change)
+        return change.to(dtype) if torch.promote_types(dtype, change.dtype) != dtype else change
+
+
+class Block(nn.Module):
+    """One layer of a Transformer. An encoder's has attention and feed-forward network; a decoder's has the same under
+    a causal mask, and between them `cross`, if there is a source."""
 
     def __init__(
         self,
@@ -25,13 +63,25 @@ class Block(nn.Module):
         around_attention: Residual,
         feedforward: nn.Module | None = None,
         around_feedforward: Residual | None = None,
-        cross: Attention | None = None,
+        cross: CrossAttention | None = None,
         around_cross: Residual | None = None,
     ) -> None:
         super().__init__()
         self.attention, self.around_attention = attention, around_attention
         self.cross, self.around_cross = cross, around_cross
         self.feedforward, self.around_feedforward = feedforward, around_feedforward
+
+    # Names of the equations. The attributes above are the parameters' names in checkpoints.
+    norm1 = property(lambda self: self.around_attention.norm)
+    norm2 = property(lambda self: self.around_cross.norm)
+    norm3 = property(lambda self: self.around_feedforward.norm)
+    drop1 = property(lambda self: self.around_attention.drop)
+    drop2 = property(lambda self: self.around_cross.drop)
+    drop3 = property(lambda self: self.around_feedforward.drop)
+
+
+class PreNormBlock(Block):
+    """x ← x + f(norm(x)) for each sub-layer f."""
 
     def forward(
         self,
@@ -43,12 +93,57 @@ class Block(nn.Module):
         cache: KVCache | None = None,
         cache_lengths: CacheLengths | None = None,
     ) -> Vectors:
-        """All sub-layers in turn."""
+        x = x + self.drop1(self.attention(self.norm1(x), context, cache, cache_lengths), x.dtype)
+        if self.cross is not None:
+            x = x + self.drop2(self.cross(self.norm2(x), source_context, source_kv), x.dtype)
+        if self.feedforward is not None:
+            x = x + self.drop3(self.feedforward(self.norm3(x), valid), x.dtype)
+        return x
+
+
+class PostNormBlock(Block):
+    """x ← norm(x + f(x)) for each sub-layer f."""
+
+    def forward(
+        self,
+        x: Vectors,
+        context: AttentionContext,
+        valid: Bool[Tensor, "batch time"] | None = None,
+        source_kv: KVCache | None = None,
+        source_context: AttentionContext | None = None,
+        cache: KVCache | None = None,
+        cache_lengths: CacheLengths | None = None,
+    ) -> Vectors:
+        x = self.norm1(x + self.drop1(self.attention(x, context, cache, cache_lengths), x.dtype))
+        if self.cross is not None:
+            x = self.norm2(x + self.drop2(self.cross(x, source_context, source_kv), x.dtype))
+        if self.feedforward is not None:
+            x = self.norm3(x + self.drop3(self.feedforward(x, valid), x.dtype))
+        return x
+
+
+class PlainBlock(Block):
+    """x ← f(norm(x)) or norm(f(x)): no residual connections, to show what they are for."""
+
+    def forward(
+        self,
+        x: Vectors,
+        context: AttentionContext,
+        valid: Bool[Tensor, "batch time"] | None = None,
+        source_kv: KVCache | None = None,
+        source_context: AttentionContext | None = None,
+        cache: KVCache | None = None,
+        cache_lengths: CacheLengths | None = None,
+    ) -> Vectors:
         x = self.around_attention(x, lambda x: self.attention(x, context, cache, cache_lengths))
-        if self.cross is not None and self.around_cross is not None:
-            cross = self.cross
-            x = self.around_cross(x, lambda x: cross.across(x, source_kv, source_context))  # type: ignore[arg-type]
-        if self.feedforward is not None and self.around_feedforward is not None:
-            feedforward = self.feedforward
+        if (cross := self.cross) is not None and self.around_cross is not None:
+            x = self.around_cross(x, lambda x: cross(x, source_context, source_kv))
+        if (feedforward := self.feedforward) is not None and self.around_feedforward is not None:
             x = self.around_feedforward(x, lambda x: feedforward(x, valid))
         return x
+
+
+def block_class(norm_place: NormPlace, residual: bool = True) -> type[Block]:
+    if not residual:
+        return PlainBlock
+    return PreNormBlock if norm_place == "before" else PostNormBlock

@@ -7,7 +7,7 @@ from pydantic import PositiveFloat
 from torch import nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
-from regard.nn.attention.heads import NarrowHeadMap
+from regard.nn.attention.heads import NarrowHeadProjection
 from regard.nn.attention.module import Attention
 from regard.nn.experts import Experts
 from regard.nn.feedforward import FeedForward, GatedFeedForward
@@ -28,7 +28,7 @@ class XavierConfig(Config):
                 _zero(part.bias)
             elif isinstance(part, nn.Embedding):
                 nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
-            elif isinstance(part, NarrowHeadMap | Experts):
+            elif isinstance(part, NarrowHeadProjection | Experts):
                 for matrix in part.matrices():
                     nn.init.xavier_uniform_(matrix, self.gain)
 
@@ -50,7 +50,7 @@ class NormalConfig(Config):
                 added = any(part is other for other in into_stream)
                 nn.init.normal_(part.weight, std=self.deviation / (math.sqrt(2 * depth) if added else 1))
                 _zero(getattr(part, "bias", None))
-            elif isinstance(part, NarrowHeadMap):
+            elif isinstance(part, NarrowHeadProjection):
                 nn.init.normal_(part.weight, std=self.deviation)
             elif isinstance(part, Experts):
                 nn.init.normal_(part.up, std=self.deviation)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.data.findings import Findings
 from regard.data.readers.lines import lines
 from regard.errors import ConfigError, DataError
-from regard.nn.attention.module import record_attention
+from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, PAD, UNK
 

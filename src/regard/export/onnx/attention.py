@@ -11,7 +11,7 @@ from regard.models.convolutional.gated import ROOT_HALF, MultiStepAttention, Sou
 from regard.nn.attention.heads import join_heads
 from regard.nn.attention.linformer import Linformer
 from regard.nn.attention.memory_compressed import Compression, MemoryCompressed
-from regard.nn.attention.module import NOWHERE, Attention
+from regard.nn.attention.module import NO_POSITION, Attention
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
 from regard.nn.pattern import Pattern
@@ -112,7 +112,9 @@ def attend_mixtures(part: Linformer, x: Tensor, context: AttentionContext, *with
     for_keys, for_values = part.projections()
     key, value = for_keys(key), for_values(value)
     mixtures = torch.arange(key.shape[2])[None]
-    return part.output(join_heads(part._attend(query, key, value, AttentionContext(None, places, mixtures), NOWHERE)))
+    return part.output(
+        join_heads(part._attend(query, key, value, AttentionContext(None, places, mixtures), NO_POSITION))
+    )
 
 
 def attend_slots(

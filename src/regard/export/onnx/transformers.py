@@ -21,7 +21,7 @@ def seen(stack: Stack, turn: int, room: int, queries: Tensor, keys: Tensor) -> T
     zero = torch.zeros(1, 1, 1, 1, dtype=torch.long)
     heads = torch.arange(stack.config.heads)[None, :, None, None]
     query, key = queries[:, None, :, None], keys[:, None, None, :]
-    pattern = stack.turns[turn].pattern(stack.config.heads, room, stack.causal, "cpu")
+    pattern = stack.layer_kinds[turn].pattern(stack.config.heads, room, stack.causal, "cpu")
     everything = (query >= 0) & (key >= 0)
     return everything if pattern is None else everything & pattern.allowed(zero, heads, query, key)
 
@@ -36,7 +36,7 @@ def read_whole(stack: Stack, x: Tensor, lengths: Tensor | None, room: int) -> Te
     places = F.pad(index[:, added:] - added, (added, 0))  # added tokens stand where the first token stands
     valid = None if lengths is None else index < lengths[:, None] + added
     turns = []
-    for turn in range(len(stack.turns)):
+    for turn in range(len(stack.layer_kinds)):
         mask = seen(stack, turn, room + added, index, index)
         mask = mask if valid is None else mask & valid[:, None, None]
         turns.append(AttentionContext(Seen(mask, valid, may_mask_all_keys=stack.attention.strict), places, places))
@@ -98,7 +98,7 @@ class WriteOn(Step):
         queries = (torch.arange(tokens.shape[1]) + written)[None]
         keys = torch.arange(written + tokens.shape[1])[None]
         strict = self.stack.attention.strict
-        masks = [seen(self.stack, turn, self.room, queries, keys) for turn in range(len(self.stack.turns))]
+        masks = [seen(self.stack, turn, self.room, queries, keys) for turn in range(len(self.stack.layer_kinds))]
         context = AttentionContext.alternating(
             [AttentionContext(Seen(mask, may_mask_all_keys=strict), queries, keys) for mask in masks]
         )

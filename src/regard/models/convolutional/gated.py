@@ -14,7 +14,7 @@ from pydantic import PositiveFloat
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.nn.attention.module import Steps, attend_step_by_step
+from regard.nn.attention.reference import AttentionSteps, reference_attention
 from regard.nn.convolution import Convolution, Window, blank, convolution_flops, convolution_params
 from regard.nn.dropout import Dropout
 from regard.nn.pattern import Padding
@@ -46,7 +46,7 @@ class MultiStepAttention(nn.Module):
         super().__init__()
         self.query = linear_map(hidden, width, weight_norm=weight_norm)
         self.output = linear_map(width, hidden, weight_norm=weight_norm)
-        self.recorder: Callable[[Steps], None] | None = None
+        self.recorder: Callable[[AttentionSteps], None] | None = None
 
     def forward(
         self, h: Float[Tensor, "batch time hidden"], written: Float[Tensor, "batch time width"], source_kv: SourceKV
@@ -54,7 +54,7 @@ class MultiStepAttention(nn.Module):
         """What the source has to say to each token of the target."""
         query = (self.query(h) + written) * ROOT_HALF
         # one head as wide as the model: wider than fused kernels take, so the reference is also the fast way
-        steps = attend_step_by_step(
+        steps = reference_attention(
             query[:, None],
             source_kv.keys[:, None],
             source_kv.values[:, None],

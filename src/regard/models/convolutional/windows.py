@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.errors import ConfigError
 from regard.models.convolutional.base import ConvolutionState, refuse_dropout, refuse_packed
+from regard.nn.block import NormPlace, Residual
 from regard.nn.convolution import (
     Convolution,
     Window,
@@ -38,7 +39,6 @@ from regard.nn.head import (
 from regard.nn.initialise import InitialiseConfig, XavierConfig
 from regard.nn.layout import Sequences
 from regard.nn.norm import LayerNormConfig, NormConfig
-from regard.nn.residual import NormPlace, Residual
 
 Vectors = Float[Tensor, "batch time width"]
 

@@ -17,9 +17,9 @@ from regard.models.decoding.step import JoinedMaps, obstacle, stack_of
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stepper import last_logits
 from regard.models.transformer import Decoder, DecoderState
-from regard.nn.attention.heads import HeadMap
+from regard.nn.attention.heads import HeadProjection
 from regard.nn.attention.module import Attention
-from regard.nn.block import Block
+from regard.nn.block import Block, Residual
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
 from regard.nn.fast.prepacked import Laid
@@ -27,7 +27,6 @@ from regard.nn.feedforward import FeedForward, activate
 from regard.nn.head import VocabularyHead
 from regard.nn.layout import Sequences
 from regard.nn.norm import LayerNorm
-from regard.nn.residual import Residual
 
 Vectors = Float[Tensor, "rows 1 width"]
 Mask = Bool[Tensor, "sentences 1 1 source"]
@@ -41,7 +40,7 @@ def too_special(model: object) -> str:
     for block in stack.blocks:
         assert isinstance(block, Block)
         attentions = [block.attention] if block.cross is None else [block.attention, block.cross]
-        if not all(isinstance(part, HeadMap) for one in attentions for part in (one.query, one.key, one.value)):
+        if not all(isinstance(part, HeadProjection) for one in attentions for part in (one.query, one.key, one.value)):
             return "its heads have maps of their own"
     if any(position.acts_on_scores for position in stack.positions):
         return "its positions act on the scores"

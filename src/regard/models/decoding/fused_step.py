@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.models.decoding.step import Moments, NewestToken, OneToken
-from regard.nn.attention.heads import HeadMap, split_heads
-from regard.nn.block import Block
+from regard.nn.attention.heads import HeadProjection, split_heads
+from regard.nn.block import Block, Residual
 from regard.nn.cache import KVCache
 from regard.nn.context import AttentionContext
 from regard.nn.fast.decode import attend_in_rooms
@@ -16,7 +16,6 @@ from regard.nn.fast.linear import MOST_ROWS, Folded, fused, fused_onto, known
 from regard.nn.fast.static_cache import Room
 from regard.nn.feedforward import FeedForward, GatedFeedForward
 from regard.nn.head import VocabularyHead
-from regard.nn.residual import Residual
 
 Rows = Float[Tensor, "rows width"]
 Vectors = Float[Tensor, "rows one width"]
@@ -32,7 +31,7 @@ def fusable(block: Block) -> bool:
         maps, outputs = [*maps, block.cross.query], [*outputs, block.cross.output]
     return (
         all(_known(one) for one in around if one is not None)
-        and all(type(one) is HeadMap for one in maps)
+        and all(type(one) is HeadProjection for one in maps)
         and all(type(one) is nn.Linear for one in outputs)
         and (block.feedforward is None or type(block.feedforward) in (FeedForward, GatedFeedForward))
         and {weight.dtype for weight in block.parameters()} <= {block.attention.query.weight.dtype} & set(FORMATS)  # type: ignore[union-attr]

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stack import Stack
 from regard.models.transformer import Decoder
-from regard.nn.attention.heads import HeadMap, split_heads
-from regard.nn.attention.module import Attention, attend_step_by_step
+from regard.nn.attention.heads import HeadProjection, split_heads
+from regard.nn.attention.module import Attention
+from regard.nn.attention.reference import reference_attention
 from regard.nn.block import Block
 from regard.nn.cache import KVCache
 from regard.nn.context import AttentionContext
@@ -38,7 +39,7 @@ def obstacle(model: object) -> str:
     stack = stack_of(model)
     pattern = stack.pattern(1, torch.device("cpu"))
     plain = all(type(block.attention) is Attention for block in stack.blocks)
-    if not plain or len(stack.turns) > 1 or not isinstance(pattern, Causal):
+    if not plain or len(stack.layer_kinds) > 1 or not isinstance(pattern, Causal):
         return f"attention of kind {stack.attention.kind} sees another part of what is written at each step"
     if pattern.strict:
         return "strict attention leaves the first token nothing to see"
@@ -80,7 +81,7 @@ class NewestToken(nn.Module):
         super().__init__()
         self.block = block
         maps = (block.attention.query, block.attention.key, block.attention.value)
-        self.joined = JoinedMaps(block.attention) if all(isinstance(part, HeadMap) for part in maps) else None
+        self.joined = JoinedMaps(block.attention) if all(isinstance(part, HeadProjection) for part in maps) else None
 
     def forward(
         self, x: Vectors, moments: Moments, context: AttentionContext, own: KVCache, heard: KVCache | None, room: Room
@@ -113,7 +114,7 @@ class NewestToken(nn.Module):
         if position.needs_weights:
             append(key[:, :, 0], value[:, :, 0], own.keys, own.values, lengths)
             by_distance = lambda weights: position.values(weights, context)  # noqa: E731
-            answer = attend_step_by_step(
+            answer = reference_attention(
                 query, own.keys, own.values, Padding(keys=lengths + 1), bias, scale, values_by_distance=by_distance
             ).output[:, :, 0]
         else:

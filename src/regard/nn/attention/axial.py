@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from typing_extensions import override
 
-from regard.nn.attention.heads import HeadMap, join_heads
+from regard.nn.attention.heads import HeadProjection, join_heads
 from regard.nn.attention.module import attend, head_width_of
 from regard.nn.feedforward import FeedForward
 from regard.nn.norm import LayerNorm
@@ -50,7 +50,7 @@ class GatedAttention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         head_width = head_width_of(width, heads, "standard")
-        self.query, self.key, self.value = (HeadMap(width, heads, head_width, bias=False) for _ in range(3))
+        self.query, self.key, self.value = (HeadProjection(width, heads, head_width, bias=False) for _ in range(3))
         self.gate, self.output = nn.Linear(width, width), nn.Linear(width, width)
         nn.init.zeros_(self.gate.weight)
         nn.init.ones_(self.gate.bias)

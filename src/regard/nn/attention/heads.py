@@ -26,7 +26,7 @@ def join_heads(x: Float[Tensor, "batch heads time head_width"]) -> Float[Tensor,
     return x.transpose(1, 2).flatten(2)
 
 
-class HeadMap(nn.Linear):
+class HeadProjection(nn.Linear):
     """Standard and wide heads: one matrix for all heads, whose result is cut up."""
 
     def __init__(self, width: int, heads: int, head_width: int, bias: bool = True) -> None:
@@ -39,7 +39,7 @@ class HeadMap(nn.Linear):
         return split_heads(super().forward(input), self.heads)
 
 
-class NarrowHeadMap(nn.Module):
+class NarrowHeadProjection(nn.Module):
     """Narrow heads: the input is cut up first, and each chunk has a small matrix of its own."""
 
     def __init__(self, width: int, heads: int, bias: bool = True) -> None:
@@ -61,7 +61,7 @@ class NarrowHeadMap(nn.Module):
         return y if self.bias is None else y + self.bias
 
 
-class NoHeadMap(nn.Module):
+class NoHeadProjection(nn.Module):
     """No matrices: queries, keys and values are the input itself, cut up (row A1)."""
 
     def __init__(self, heads: int) -> None:

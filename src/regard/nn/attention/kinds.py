@@ -13,18 +13,18 @@ from typing_extensions import override
 from regard.config import BARE_KIND, BY_KIND, refuse
 from regard.nn.attention.linformer import LengthProjection, Linformer, Shared
 from regard.nn.attention.memory_compressed import MemoryCompressed
-from regard.nn.attention.module import Attention, AttentionBase
+from regard.nn.attention.module import Attention, BaseAttentionConfig
 from regard.nn.pattern import Global, Pattern, Random, Window, random_links
 from regard.nn.position import Position
 
 
-class FullConfig(AttentionBase):
+class FullConfig(BaseAttentionConfig):
     """Every token may attend to every other (in a decoder: to every earlier one)."""
 
     kind: Literal["full"] = "full"
 
 
-class LongConfig(AttentionBase):
+class LongConfig(BaseAttentionConfig):
     """What the kinds for long sequences have in common."""
 
     @model_validator(mode="after")
@@ -170,7 +170,7 @@ class LinformerConfig(LongConfig):
         return LengthProjection(self.length, self.projected) if self.share == "layerwise" else None
 
     @override
-    def own_params(self, heads: int, head_width: int) -> int:
+    def extra_params(self, heads: int, head_width: int) -> int:
         matrices = {"none": 2 * (self.kv_heads or heads), "headwise": 2, "keyvalue": 1, "layerwise": 0}
         return matrices[self.share] * self.length * self.projected
 
@@ -183,7 +183,7 @@ class LinformerConfig(LongConfig):
         return heads * length * self.projected
 
     @override
-    def own_flops(self, heads: int, head_width: int, length: int) -> int:
+    def extra_flops(self, heads: int, head_width: int, length: int) -> int:
         return 4 * (self.kv_heads or heads) * self.projected * length * head_width
 
     @override
@@ -234,7 +234,7 @@ class MemoryCompressedConfig(LongConfig):
         return MemoryCompressed(width, heads, **own, **self.settings(), dropout=dropout, position=position)
 
     @override
-    def own_params(self, heads: int, head_width: int) -> int:
+    def extra_params(self, heads: int, head_width: int) -> int:
         return 2 * (self.kv_heads or heads) * (self.stride * head_width + 1) * head_width
 
     @override
@@ -242,7 +242,7 @@ class MemoryCompressedConfig(LongConfig):
         return heads * length * -(-length // self.stride)
 
     @override
-    def own_flops(self, heads: int, head_width: int, length: int) -> int:
+    def extra_flops(self, heads: int, head_width: int, length: int) -> int:
         slots = -(-length // self.stride)
         return 4 * (self.kv_heads or heads) * slots * self.stride * head_width**2
 
@@ -268,7 +268,7 @@ class AlternatingConfig(LongConfig):
     @model_validator(mode="after")
     def _stand_together(self) -> "AlternatingConfig":
         for place, kind in enumerate(self.kinds):
-            if kind.settings() != AttentionBase().settings():
+            if kind.settings() != BaseAttentionConfig().settings():
                 raise refuse(f"kinds.{place}", "how heads are shaped is set beside the list, for all layers alike")
             if kind.added_tokens or kind.shared_params(1):
                 raise refuse(f"kinds.{place}", f"{kind.kind} here adds or shares what all layers would need")
@@ -281,7 +281,7 @@ class AlternatingConfig(LongConfig):
 
     @property
     @override
-    def turns(self) -> tuple[AttentionBase, ...]:
+    def layer_kinds(self) -> tuple[BaseAttentionConfig, ...]:
         return tuple(kind.but(**self.settings()) for kind in self.kinds)
 
     @override
@@ -306,5 +306,5 @@ def four_panels(length: int, config: BigBirdConfig, causal: bool = False) -> dic
         "global": Global(config.global_tokens),
         "bigbird": config.pattern(1, length, False, "cpu"),
     }
-    hidden = AttentionBase().pattern(1, length, causal, "cpu")
+    hidden = BaseAttentionConfig().pattern(1, length, causal, "cpu")
     return {name: (panel & hidden).dense(1, 1, length, length)[0, 0] for name, panel in panels.items() if panel}

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from regard.errors import ConfigError
 from regard.nn.attention.heads import join_heads, split_heads
-from regard.nn.attention.module import NOWHERE, Attention
+from regard.nn.attention.module import NO_POSITION, Attention
 from regard.nn.attention.rows import Rows
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
@@ -68,11 +68,11 @@ class Linformer(Attention):
         self.project_keys = LengthProjection(length, projected, matrices) if own else None
         both = own and share not in ("keyvalue", "layerwise")
         self.project_values = LengthProjection(length, projected, matrices) if both else None
-        self._projection = [projection]  # in a list: used here, not owned
+        self._shared_projection = [projection]  # in a list: used here, not owned
 
     def projections(self) -> tuple[LengthProjection, LengthProjection]:
         """What projects keys, and what projects values."""
-        keys = self._projection[0] or self.project_keys
+        keys = self._shared_projection[0] or self.project_keys
         assert keys is not None
         return keys, self.project_values or keys
 
@@ -97,5 +97,5 @@ class Linformer(Attention):
         for_keys, for_values = self.projections()
         key, value = for_keys(key), for_values(value)
         mixtures = torch.arange(key.shape[2], device=x.device)[None]
-        y = self._attend(query, key, value, AttentionContext(None, places, mixtures), NOWHERE)
+        y = self._attend(query, key, value, AttentionContext(None, places, mixtures), NO_POSITION)
         return rows.collect(self.output(join_heads(y)))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
 from regard.errors import ConfigError
-from regard.nn.attention.module import Steps
+from regard.nn.attention.reference import AttentionSteps
 from regard.nn.dropout import Dropout
 
 Asking = Float[Tensor, "batch query width"]
@@ -48,7 +48,7 @@ class RecurrentAttention(nn.Module):
         super().__init__()
         self.dropout = Dropout(dropout)
         self.scale = 1.0
-        self.recorder: Callable[[Steps], None] | None = None
+        self.recorder: Callable[[AttentionSteps], None] | None = None
 
     def project_source(
         self, source: Source, valid: Bool[Tensor, "batch key"] | None = None, values: Source | None = None
@@ -65,7 +65,7 @@ class RecurrentAttention(nn.Module):
         weights = _softmax(masked, source_kv.valid)
         output = self.dropout(weights) @ source_kv.values.to(weights.dtype)
         if self.recorder is not None:
-            self.recorder(Steps(*(step[:, None] for step in (scores, scaled, masked, weights, output))))
+            self.recorder(AttentionSteps(*(step[:, None] for step in (scores, scaled, masked, weights, output))))
         return output
 
     def keys(self, source: Source) -> Float[Tensor, "batch key key_width"]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.errors import ConfigError
-from regard.nn.attention.module import Attention
+from regard.nn.attention.module import CrossAttention
 from regard.nn.block import Block
 from regard.nn.cache import KVCache
 from regard.nn.context import AttentionContext
@@ -96,7 +96,7 @@ def shard(losses: nn.Module, world: World, precision: Precision, ignored: Collec
     fully_shard(losses, mesh=mesh, mp_policy=outer, ignored_params=set(ignored), reshard_after_forward=False)
 
 
-def _called_by_itself(cross: Attention) -> None:
+def _called_by_itself(cross: CrossAttention) -> None:
     """Lets FSDP put cross-attention together twice: to remember the source, before its block has its turn, and in it.
 
     FSDP watches tensors to know when the backward pass comes by, so it is shown keys and values as two of them.
@@ -111,7 +111,6 @@ def _called_by_itself(cross: Attention) -> None:
 
     cross.pair = pair  # type: ignore[assignment]
     register_fsdp_forward_method(cross, "pair")
-    register_fsdp_forward_method(cross, "across")
     cross.project_source = lambda source: KVCache(*cross.pair(source))  # type: ignore[method-assign, operator]
 
 
