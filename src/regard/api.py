@@ -36,7 +36,7 @@ from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
 from regard.tasks import Summarisation
 from regard.tasks.images import ImageTask
-from regard.text.segments import Overlong
+from regard.text.inputs import Overlong
 from regard.train.log import read_metrics
 from regard.train.loop import STOPPED
 from regard.train.monitor import Watcher

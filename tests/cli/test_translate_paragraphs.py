@@ -14,9 +14,10 @@ from regard.cli import app
 from regard.data.sources import SourceConfig
 from regard.decode import BeamConfig
 from regard.errors import RunError
+from regard.files.run_folder import SENTENCES_FILE
 from regard.run import Run
 from regard.run.recipe import resolve_recipe
-from regard.text.splitting import FILE, Measured, Splitting
+from regard.text.splitting import SourceStatistics, Splitting
 
 CORPUS = Path(__file__).parents[1] / "run" / "golden_corpus" / "train.tsv"
 LINES = [
@@ -152,7 +153,9 @@ def test_a_run_that_was_trained_on_paragraphs_translates_paragraphs(tmp_path: Pa
     rows = [f"The dog sleeps. The cat sees it {number}.\tDer Hund schläft. Die Katze sieht es." for number in range(40)]
     (tmp_path / "pairs.tsv").write_text("en\tde\n" + "\n".join(rows) + "\n")
     run = trained(tmp_path / "run", {"file": str(tmp_path / "pairs.tsv"), "source": "en", "target": "de"})
-    assert Measured.load(run.folder / FILE) == Measured(37, 1.0, 0.0, "en"), "of 40, 3 are held out"
+    assert SourceStatistics.load(run.folder / SENTENCES_FILE) == SourceStatistics(37, 1.0, 0.0, "en"), (
+        "of 40, 3 are held out"
+    )
     assert run.splitting == Splitting("line", "en")
     texts = ["The cat sees it 3. The dog sleeps.", "The dog sleeps.\nThe cat sees it 3. The dog sleeps."]
     whole = [row[0].text for row in run.translate([texts[0], "The dog sleeps."], split=False)]
@@ -163,8 +166,8 @@ def test_a_run_that_was_trained_on_paragraphs_translates_paragraphs(tmp_path: Pa
 
 def test_a_run_that_was_trained_before_sources_were_measured_is_split(run: Run, file: Path, tmp_path: Path):
     older = shutil.copytree(run.folder, tmp_path / "older", symlinks=True)
-    (older / FILE).unlink()
+    (older / SENTENCES_FILE).unlink()
     assert api.translate(older, LINES) == alone(run)
-    (older / FILE).write_text("{")
+    (older / SENTENCES_FILE).write_text("{")
     done = CliRunner().invoke(app, ["translate", str(older), str(file), "--engine", "torch"])
     assert "sentences.json: expected what was measured of the training sources" in str(done.exception)

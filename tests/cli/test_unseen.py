@@ -10,8 +10,9 @@ from typer.testing import CliRunner, Result
 
 from regard import api
 from regard.cli import app
+from regard.files.run_folder import TRAINING_WORDS_FILE
 from regard.run.recipe import resolve_recipe
-from regard.text.training_words import FILE, TrainingWords
+from regard.text.training_words import TrainingWords
 
 TRAIN = {"steps": 2, "tokens_per_batch": 256, "precision": "float32", "compile": "off", "device": "cpu"}
 TINY = {"width": 16, "depth": 1, "heads": 2}
@@ -95,11 +96,11 @@ def test_generate_and_classify(tmp_path: Path):
 
 
 def test_a_run_without_the_file_says_nothing(translator: Path, tmp_path: Path):
-    kept = (translator / FILE).rename(tmp_path / FILE)
+    kept = (translator / TRAINING_WORDS_FILE).rename(tmp_path / TRAINING_WORDS_FILE)
     try:
         done = asked("translate", translator, "--json", lines=["The zebra sleeps."])
     finally:
-        kept.rename(translator / FILE)
+        kept.rename(translator / TRAINING_WORDS_FILE)
     assert told(done) == []
     assert "unseen" not in json.loads(done.stdout)
 

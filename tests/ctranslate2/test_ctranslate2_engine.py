@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tiny_engine_runs import language_model, translator
 
-from regard.config.search_options import draws
+from regard.config.search_options import is_sampling
 from regard.ctranslate2 import choice as choosing
 from regard.ctranslate2 import model_folder as converting
 from regard.ctranslate2 import threads
@@ -163,7 +163,7 @@ def test_language_models_write_on_alike(documents: bool, tmp_path: Path) -> None
 
 def test_generating_draws_with_torch_unless_asked_otherwise(run: Run, tmp_path: Path) -> None:
     search = SampleConfig(temperature=0.8, top_k=5).tree()
-    assert draws(search)
+    assert is_sampling(search)
     assert "draws at random" in str(unable(search, DEFAULTS, "language_model"))
     found = choose(run.folder, "ctranslate2", "translation", lambda converted: search)
     assert "random numbers of its own" in found.why

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError, InputError, OverlongError
-from regard.text import paragraphs as module
-from regard.text.paragraphs import Paragraph, Paragraphs, fitted_paragraphs
-from regard.text.segments import Output, best_combinations
-from regard.text.splitting import Splitting
+from regard.text import splitting as module
+from regard.text.outputs import Output, Paragraph, best_combinations
+from regard.text.splitting import SplitTexts, Splitting, translate_by_sentence
 
 SENTENCES = st.sampled_from(["The dog sleeps.", "Is it late?", "Stop!", "Dr. Smith left.", "犬が寝ている。", "no end"])
 LAYOUT = st.sampled_from(["", " ", "  ", "\n", " \n\n\t", "\r\n"])
@@ -26,8 +25,8 @@ def copied(sentences: list[str], cut: bool = False) -> list[list[Output]]:
 
 
 def translate(text: str, write: Callable[[str], str]) -> str:
-    divided = Paragraphs.of([text], Splitting())
-    [[found]] = divided.joined([[out(write(sentence))] for sentence in divided.sentences])
+    divided = SplitTexts.of([text], Splitting())
+    [[found]] = divided.join([[out(write(sentence))] for sentence in divided.sentences])
     return found.text
 
 
@@ -35,9 +34,9 @@ def translate(text: str, write: Callable[[str], str]) -> str:
 def test_a_model_that_copies_gives_every_text_back(texts: list[str]):
     same = [text if text.strip() else "" for text in texts]
     for splitting in (Splitting(), Splitting("line")):
-        divided = Paragraphs.of(texts, splitting)
-        assert [row[0].text for row in divided.joined(copied(divided.sentences))] == same
-    results, problems = fitted_paragraphs(texts, copied, [("f", 1)] * len(texts), "error", print, Splitting())
+        divided = SplitTexts.of(texts, splitting)
+        assert [row[0].text for row in divided.join(copied(divided.sentences))] == same
+    results, problems = translate_by_sentence(texts, copied, [("f", 1)] * len(texts), "error", print, Splitting())
     assert ([row[0].text for row in results], problems) == (same, {})
 
 
@@ -52,8 +51,8 @@ def test_between_scripts_spaces_are_those_of_the_target():
 
 
 def test_a_text_of_several_sentences_has_the_sum_of_their_scores_and_names_them():
-    divided = Paragraphs.of(["One dog. Two dogs.", "One.", " "], Splitting())
-    several, alone, blank = divided.joined([[out("Ein.", -1)], [out("Zwei.", -2, False)], [out("Eins.", -3)]])
+    divided = SplitTexts.of(["One dog. Two dogs.", "One.", " "], Splitting())
+    several, alone, blank = divided.join([[out("Ein.", -1)], [out("Zwei.", -2, False)], [out("Eins.", -3)]])
     sentences = [
         {"source": "One dog.", "text": "Ein.", "score": -1},
         {"source": "Two dogs.", "text": "Zwei.", "score": -2},
@@ -103,7 +102,7 @@ LONG = ["It is late.", "The dog sleeps. The dog does not sleep now. It is late."
 def test_of_a_line_only_the_sentence_that_is_too_long_is_cut_or_left_out(overlong: str, expected: list[str | None]):
     said: list[str] = []
     origins = [("f.txt", number) for number in (7, 8, 9)]
-    found, problems = fitted_paragraphs(LONG, limited, origins, overlong, said.append, Splitting())  # type: ignore[arg-type]
+    found, problems = translate_by_sentence(LONG, limited, origins, overlong, said.append, Splitting())  # type: ignore[arg-type]
     assert [row[0].text if row else None for row in found] == expected
     assert list(problems) == [2, 3]
     what = {"skip": "left blank", "cut": "cut at the end"}[overlong]
@@ -112,16 +111,16 @@ def test_of_a_line_only_the_sentence_that_is_too_long_is_cut_or_left_out(overlon
 
 def test_where_that_is_an_error_it_names_the_line():
     with pytest.raises(DataError, match="f:8: a sentence of 6 tokens"):
-        fitted_paragraphs(LONG, limited, [("f", 7), ("f", 8), ("f", 9)], "error", print, Splitting())
-    divided = Paragraphs.of(LONG, Splitting())
-    with pytest.raises(InputError, match="input 2: a sentence of 6 tokens"), divided.renumbered():
+        translate_by_sentence(LONG, limited, [("f", 7), ("f", 8), ("f", 9)], "error", print, Splitting())
+    divided = SplitTexts.of(LONG, Splitting())
+    with pytest.raises(InputError, match="input 2: a sentence of 6 tokens"), divided.errors_by_text():
         limited(divided.sentences, False)
 
 
 def test_without_a_splitting_each_text_is_one_input():
     given: list[list[str]] = []
     work = lambda texts, cut: given.append(texts) or copied(texts)  # noqa: E731
-    fitted_paragraphs(["A dog. A cat."], work, [("f", 1)], "skip", print, None)
+    translate_by_sentence(["A dog. A cat."], work, [("f", 1)], "skip", print, None)
     assert given == [["A dog. A cat."]]
 
 
@@ -130,6 +129,6 @@ def test_a_model_is_given_a_bounded_number_of_sentences(monkeypatch: pytest.Monk
     sizes: list[int] = []
     work = lambda texts, cut: sizes.append(len(texts)) or copied(texts)  # noqa: E731
     text = " ".join(f"Dog {number} sleeps." for number in range(8))
-    found, _ = fitted_paragraphs([text], work, [("f", 1)], "skip", print, Splitting())
+    found, _ = translate_by_sentence([text], work, [("f", 1)], "skip", print, Splitting())
     assert sizes == [3, 3, 2]
     assert found[0][0].text == text

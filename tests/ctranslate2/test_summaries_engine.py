@@ -16,7 +16,7 @@ from regard.errors import ConfigError
 from regard.export.export import export_model
 from regard.export.exported_model import HeldOut, Subject
 from regard.run import Run
-from regard.text.segments import beginning
+from regard.text.inputs import truncate_document
 
 pytest.importorskip("ctranslate2")
 
@@ -96,10 +96,10 @@ def test_the_verb_decides_and_what_is_read_takes_room(
 def test_a_text_is_read_up_to_its_limit(run: Run) -> None:
     source = run.task.vocabularies.tokenizers["source"]
     ids = source.encode(TEXTS[2])
-    assert beginning(TEXTS[2], source, len(ids) + 1) == (ids, 0)
-    assert beginning(TEXTS[2], source, len(ids)) == (ids[:-1], 1)
-    assert beginning(TEXTS[2], source, 2) == (ids[:1], len(ids) - 1)
-    assert beginning("", source, 2) == ([], 0)
+    assert truncate_document(TEXTS[2], source, len(ids) + 1) == (ids, 0)
+    assert truncate_document(TEXTS[2], source, len(ids)) == (ids[:-1], 1)
+    assert truncate_document(TEXTS[2], source, 2) == (ids[:1], len(ids) - 1)
+    assert truncate_document("", source, 2) == ([], 0)
 
 
 def test_a_folder_of_before_is_a_translators(converted: Converted, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from raw_files import COMPRESSIONS, write_lines, write_text
 from trees import SENTENCE, conllu_lines, dependency_trees
 
 from regard.data.check.report import check_files
-from regard.data.examples import Pair, Place, Tagged, Text
+from regard.data.examples import Pair, SourceLocation, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.linearise import Tree, read_brackets, write_brackets
 from regard.data.readers.conllu import sentences, tagged_sentences
@@ -29,8 +29,8 @@ def file(tmp_path: Path) -> Path:
 
 def test_words_are_what_has_a_number_of_its_own(file: Path):
     first, second = read_tagged(SourceConfig(file=str(file)))
-    assert first == Tagged(WORDS, ("NOUN", "AUX", "PART", "VERB", "PUNCT"), HEADS, Place(str(file), 2))
-    assert second.place.line == 11
+    assert first == Tagged(WORDS, ("NOUN", "AUX", "PART", "VERB", "PUNCT"), HEADS, SourceLocation(str(file), 2))
+    assert second.location.line == 11
     assert next(read_tagged(SourceConfig(file=str(file), tags="xpos"))).tags == ("NNS", "VBP", "RB", "VB", ".")
     assert first.text == first.key == "Dogs do n't sleep ."
 
@@ -46,10 +46,10 @@ def test_words_are_what_has_a_number_of_its_own(file: Path):
     ],
 )
 def test_sentences_can_be_given_as_texts(file: Path, rendering: str, text: str):
-    place = Place(str(file), 2)
-    assert next(read_texts(SourceConfig(file=str(file), text=rendering))) == Text(text, place)
+    location = SourceLocation(str(file), 2)
+    assert next(read_texts(SourceConfig(file=str(file), text=rendering))) == Text(text, location)
     pair = next(read_pairs(SourceConfig(file=str(file), source="words", target=rendering)))
-    assert pair == Pair(" ".join(WORDS), text, place)
+    assert pair == Pair(" ".join(WORDS), text, location)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -67,7 +67,7 @@ def test_trees_are_read_as_written(tmp_path: Path, compression: str, trees: list
         assert example.target == write_brackets(tree)
         assert read_brackets(example.target) == tree
     for sentence in read:
-        assert lines[sentence.place.line - 1].startswith("1\t")
+        assert lines[sentence.location.line - 1].startswith("1\t")
 
 
 def word(number: object, head: object = 0, **cells: str) -> str:
@@ -115,14 +115,14 @@ def test_a_check_goes_on_after_a_mistake(tmp_path: Path):
 
 def test_sentences_without_trees_have_no_heads(tmp_path: Path):
     file = write_lines(tmp_path / "flat.conllu", [word(1, "_"), word(2, "_"), ""])
-    assert next(tagged_sentences(file, None, Findings())) == Tagged(("w", "w"), (), None, Place(str(file), 1))
+    assert next(tagged_sentences(file, None, Findings())) == Tagged(("w", "w"), (), None, SourceLocation(str(file), 1))
     assert next(read_tagged(SourceConfig(file=str(file)))).heads is None
     with pytest.raises(DataError, match=r"flat\.conllu:1: the sentence has no tree"):
         list(read_examples(SourceConfig(file=str(file), source="words", target="brackets")))
 
 
 def test_parts_and_limits_count_sentences(file: Path):
-    assert [one.place.line for one in read_tagged(SourceConfig(file=str(file), part="50%-100%"))] == [11]
+    assert [one.location.line for one in read_tagged(SourceConfig(file=str(file), part="50%-100%"))] == [11]
     assert len(list(read_tagged(SourceConfig(file=str(file), limit=1)))) == 1
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.content_hash import code_sha256, examples_sha256, file_sha256, source_sha256
-from regard.data.examples import Labelled, LabelledPicture, Picture, Place
+from regard.data.examples import Labelled, LabelledPicture, Picture, SourceLocation
 from regard.data.sources import SourceConfig
 
 
@@ -50,7 +50,7 @@ def test_images_named_in_a_table_belong_to_its_contents(tmp_path: Path):
 
 
 def test_examples_are_told_apart_by_all_they_hold_but_their_place():
-    here, there = Place("a", 1), Place("b", 2)
+    here, there = SourceLocation("a", 1), SourceLocation("b", 2)
     assert examples_sha256([Labelled("x", "1", here)]) == examples_sha256([Labelled("x", "1", there)])
     assert examples_sha256([Labelled("x", "1", here)]) != examples_sha256([Labelled("x", "2", here)])
     assert examples_sha256([Labelled("xy", "", here)]) != examples_sha256([Labelled("x", "y", here)])

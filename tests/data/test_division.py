@@ -41,7 +41,7 @@ def test_what_is_held_out_has_no_label_that_training_lacks(tmp_path, rows):
     assert {example.label for example in valid} <= {example.label for example in train}
     assert valid
     assert not {example.text for example in valid} & {example.text for example in train}
-    assert sorted(example.place.line for example in train + valid) == list(range(1, len(rows) + 1))
+    assert sorted(example.location.line for example in train + valid) == list(range(1, len(rows) + 1))
 
 
 def test_a_rare_label_stays_in_training_wherever_chance_puts_it(tmp_path):

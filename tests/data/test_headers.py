@@ -60,7 +60,7 @@ def test_a_word_over_a_column_of_numbers_is_a_header(tmp_path):
 def test_a_first_row_that_is_an_example_stays_one(tmp_path, rows):
     file = write_lines(tmp_path / "films.tsv", rows)
     source = SourceConfig(file=str(file), text=0, label=1)
-    assert [example.place.line for example in read_examples(source)] == list(range(1, len(rows) + 1))
+    assert [example.location.line for example in read_examples(source)] == list(range(1, len(rows) + 1))
 
 
 @pytest.mark.parametrize(("rows", "header"), [
@@ -115,7 +115,7 @@ def test_a_quoted_cell_over_several_lines_keeps_the_lines_of_what_follows(tmp_pa
     checked = check_sources({"train": source})
     assert [(finding.line, finding.kind) for finding in checked.findings] == [(6, "columns")]
     file.write_bytes(b'text,label\n"one\ntwo\nthree",a\nfour,b\n')
-    assert [example.place.line for example in read_examples(source)] == [2, 5]
+    assert [example.location.line for example in read_examples(source)] == [2, 5]
 
 
 def test_white_space_makes_no_further_label(tmp_path):

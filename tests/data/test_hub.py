@@ -44,7 +44,7 @@ def library(monkeypatch):
 def test_rows_are_streamed_from_the_hub(library, tmp_path):
     source = SourceConfig(hub="owner/name", config="en-de", split="train", **PAIR_COLUMNS)
     read = list(read_pairs(source, tmp_path))
-    assert [(pair.source, pair.target, str(pair.place)) for pair in read] == [
+    assert [(pair.source, pair.target, str(pair.location)) for pair in read] == [
         ("dog", "Hund", "owner/name[train]:1"),
         ("cat", "Katze", "owner/name[train]:2"),
     ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from raw_files import COMPRESSIONS, table_bytes, table_lines, write_bytes, write_lines, write_text
 
 import regard.data
-from regard.data.examples import Labelled, Pair, Place, fingerprint
+from regard.data.examples import Labelled, Pair, SourceLocation, fingerprint
 from regard.data.findings import Findings
 from regard.data.readers.source_reader import read_examples, read_labelled, read_pairs, read_texts
 from regard.data.sources import SourceConfig
@@ -37,8 +37,12 @@ def test_aligned_text_files(tmp_path, compression, pairs):
     target = write_lines(tmp_path / f"train.de{compression}", [target for _, target in pairs])
     read = list(read_pairs(SourceConfig(source=source.name, target=target.name), tmp_path))
     assert [(pair.source, pair.target) for pair in read] == pairs
-    assert [pair.place for pair in read] == [Place(str(source), number) for number in range(1, len(pairs) + 1)]
-    assert [pair.target_place for pair in read] == [Place(str(target), number) for number in range(1, len(pairs) + 1)]
+    assert [pair.location for pair in read] == [
+        SourceLocation(str(source), number) for number in range(1, len(pairs) + 1)
+    ]
+    assert [pair.target_location for pair in read] == [
+        SourceLocation(str(target), number) for number in range(1, len(pairs) + 1)
+    ]
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -52,7 +56,7 @@ def test_tables_are_read_as_written_and_name_their_lines(tmp_path, format, compr
     source, target, label = names if by_name else (0, 1, 2)
     pairs = list(read_pairs(SourceConfig(file=file.name, source=source, target=target), tmp_path))
     assert [(pair.source, pair.target) for pair in pairs] == [(one, two) for one, two, _ in rows]
-    assert [pair.place.line for pair in pairs] == expected_lines(format, rows, names, by_name)
+    assert [pair.location.line for pair in pairs] == expected_lines(format, rows, names, by_name)
     labelled = read_labelled(SourceConfig(file=str(file), text=target, label=label))
     assert [(example.text, example.label) for example in labelled] == [(two, str(label)) for _, two, label in rows]
 
@@ -72,14 +76,14 @@ def test_the_lines_of_a_running_text_give_it_back(tmp_path, compression, text):
     file = write_text(tmp_path / f"input.txt{compression}", text)
     read = list(read_texts(SourceConfig(file=file.name), tmp_path))
     assert "".join(line.text + line.end for line in read) == text
-    assert [line.place.line for line in read] == list(range(1, len(read) + 1))
+    assert [line.location.line for line in read] == list(range(1, len(read) + 1))
 
 
 def test_windows_line_ends_inside_quoted_cells_are_kept(tmp_path):
     file = write_text(tmp_path / "any.csv", 'text,label\r\n"one\r\ntwo",x\r\nthree,y\r\n')
     findings = Findings()
     read = list(read_labelled(SourceConfig(file=str(file), text="text", label="label"), findings=findings))
-    assert [(example.text, example.place.line) for example in read] == [("one\r\ntwo", 2), ("three", 4)]
+    assert [(example.text, example.location.line) for example in read] == [("one\r\ntwo", 2), ("three", 4)]
     assert not findings.found
 
 
@@ -88,7 +92,7 @@ def test_nested_json_lists_are_joined_or_picked_from(tmp_path):
     file = write_lines(tmp_path / "any.jsonl", [line])
     for target, expected in [("target.0", "short"), ("target", "short shorter"), ("meta.de", "kurz")]:
         (pair,) = read_pairs(SourceConfig(file=str(file), source="source", target=target))
-        assert pair == Pair("One. Two.", expected, Place(str(file), 1))
+        assert pair == Pair("One. Two.", expected, SourceLocation(str(file), 1))
 
 
 def test_nested_parquet_columns(tmp_path):
@@ -97,7 +101,7 @@ def test_nested_parquet_columns(tmp_path):
     source = SourceConfig(file="any.parquet", source="translation.en", target="translation.de")
     assert [(pair.source, pair.target) for pair in read_pairs(source, tmp_path)] == [("dog", "Hund")]
     labelled = read_labelled(SourceConfig(file="any.parquet", text="translation.en", label=1), tmp_path)
-    assert list(labelled) == [Labelled("dog", "five", Place(str(tmp_path / "any.parquet"), 1))]
+    assert list(labelled) == [Labelled("dog", "five", SourceLocation(str(tmp_path / "any.parquet"), 1))]
 
 
 def test_json_arrays_are_read_by_number(tmp_path):
@@ -203,7 +207,7 @@ def test_two_parts_make_the_whole(tmp_path, shuffle, rows, cut):
         )
         for part in (f"0%-{cut}%", f"{cut}%-100%")
     ]
-    assert sorted(parts[0] + parts[1], key=lambda example: example.place.line) == whole
+    assert sorted(parts[0] + parts[1], key=lambda example: example.location.line) == whole
     if shuffle:
         assert not {example.text for example in parts[0]} & {example.text for example in parts[1]}
     else:
@@ -259,14 +263,14 @@ def test_the_embedded_corpus_is_asked_for_its_pairs(monkeypatch):
     monkeypatch.setitem(sys.modules, "regard.data.street", fake)
     monkeypatch.setattr(regard.data, "street", fake, raising=False)
     read = list(read_pairs(SourceConfig(street="valid", limit=2, seed=5)))
-    assert read[1] == Pair("a cat", "eine Katze", Place("street/valid", 2))
+    assert read[1] == Pair("a cat", "eine Katze", SourceLocation("street/valid", 2))
     list(read_pairs(SourceConfig(street="train", part="0%-50%")))
     assert asked == [("valid", 2, 5), ("train", None, 1), ("train", None, 1)]
 
 
 def test_the_embedded_corpus_is_read_like_any_other():
     read = list(read_pairs(SourceConfig(street="valid", limit=3)))
-    assert [str(pair.place) for pair in read] == ["street/valid:1", "street/valid:2", "street/valid:3"]
+    assert [str(pair.location) for pair in read] == ["street/valid:1", "street/valid:2", "street/valid:3"]
 
 
 def test_readers_refuse_other_contents():

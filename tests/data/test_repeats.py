@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.check.duplicates import Seen
-from regard.data.examples import Labelled, Pair, Place, Text
+from regard.data.examples import Labelled, Pair, SourceLocation, Text
 
 few_texts = st.sampled_from(["a", "b", "c", "d", "e"])
 few_pairs = st.lists(st.tuples(few_texts, few_texts))
@@ -11,7 +11,7 @@ few_pairs = st.lists(st.tuples(few_texts, few_texts))
 def seen_of(pairs: list[tuple[str, str]]) -> Seen:
     seen = Seen()
     for number, (source, target) in enumerate(pairs, start=1):
-        seen.add(Pair(source, target, Place("any", number * 10)))
+        seen.add(Pair(source, target, SourceLocation("any", number * 10)))
     return seen
 
 
@@ -39,7 +39,7 @@ def test_leaks_are_those_a_slow_search_finds(train, test):
 def test_the_same_text_under_another_label_is_no_duplicate():
     seen = Seen()
     for line, label in enumerate(["good", "bad", "good"], start=1):
-        seen.add(Labelled("so so", label, Place("any", line)))
+        seen.add(Labelled("so so", label, SourceLocation("any", line)))
     assert list(seen.duplicates()) == [(3, 1)]
 
 
@@ -48,8 +48,8 @@ def test_every_repeated_line_of_a_running_text_counts_unless_it_is_blank():
     for line, text in enumerate(
         ["ROMEO:", "ROMEO:", "", "", "a longer line of eight words or more", "ROMEO:"], start=1
     ):
-        lines.add(Text(text, Place("any", line), "\n"))
-        documents.add(Text(text, Place("any", line)))
+        lines.add(Text(text, SourceLocation("any", line), "\n"))
+        documents.add(Text(text, SourceLocation("any", line)))
     assert list(lines.duplicates()) == [(2, 1), (6, 1)]
     assert list(documents.duplicates()) == [(2, 1), (4, 3), (6, 1)]
 

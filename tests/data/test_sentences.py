@@ -6,10 +6,16 @@ from hypothesis import strategies as st
 from sentence_cases import CASES, marked
 
 from regard.text.abbreviations import words_of
-from regard.text.sentences import pieces, spans
+from regard.text.sentences import sentence_spans
 
 SIGNS = " \n\r\t.!?…。！？\"'“”„«»()「」-—:;,|1aBßé\u00a0\u2028\x85\x1c"
 TRICKY = st.lists(st.sampled_from([*SIGNS, "Dr", "z. B.", "The", "U.S.", "😀"]), max_size=40).map("".join)
+
+
+def pieces(text: str, language: str | None = None) -> list[str]:
+    """A text cut before each sentence but the first; white space stays behind the sentence before it."""
+    cuts = [start for start, _ in sentence_spans(text, language)][1:]
+    return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
 @pytest.mark.parametrize(("language", "case"), [(language, case) for language in CASES for case in CASES[language]])
@@ -23,7 +29,7 @@ def test_tricky_texts(language: str, case: str):
 @example("A.\r\n\r\nB. ", None)
 def test_the_pieces_of_any_text_are_the_text(text: str, language: str | None):
     assert "".join(pieces(text, language)) == text
-    found, places = spans(text, language), [place for span in spans(text, language) for place in span]
+    found, places = sentence_spans(text, language), [place for span in sentence_spans(text, language) for place in span]
     assert places == sorted(places)
     assert all(text[start:end] == text[start:end].strip() != "" for start, end in found)
     between = "".join(text[end:start] for end, start in zip([0, *places[1::2]], [*places[::2], len(text)], strict=True))

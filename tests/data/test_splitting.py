@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
+from regard.files.run_folder import SENTENCES_FILE
 from regard.tasks.base import TaskBase
-from regard.text.splitting import FILE, MOST_MEASURED, TASK, Measured, Splitting, measure, splitting_of
+from regard.text.splitting import MAX_MEASURED, TASK, SourceStatistics, Splitting, load_splitting, measure_sources
 
 SENTENCES = ["The dog sleeps.", "Dr. Smith has 3.14 dogs.", "A man rides a bike.", "Two. Three."] * 5
 PARAGRAPHS = ["The dog sleeps. The cat eats. It is late."] * 9 + ["One sentence."]
@@ -29,7 +30,7 @@ TABLES = ["name : A. B. Smith | born : 3 . 5 . 1950 | team : U.S. Lecce | notes 
     ],
 )
 def test_inputs_are_split_as_training_sources_are(sources: list[str], unit: str | None):
-    splitting = measure(sources, "en").splitting
+    splitting = measure_sources(sources, "en").splitting
     assert splitting == (None if unit is None else Splitting(unit, "en"))  # type: ignore[arg-type]
     if sources not in (SENTENCES, DOCUMENTS) and splitting is not None:
         assert all(splitting.spans(source) == [(0, len(source))] for source in sources), "what was one input is one"
@@ -42,21 +43,21 @@ def test_lines_are_inputs_without_the_white_space_around_them():
 
 
 def test_a_few_of_many_sources_are_measured_and_blank_ones_are_not():
-    many = measure((f"{number} dogs." for number in range(3 * MOST_MEASURED)), None)
-    assert MOST_MEASURED // 2 <= many.examples <= MOST_MEASURED
-    assert measure(["", " ", "A. B."], None) == Measured(1, 0.0, 0.0)
-    assert measure(["", " ", "Dogs bark. Cats do not."], None) == Measured(1, 1.0, 0.0)
+    many = measure_sources((f"{number} dogs." for number in range(3 * MAX_MEASURED)), None)
+    assert MAX_MEASURED // 2 <= many.examples <= MAX_MEASURED
+    assert measure_sources(["", " ", "A. B."], None) == SourceStatistics(1, 0.0, 0.0)
+    assert measure_sources(["", " ", "Dogs bark. Cats do not."], None) == SourceStatistics(1, 1.0, 0.0)
 
 
 def test_what_was_measured_is_kept_with_the_run(tmp_path: Path):
-    measured = measure(PARAGRAPHS, "de")
+    measured = measure_sources(PARAGRAPHS, "de")
     measured.save(tmp_path)
-    assert Measured.load(tmp_path / FILE) == measured
-    assert splitting_of(tmp_path) == Splitting("line", "de")
+    assert SourceStatistics.load(tmp_path / SENTENCES_FILE) == measured
+    assert load_splitting(tmp_path) == Splitting("line", "de")
     for wrong in ("[]", "{", '{"several": 1}', '{"examples": 1, "several": "x", "line_breaks": 0}'):
-        (tmp_path / FILE).write_text(wrong)
+        (tmp_path / SENTENCES_FILE).write_text(wrong)
         with pytest.raises(DataError, match=r"sentences.json: expected what was measured of the training sources"):
-            splitting_of(tmp_path)
+            load_splitting(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_what_was_measured_is_kept_with_the_run(tmp_path: Path):
 )
 def test_of_older_runs_translators_split_into_sentences(tmp_path: Path, recipe: str, splitting: Splitting | None):
     (tmp_path / "recipe.toml").write_text(recipe)
-    assert splitting_of(tmp_path) == splitting
+    assert load_splitting(tmp_path) == splitting
 
 
 def test_the_task_whose_inputs_are_split_is_known_without_loading_any():

@@ -9,7 +9,6 @@ from trees import head_lists
 
 from regard.text.special_tokens import EOS
 from regard.text.tokenizer import BpeConfig, Tokenizer
-from regard.text.word_pieces import cut_words
 
 PREFIXED = Tokenizer.train(CORPUS, BpeConfig(size=420, prefix_space=True))
 KINDS = [*LOSSLESS, "word", "prefixed"]
@@ -27,7 +26,7 @@ def tokenizer_of(kind: str) -> Tokenizer:
 @given(words=st.lists(FORMS, min_size=1, max_size=6))
 def test_every_word_begins_somewhere_and_its_pieces_are_the_word(kind: str, words: list[str]):
     tokenizer = tokenizer_of(kind)
-    cut = cut_words(tokenizer, words)
+    cut = tokenizer.encode_words(words)
     assert cut.tokens[-1] == EOS
     ends = [*cut.starts[1:], len(cut.tokens) - 1]
     assert cut.starts[0] == 0
@@ -41,13 +40,13 @@ def test_every_word_begins_somewhere_and_its_pieces_are_the_word(kind: str, word
 @pytest.mark.parametrize("kind", ["bpe", "word", "prefixed"])
 def test_plain_sentences_are_cut_as_the_whole_text_is(kind: str):
     text = "The animal did not cross the street because it was too tired ."
-    assert cut_words(tokenizer_of(kind), text.split()).tokens == [*tokenizer_of(kind).encode(text), EOS]
+    assert tokenizer_of(kind).encode_words(text.split()).tokens == [*tokenizer_of(kind).encode(text), EOS]
 
 
 @given(heads=head_lists(), data=st.data())
 def test_the_tree_of_the_words_is_in_the_tree_of_the_pieces(heads: list[int], data: st.DataObject):
     words = data.draw(st.lists(FORMS, min_size=len(heads), max_size=len(heads)))
-    cut = cut_words(tiny_tokenizer("bpe"), words)
+    cut = tiny_tokenizer("bpe").encode_words(words)
     carried = cut.heads(heads)
     words_tree = nx.Graph((word, head - 1) for word, head in enumerate(heads) if head)
     words_tree.add_nodes_from(range(len(heads)))
@@ -66,7 +65,7 @@ def test_the_tree_of_the_words_is_in_the_tree_of_the_pieces(heads: list[int], da
 
 
 def test_tags_stand_at_first_pieces():
-    cut = cut_words(tiny_tokenizer("char"), ["ab", "c"])
+    cut = tiny_tokenizer("char").encode_words(["ab", "c"])
     assert cut.starts == [0, 2]
     assert cut.tags([4, 0]) == [5, 0, 1, 0, 0]
     assert cut.heads([2, 0]) == [2, 0, 2, 2, 4]

@@ -174,7 +174,7 @@ def test_an_id_outside_the_vocabulary_is_refused(wrong: int):
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char"])
 @pytest.mark.parametrize("texts", [[], ["", ""]])
 def test_learning_from_nothing_is_refused(kind: str, texts: list[str]):
-    with pytest.raises(DataError, match="no text to learn"):
+    with pytest.raises(DataError, match="no text to train"):
         Tokenizer.train(texts, CONFIGS[kind])
 
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.text.training_words import FILE, TrainingWords, words_of
+from regard.files.run_folder import TRAINING_WORDS_FILE
+from regard.text.training_words import TrainingWords, words_of
 
 KNOWN = "The dog doesn't sleep in l'école: it is twenty-one years old. 猫が好き"
 
@@ -66,7 +67,7 @@ def test_few_others_pass_for_them_and_the_file_stays_small(tmp_path: Path):
     for number in range(20_000):
         words.add(f"k{spelt(number)}")
     words.save(tmp_path)
-    assert (tmp_path / FILE).stat().st_size < 80_000
+    assert (tmp_path / TRAINING_WORDS_FILE).stat().st_size < 80_000
     loaded = TrainingWords.load(tmp_path)
     assert loaded.count == pytest.approx(20_000, rel=0.01)
     assert all(not loaded.unseen(f"k{spelt(number)}") for number in range(0, 20_000, 7))
@@ -90,6 +91,6 @@ def test_a_folder_without_words(tmp_path: Path):
 
 @pytest.mark.parametrize("content", [b"", b"not a filter", b"\x08\0\0\0\0\0\0\0{}      "])
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes):
-    (tmp_path / FILE).write_bytes(content)
+    (tmp_path / TRAINING_WORDS_FILE).write_bytes(content)
     with pytest.raises(DataError, match="restore the file from a copy"):
         TrainingWords.load(tmp_path)

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
-from regard.text.tokenizer import WordConfig
-from regard.text.vocabularies import load_tokenizers, save_tokenizers, train_tokenizers
+from regard.text.tokenizer import WordConfig, load_tokenizers, save_tokenizers, train_tokenizers
 
 FIELDS = {"source": lambda: ["a house", "a street"], "target": lambda: ["ein Haus", "eine Straße"]}
 

@@ -58,7 +58,7 @@ def test_an_exported_tokenizer_gives_the_ids_of_the_run(name: str, task: str, tm
     known = [one for one in ids if UNK not in one]  # transformers leaves unknown words out, we show them
     assert theirs.batch_decode(known, skip_special_tokens=True) == ours.decode_batch(known)
     (again,) = read_vocabularies(tmp_path, {"model_type": model_type}, shape, [ours.vocab_size])
-    assert again.numbering is None
+    assert again.id_mapping is None
     assert again.identity == ours.identity
 
 
@@ -75,9 +75,9 @@ def test_settings_of_an_export_that_somebody_changed_are_honoured(change: dict[s
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     (again,) = read_vocabularies(tmp_path, {"model_type": "bert"}, "encoder", [len(theirs)])
-    assert again.numbering is not None
+    assert again.id_mapping is not None
     texts = [*TEXTS, *SPECIAL_TOKENS, "a <eos> cat , sleeps ."]
     ids = theirs(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    assert [again.numbering.to_theirs(one) for one in again.cut_batch(texts)] == ids
+    assert [again.id_mapping.to_foreign(one) for one in again.encode_batch(texts, prefix=False)] == ids
     decoded = [theirs.decode(one, skip_special_tokens=True) for one in ids]
-    assert [again.decode(again.numbering.to_ours(one)) for one in ids] == decoded
+    assert [again.decode(again.id_mapping.from_foreign(one)) for one in ids] == decoded

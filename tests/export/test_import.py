@@ -108,15 +108,15 @@ def test_a_foreign_vocabulary_is_renumbered_and_nothing_else_changes(tmp_path: P
     core.save(str(tmp_path / "tokenizer.json"))
     imported = read_folder(tmp_path)
     (own,), ours = imported.tokenizers, built(imported)
-    assert own.numbering is not None
+    assert own.id_mapping is not None
     for text in [*ENGLISH, "naïve 🙂"]:
-        assert own.numbering.to_theirs(own.encode(text)) == core.encode(text).ids
+        assert own.id_mapping.to_foreign(own.encode(text)) == core.encode(text).ids
         assert own.decode(own.encode(text)) == text
     text = "The cat saw the dog."
     mine, expected = own.encode(text), core.encode(text).ids
     logits = ours(Sequences.padded([mine]))[0]
     logprobs, wanted = logits.log_softmax(-1), theirs(torch.tensor([expected])).logits[0]
-    order = list(own.numbering.theirs[7:])
+    order = list(own.id_mapping.foreign_ids[7:])
     torch.testing.assert_close(logits[:, 7:], wanted[:, order], atol=1e-4, rtol=0)
     torch.testing.assert_close(logprobs[:, 7:], wanted.log_softmax(-1)[:, order], atol=1e-4, rtol=0)
     torch.testing.assert_close(logits[:, EOS], wanted[:, end], atol=1e-4, rtol=0)

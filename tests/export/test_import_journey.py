@@ -55,14 +55,14 @@ def scores(run: api.Run, theirs: Any) -> tuple[Tensor, Tensor]:
     reads = run.task.vocabularies.tokenizers.get("source") or run.task.vocabularies.tokenizers["text"]
     row = [*reads.encode(ENGLISH[1]), EOS]
     row = [BOS, *row] if run.recipe.task.kind == "language_model" else row
-    given = torch.tensor([reads.numbering.to_theirs(row)])
+    given = torch.tensor([reads.id_mapping.to_foreign(row)])
     if run.recipe.task.kind != "translation":
         found, expected = run.model(Sequences.padded([row])), theirs(given).logits
         return found, expected if run.recipe.task.kind == "classification" else our_logits(expected, reads)
     writes = run.task.vocabularies.tokenizers["target"]
     target = [BOS, *writes.encode(GERMAN[1])]
     found = run.model(Sequences.padded([row]), Sequences.padded([target]))
-    expected = theirs(given, decoder_input_ids=torch.tensor([writes.numbering.to_theirs(target)])).logits
+    expected = theirs(given, decoder_input_ids=torch.tensor([writes.id_mapping.to_foreign(target)])).logits
     return found, our_logits(expected, writes)
 
 
@@ -96,8 +96,8 @@ def test_in_used_tuned_and_out_again(name: str, tmp_path: Path) -> None:
         assert again(ENGLISH)["input_ids"] == tokenizer(ENGLISH)["input_ids"]
     back = api.import_run(tmp_path / "out-run", tmp_path / "back")
     names = run.task.vocabularies.tokenizers
-    assert {key: one.numbering for key, one in back.task.vocabularies.tokenizers.items()} == {
-        key: one.numbering for key, one in names.items()
+    assert {key: one.id_mapping for key, one in back.task.vocabularies.tokenizers.items()} == {
+        key: one.id_mapping for key, one in names.items()
     }
     assert all(
         torch.equal(one, other) for one, other in zip(back.model.parameters(), run.model.parameters(), strict=True)

@@ -22,7 +22,7 @@ from regard.errors import DataError
 from regard.export.exported_model import Subject
 from regard.export.huggingface.tokenizer_files import write_tokenizers
 from regard.export.huggingface.vocabulary import read_vocabularies
-from regard.text.id_mapping import Numbering
+from regard.text.id_mapping import IdMapping
 from regard.text.marian import CharacterTable
 from regard.text.special_tokens import EOS
 from regard.text.tokenizer import Tokenizer
@@ -193,7 +193,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def compare(ours: list[Tokenizer], theirs: Any) -> None:
     for side, tokenizer in zip(("text", "text_target"), ours, strict=True):
-        assert tokenizer.numbering is not None
+        assert tokenizer.id_mapping is not None
         for text in [
             *TEXTS,
             "Straße katze 世界",
@@ -205,16 +205,16 @@ def compare(ours: list[Tokenizer], theirs: Any) -> None:
             "the e\u0301",
         ]:
             ids = theirs(**{side: text}, add_special_tokens=False, verbose=False)["input_ids"]
-            assert tokenizer.numbering.to_theirs(tokenizer.cut(text)) == ids, (side, text)
-            assert [piece.id for piece in tokenizer.pieces(text)] == tokenizer.cut(text)
+            assert tokenizer.id_mapping.to_foreign(tokenizer.encode(text, prefix=False)) == ids, (side, text)
+            assert [piece.id for piece in tokenizer.pieces(text)] == tokenizer.encode(text, prefix=False)
             assert all(0 <= piece.start <= piece.end <= len(text) for piece in tokenizer.pieces(text))
             whole = theirs(**{side: text}, verbose=False)["input_ids"]
-            assert tokenizer.numbering.to_theirs([*tokenizer.encode(text), EOS]) == whole
+            assert tokenizer.id_mapping.to_foreign([*tokenizer.encode(text), EOS]) == whole
     target = ours[-1]
-    assert target.numbering is not None
+    assert target.id_mapping is not None
     for text in TEXTS:
         ids = theirs(text_target=text, verbose=False)["input_ids"]
-        assert target.decode(target.numbering.to_ours(ids)) == theirs.decode(ids, skip_special_tokens=True), text
+        assert target.decode(target.id_mapping.from_foreign(ids)) == theirs.decode(ids, skip_special_tokens=True), text
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -231,7 +231,7 @@ def test_an_exported_marian_is_a_marian_again(library: Any, tmp_path: Path) -> N
     compare(ours, library.from_pretrained(tmp_path / "out"))
     (tmp_path / "out" / "config.json").write_text((tmp_path / "theirs" / "config.json").read_text())
     again = read(tmp_path / "out")
-    assert [one.numbering for one in again] == [one.numbering for one in ours]
+    assert [one.id_mapping for one in again] == [one.id_mapping for one in ours]
     for one, other in zip(again, ours, strict=True):
         assert one.encode_batch(TEXTS) == other.encode_batch(TEXTS)
 
@@ -304,6 +304,6 @@ def test_characters_are_replaced_by_the_longest_match() -> None:
 
 
 def test_numbers_beside_a_tokenizer_keep_its_flags(tmp_path: Path) -> None:
-    numbering = Numbering((0, 1, 2, 3, -1, -1, -1), 9, tidy=True, split_special=True, marian=True)
-    numbering.save(tmp_path / "tokenizer.json")
-    assert Numbering.load(tmp_path / "tokenizer.json") == numbering
+    id_mapping = IdMapping((0, 1, 2, 3, -1, -1, -1), 9, tidy=True, split_special=True, marian=True)
+    id_mapping.save(tmp_path / "tokenizer.json")
+    assert IdMapping.load(tmp_path / "tokenizer.json") == id_mapping

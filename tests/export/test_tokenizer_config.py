@@ -172,7 +172,7 @@ def test_a_class_that_is_not_built_here_is_taken_where_the_library_agrees(tmp_pa
         make_folder("BERT", "plain", tmp_path), "tokenizer_config.json", {"tokenizer_class": "ElectraTokenizer"}
     )
     (ours,) = read_vocabularies(folder, {"model_type": "bert"}, "encoder", [500])
-    assert ours.numbering is not None
+    assert ours.id_mapping is not None
 
 
 def test_a_class_that_is_not_built_here_needs_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,15 +86,18 @@ def test_ids_and_text_are_those_of_auto_tokenizer(kind: str, setting: str, files
     assert pipeline_json(load_tokenizer(folder, settings).core) == pipeline_json(theirs.backend_tokenizer)
     shape = SHAPES.get(settings["model_type"], "decoder")
     (ours,) = read_vocabularies(folder, settings, shape, [len(theirs)])
-    assert ours.numbering is not None
-    back = ours.numbering.to_theirs
+    assert ours.id_mapping is not None
+    back = ours.id_mapping.to_foreign
     plain, whole = ids_of(theirs, TEXTS, special=False), ids_of(theirs, TEXTS, special=True)
-    assert [back(ids) for ids in ours.cut_batch(TEXTS)] == plain
-    around = [[*ours.first, *ids] if shape == "decoder" else [*ours.first, *ids, EOS] for ids in ours.cut_batch(TEXTS)]
+    assert [back(ids) for ids in ours.encode_batch(TEXTS, prefix=False)] == plain
+    around = [
+        [*ours.prefix_ids, *ids] if shape == "decoder" else [*ours.prefix_ids, *ids, EOS]
+        for ids in ours.encode_batch(TEXTS, prefix=False)
+    ]
     begins = shape == "decoder" and bool(whole[0])
     assert [back([BOS, *ids] if begins else ids) for ids in around] == whole
     decoded = [theirs.decode(ids, skip_special_tokens=True) for ids in plain]
-    assert ours.decode_batch(ours.cut_batch(TEXTS)) == decoded
+    assert ours.decode_batch(ours.encode_batch(TEXTS, prefix=False)) == decoded
     exported = AutoTokenizer.from_pretrained(export(ours, settings, shape, folder / "exported"))
     assert ids_of(exported, TEXTS, special=True) == whole
     assert [exported.decode(ids, skip_special_tokens=True) for ids in plain] == decoded

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from regard import api
 from regard.cli import app
 from regard.data.batches import BucketedConfig, PackedConfig
-from regard.data.examples import Place, Tagged
+from regard.data.examples import SourceLocation, Tagged
 from regard.data.settings import DataConfig
 from regard.data.store import Store, open_store
 from regard.errors import ConfigError, DataError, InputError, RegardError
@@ -29,7 +29,7 @@ from regard.web import ServeConfig, make_app
 EXAMPLES = Path(__file__).parents[2] / "examples" / "syntax"
 TAGS = ["DET", "NOUN", "VERB"]
 SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "dropout": 0.0}
-HERE = Place("some.conllu", 1)
+HERE = SourceLocation("some.conllu", 1)
 SENTENCES = [
     Tagged(("the", "dog", "sleeps"), ("DET", "NOUN", "VERB"), (2, 3, 0), HERE),
     Tagged(("a", "cat", "sees", "the", "dog"), ("DET", "NOUN", "VERB", "DET", "NOUN"), (2, 3, 0, 5, 3), HERE),

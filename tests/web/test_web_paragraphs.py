@@ -8,7 +8,8 @@ from gated import GatedEngine
 from served_runs import serving, with_engine
 
 from regard import api
-from regard.text.splitting import FILE, Measured
+from regard.files.run_folder import SENTENCES_FILE
+from regard.text.splitting import SourceStatistics
 
 TEXT = "The dog sleeps. Dr. Smith has 3.14 cats.\n\n  Why?  \tIt is late.\r\n - One.\n"
 SPLIT = ["The dog sleeps.", "Dr. Smith has 3.14 cats.", "Why?", "It is late.", "- One."]
@@ -41,14 +42,14 @@ def test_every_sentence_of_a_request_is_in_one_batch_and_layout_stays(folders: d
 @pytest.mark.parametrize(
     ("measured", "inputs"),
     [
-        (Measured(9, 0.9, 0.1), ["The dog sleeps. Dr. Smith has 3.14 cats.", "Why?  \tIt is late.", "- One."]),
-        (Measured(9, 0.9, 0.9), [TEXT]),
+        (SourceStatistics(9, 0.9, 0.1), ["The dog sleeps. Dr. Smith has 3.14 cats.", "Why?  \tIt is late.", "- One."]),
+        (SourceStatistics(9, 0.9, 0.9), [TEXT]),
     ],
 )
 def test_a_run_that_was_trained_on_longer_texts_is_given_them(
-    folders: dict[str, Path], measured: Measured, inputs: list[str]
+    folders: dict[str, Path], measured: SourceStatistics, inputs: list[str]
 ):
-    before = (folders["street"] / FILE).read_bytes()
+    before = (folders["street"] / SENTENCES_FILE).read_bytes()
     engine = GatedEngine(open_at_once=True)
     try:
         measured.save(folders["street"])
@@ -56,7 +57,7 @@ def test_a_run_that_was_trained_on_longer_texts_is_given_them(
         with serving(app, config) as server:
             assert asked(server, TEXT)["translatedText"] == reversed_in_place(TEXT, inputs)
     finally:
-        (folders["street"] / FILE).write_bytes(before)
+        (folders["street"] / SENTENCES_FILE).write_bytes(before)
     assert engine.batches == [inputs]
 
 

@@ -13,7 +13,7 @@ from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from regard.ctranslate2.choice import Choice
-    from regard.text.segments import Overlong
+    from regard.text.inputs import Overlong
 
 OverlongOption = Annotated[
     str, typer.Option("--overlong", help="Inputs that are too long: cut, skip or error; as in training if left out.")
@@ -49,7 +49,7 @@ def chosen(
     from regard.config.search_options import with_options
     from regard.ctranslate2.choice import choose
     from regard.ctranslate2.search import RANDOM
-    from regard.text.segments import limit_sentence
+    from regard.text.inputs import length_limit_warning
 
     obstacles = [f"{option} needs torch" for option, given in only_torch.items() if given]
     if task == "language_model" and engine == "auto" and not int8 and _draws(run, options):
@@ -59,17 +59,17 @@ def chosen(
     if choice.why:
         detail(str(choice))
     if choice.converted is not None:
-        say_limit(limit_sentence(ask(choice.converted)["max_length"], choice.converted.most))
+        say_limit(length_limit_warning(ask(choice.converted)["max_length"], choice.converted.most))
     return choice
 
 
 def _draws(run: Path, options: Mapping[str, Any]) -> bool:
     """Whether a language model will draw at random: then nothing need be converted."""
-    from regard.config.search_options import kind_with
+    from regard.config.search_options import requested_kind
 
     usual = recipe_of(run).get("search", "sample")
     usual = usual if isinstance(usual, dict) else {"kind": usual}
-    kind = kind_with(str(usual.get("kind")), {name: value for name, value in options.items() if value is not None})
+    kind = requested_kind(str(usual.get("kind")), {name: value for name, value in options.items() if value is not None})
     return kind == "sample" and options.get("temperature", usual.get("temperature", 1.0)) != 0
 
 

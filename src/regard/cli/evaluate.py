@@ -12,7 +12,7 @@ from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from regard.run import Run
-    from regard.text.segments import Overlong
+    from regard.text.inputs import Overlong
 
 
 def evaluate(

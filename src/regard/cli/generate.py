@@ -27,7 +27,7 @@ from regard.errors import ConfigError, located
 
 if TYPE_CHECKING:
     from regard.data.readers.lines import Input
-    from regard.text.segments import Overlong
+    from regard.text.inputs import Overlong
     from regard.text.splitting import Splitting
 
 LINES_AT_ONCE = 256
@@ -121,13 +121,13 @@ def _worked(
 
     One that the model refuses is named by its file and line.
     """
-    from regard.text.paragraphs import fitted_paragraphs
+    from regard.text.splitting import translate_by_sentence
 
     unseen = Unseen(run)
     with counted_lines(label, typed) as advance:
         for batch in batches:
             texts, origins = [line.text for line in batch], [line.origin for line in batch]
-            results, problems = fitted_paragraphs(texts, work, origins, overlong, say, splitting)
+            results, problems = translate_by_sentence(texts, work, origins, overlong, say, splitting)
             told = [{"overlong": problems[number]} if number in problems else {} for number in range(1, len(texts) + 1)]
             told = [more | unseen.named(line.text, line.origin) for more, line in zip(told, batch, strict=True)]
             yield texts, results, told
@@ -137,9 +137,9 @@ def _worked(
 
 def _splitting(run: Path, no_split: bool) -> "Splitting | None":
     """How lines of several sentences are split, if they are."""
-    from regard.text.splitting import splitting_of
+    from regard.text.splitting import load_splitting
 
-    return None if no_split else splitting_of(run)
+    return None if no_split else load_splitting(run)
 
 
 def _named(file: Path) -> "Input":
@@ -311,7 +311,7 @@ def _treebank(file: Path) -> "Iterator[list[Input]]":
         yield from _batches(file)
         return
     read = tagged_sentences(file, None, Findings())
-    sentences = (Input(sentence, sentence.place.file, sentence.place.line) for sentence in read)
+    sentences = (Input(sentence, sentence.location.file, sentence.location.line) for sentence in read)
     while batch := list(islice(sentences, LINES_AT_ONCE)):
         yield batch
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.run.output_writer import PartFormat as Format
     from regard.run.scoring import Report
     from regard.run.trained import Run
-    from regard.text.segments import Overlong
+    from regard.text.inputs import Overlong
     from regard.text.splitting import Splitting
 
 Out = Annotated[
@@ -61,7 +61,7 @@ def translate_parts(
 ) -> None:
     """Translates a file into a folder, together with whoever else does."""
     from regard.run.output_writer import SUFFIXES
-    from regard.text.splitting import splitting_of
+    from regard.text.splitting import load_splitting
 
     if file is None:
         raise ConfigError("--out", "parts are made of a file, not of standard input; name the file")
@@ -69,7 +69,7 @@ def translate_parts(
         raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
     unseen = Unseen(run)
     if choice.converted is not None:
-        splitting = splitting_of(run) if split else None
+        splitting = load_splitting(run) if split else None
         made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, splitting, unseen)
     else:
         from regard.cli.parse import with_unknown

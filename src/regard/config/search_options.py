@@ -17,18 +17,18 @@ Search = Mapping[str, Any]
 SHARED = ("max_length", "max_length_ratio", "max_length_offset", "min_length", "no_repeat_ngram", "forbid_unknown")
 """Settings of every kind of search."""
 OF_BEAM = ("size", "n_best", "length_penalty", "length_formula")
-OF_DRAWS = ("top_k", "top_p", "min_p", "seed")
+OF_SAMPLING = ("top_k", "top_p", "min_p", "seed")
 """Settings of sampling that do nothing at temperature 0."""
-OF_SAMPLE = ("temperature", *OF_DRAWS, "repetition_penalty", "samples")
+OF_SAMPLE = ("temperature", *OF_SAMPLING, "repetition_penalty", "samples")
 AS_NAMED: Mapping[str, str] = MappingProxyType({})
 
 
-def draws(search: Search) -> bool:
+def is_sampling(search: Search) -> bool:
     """Whether a search draws its tokens at random."""
     return search["kind"] == "sample" and search["temperature"] > 0
 
 
-def kind_with(usual: str, options: Mapping[str, Any]) -> str:
+def requested_kind(usual: str, options: Mapping[str, Any]) -> str:
     """The kind of search that options ask for; a seed alone asks for none, nor does one output of each input."""
     if "kind" in options:
         return options["kind"]
@@ -48,18 +48,18 @@ def with_options(
     name = lambda option: called.get(option, option)  # noqa: E731
     for option, value in given.items():
         _refuse_range(name(option), option, value)
-    kind = kind_with(usual["kind"], given)
+    kind = requested_kind(usual["kind"], given)
     if kind not in defaults:
         raise ConfigError(name("kind"), f"unknown kind '{kind}'; {nearest(str(kind), defaults)}")
     base = dict(usual)
     if kind != usual["kind"]:
         base = {**defaults[kind], **{setting: usual[setting] for setting in SHARED if setting in usual}}
     if kind == "sample" and given.get("temperature", base["temperature"]) == 0:  # then none of them does anything
-        base = {setting: value for setting, value in base.items() if setting not in OF_DRAWS}
-        base |= {setting: value for setting, value in defaults[kind].items() if setting in OF_DRAWS}
+        base = {setting: value for setting, value in base.items() if setting not in OF_SAMPLING}
+        base |= {setting: value for setting, value in defaults[kind].items() if setting in OF_SAMPLING}
     search = {**base, **_outputs(kind, base, given, name), "kind": kind}
-    if not draws(search):
-        _refuse_draws(search, given, name)
+    if not is_sampling(search):
+        _refuse_sampling_options(search, given, name)
     if "max_length" in given and "min_length" not in given and search["min_length"] >= search["max_length"]:
         raise ConfigError(
             name("max_length"), f"expected more than min_length ({search['min_length']}), got {search['max_length']}"
@@ -82,9 +82,9 @@ def _outputs(kind: str, base: Search, given: dict[str, Any], name: Any) -> dict[
     return given
 
 
-def _refuse_draws(search: Search, given: Mapping[str, Any], name: Any) -> None:  # noqa: ANN401
+def _refuse_sampling_options(search: Search, given: Mapping[str, Any], name: Any) -> None:  # noqa: ANN401
     """Refuses options that only act where something is drawn."""
-    for option in (option for option in OF_DRAWS if option in given):
+    for option in (option for option in OF_SAMPLING if option in given):
         how = "at temperature 0" if search["kind"] == "sample" else f"by {search['kind']} search"
         raise ConfigError(
             name(option),

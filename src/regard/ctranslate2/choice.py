@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from regard.config.search_options import draws
+from regard.config.search_options import is_sampling
 from regard.ctranslate2.model_folder import Converted, Precision, Unfit, folder_for, is_ready, ready, verb_of
 from regard.ctranslate2.search import Search, unable
 from regard.errors import ConfigError
@@ -104,7 +104,7 @@ def _reason(run: Path, converted: Converted, search: Search, forced: bool, say: 
         raise Unfit(problem)
     if forced:
         own = "; it draws with random numbers of its own, so seeds mean other texts than with torch"
-        return f"asked for{own if draws(search) else ''}"
+        return f"asked for{own if is_sampling(search) else ''}"
     if search["kind"] != "beam":
         return "installed, and its greedy text is torch's"
     if converted.agreement(search) is None:

@@ -9,20 +9,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import ctranslate2
-from regard.config.search_options import draws
+from regard.config.search_options import is_sampling
 from regard.ctranslate2.model_folder import Converted
 from regard.ctranslate2.search import Search, ranking, words
 from regard.errors import InputError
-from regard.text.segments import (
-    Output,
-    Passage,
-    Summary,
-    beginning,
-    joined,
-    passages,
-    prompt_tokens,
-    refuse_long_prompt,
-)
+from regard.text.inputs import SourceSegment, encode_prompts, refuse_long_prompt, source_segments, truncate_document
+from regard.text.outputs import Output, Summary, join_segments
 from regard.text.special_tokens import EOS, SEP, SPECIAL_TOKENS
 from regard.text.vocabulary import Vocabulary
 
@@ -76,25 +68,27 @@ class FastEngine:
         search = self.converted.limited(search)
         if self.converted.input_tokens is not None:
             return self._summaries(texts, search, scored, self.converted.input_tokens)
-        pieces = passages(texts, self.source, self.converted.longest, cut=cut)
+        pieces = source_segments(texts, self.source, self.converted.longest, cut=cut)
         flat = [piece for own in pieces for piece in own]
         found = iter(self._translate(flat, search, scored))
-        return [joined(own, [next(found) for _ in own]) for own in pieces]
+        return [join_segments(own, [next(found) for _ in own]) for own in pieces]
 
     def _summaries(self, texts: Sequence[str], search: Search, scored: bool, most: int) -> list[list[Output]]:
-        read = {place: beginning(text, self.source, most) for place, text in enumerate(texts) if text.strip()}
+        read = {place: truncate_document(text, self.source, most) for place, text in enumerate(texts) if text.strip()}
         if self.converted.prompted:
             prompts = [_spelt(self.source, [*ids, SEP]) for ids, _ in read.values()]
             written = self._write_on(prompts, search, scored, words(search, self.converted.task, prompted=True))
         else:
-            written = self._translate([Passage([*ids, EOS], []) for ids, _ in read.values()], search, scored)
+            written = self._translate([SourceSegment([*ids, EOS], []) for ids, _ in read.values()], search, scored)
         found = dict(zip(read, written, strict=True))
         return [
-            [Summary(**vars(one), unread=read[place][1]) for one in found[place]] if place in found else joined([], [])
+            [Summary(**vars(one), unread=read[place][1]) for one in found[place]]
+            if place in found
+            else join_segments([], [])
             for place in range(len(texts))
         ]
 
-    def _translate(self, batch: list[Passage], search: Search, scored: bool) -> list[list[Output]]:
+    def _translate(self, batch: list[SourceSegment], search: Search, scored: bool) -> list[list[Output]]:
         if not batch:
             return []
         sources = [_spelt(self.source, piece.source[:-1]) for piece in batch]
@@ -117,7 +111,7 @@ class FastEngine:
 
     def generate(self, prompts: Sequence[str], search: Search, scored: bool = False) -> list[list[Output]]:
         """What the model writes after each prompt, no more than its positions hold."""
-        rows = prompt_tokens(prompts, self.target, self.converted.documents)
+        rows = encode_prompts(prompts, self.target, self.converted.documents)
         groups: dict[int, list[int]] = {}
         for index, row in enumerate(rows):
             refuse_long_prompt(index + 1, len(row), self.converted.most)
@@ -147,7 +141,7 @@ class FastEngine:
         """What a model of one stack writes after each prompt."""
         if not prompts:
             return []
-        if draws(search):
+        if is_sampling(search):
             ctranslate2.set_random_seed(search["seed"] % 2**32)
         found = self._continued(prompts, asked)
         ranked = [_ranked(zip(one.sequences, one.scores, strict=True), search)[0] for one in found]

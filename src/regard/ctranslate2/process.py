@@ -18,7 +18,7 @@ from typing import IO, Any
 from regard.ctranslate2.model_folder import Converted
 from regard.ctranslate2.search import Search
 from regard.errors import Failure, InputError, OverlongError, RegardError
-from regard.text.segments import Output, Summary
+from regard.text.outputs import Output, Summary
 
 
 class Remote:

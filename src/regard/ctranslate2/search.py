@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.config.search_options import Search as Search
-from regard.config.search_options import draws
+from regard.config.search_options import is_sampling
 
 RANDOM = "the search draws at random, and CTranslate2 has random numbers of its own"
 
@@ -43,11 +43,11 @@ def unable(
     reads is the beginning of its own text. `forced`: other random numbers will do.
     """
     kind = search["kind"]
-    if draws(search) and not forced:
+    if is_sampling(search) and not forced:
         return RANDOM
     if kind == "beam" and (prompted or task == "language_model"):
         return "its beams end elsewhere in language models" + (", as is a summariser of one stack" if prompted else "")
-    known = DRAWN if draws(search) else SAME.get(kind, frozenset())
+    known = DRAWN if is_sampling(search) else SAME.get(kind, frozenset())
     for setting, value in search.items():
         if setting not in known and value != defaults.get(kind, {}).get(setting):
             return REASONS.get(setting, f"it does not know the setting {setting} of our searches")
@@ -73,7 +73,7 @@ def words(search: Search, task: str, prompted: bool = False) -> dict[str, Any]:
         # all hypotheses of the beam are asked for: ours ranks those that ended before those that were cut
         beam = {"beam_size": search["size"], "num_hypotheses": search["size"]}
         return {**said, **beam, "length_penalty": search["length_penalty"]}
-    if draws(search):
+    if is_sampling(search):
         drawn = {"sampling_temperature": search["temperature"], "sampling_topp": search["top_p"]}
         return {**said, **drawn, "sampling_topk": search.get("top_k") or 0}
     return said

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__
-from regard.data.examples import Example, Picture, Place
+from regard.data.examples import Example, Picture, SourceLocation
 from regard.data.readers.lines import why_unreadable
 from regard.data.readers.source_reader import read_examples
 from regard.data.sources import SourceConfig
@@ -74,11 +74,11 @@ def _version(library: str) -> str | None:
 
 
 def _plain(value: object) -> object:
-    """Values for JSON: a dataclass as all its fields but its place, an image as the hash of its contents."""
+    """Values for JSON: a dataclass as all its fields but its location, an image as the hash of its contents."""
     if isinstance(value, Picture):
         data = value.load()
         return sha256(data if isinstance(data, bytes) else repr(data.shape).encode() + data.tobytes()).hexdigest()
     if is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {name: _plain(part) for name, part in parts.items() if not isinstance(part, Place)}
+        return {name: _plain(part) for name, part in parts.items() if not isinstance(part, SourceLocation)}
     return value

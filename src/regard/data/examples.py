@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where an example stood: lines, and the rows of files that have no lines, count from one."""
 
     file: str
@@ -26,7 +26,7 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-Side = tuple[str, str, Place]
+Side = tuple[str, str, SourceLocation]
 """One text of an example: what it is called, the text, where it stood."""
 
 
@@ -36,8 +36,8 @@ class Pair:
 
     source: str
     target: str
-    place: Place
-    target_place: Place | None = None
+    location: SourceLocation
+    target_location: SourceLocation | None = None
     """Where the target stood, if elsewhere than the source."""
 
     @property
@@ -53,7 +53,7 @@ class Pair:
     @property
     def sides(self) -> tuple[Side, ...]:
         """The texts one by one."""
-        return ("source", self.source, self.place), ("target", self.target, self.target_place or self.place)
+        return ("source", self.source, self.location), ("target", self.target, self.target_location or self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Labelled:
 
     text: str
     label: str
-    place: Place
+    location: SourceLocation
 
     @property
     def classes(self) -> Sequence[str]:
@@ -77,7 +77,7 @@ class Labelled:
     @property
     def sides(self) -> tuple[Side, ...]:
         """The texts one by one."""
-        return (("text", self.text, self.place),)
+        return (("text", self.text, self.location),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Text:
     """A document, or one line of a running text; `text + end` of all lines gives the running text back."""
 
     text: str
-    place: Place
+    location: SourceLocation
     end: str = ""
     """The line break after it, where it is a line of a running text; empty after a document."""
 
@@ -102,7 +102,7 @@ class Text:
     @property
     def sides(self) -> tuple[Side, ...]:
         """The texts one by one."""
-        return (("text", self.text, self.place),)
+        return (("text", self.text, self.location),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class LabelledPicture:
 
     picture: Picture
     label: str
-    place: Place
+    location: SourceLocation
 
     @property
     def classes(self) -> Sequence[str]:
@@ -163,7 +163,7 @@ class DescribedPicture:
 
     picture: Picture
     target: str
-    place: Place
+    location: SourceLocation
 
     @property
     def classes(self) -> Sequence[str]:
@@ -178,7 +178,7 @@ class DescribedPicture:
     @property
     def sides(self) -> tuple[Side, ...]:
         """The texts one by one."""
-        return (("target", self.target, self.place),)
+        return (("target", self.target, self.location),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Tagged:
     """One a word; none at all in a sentence that is still to be tagged."""
     heads: tuple[int, ...] | None
     """The number of the word that each hangs on, from one, 0 for the root; None where there is no tree."""
-    place: Place
+    location: SourceLocation
 
     @property
     def text(self) -> str:
@@ -210,7 +210,7 @@ class Tagged:
     @property
     def sides(self) -> tuple[Side, ...]:
         """The texts one by one."""
-        return (("text", self.text, self.place),)
+        return (("text", self.text, self.location),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class Row:
     """A whole row of a table whose columns nobody has named; only checks read these."""
 
     columns: dict[str, str]
-    place: Place
+    location: SourceLocation
     whole: str = ""
     """All that it holds, where that is more than texts."""
 
@@ -230,7 +230,7 @@ class Row:
     @property
     def sides(self) -> tuple[Side, ...]:
         """The texts one by one."""
-        return tuple((name, text, self.place) for name, text in self.columns.items())
+        return tuple((name, text, self.location) for name, text in self.columns.items())
 
 
 Example = Pair | Labelled | Text | LabelledPicture | DescribedPicture | Tagged

@@ -24,8 +24,7 @@ from regard.export.supported_settings import (
     unsupported_settings,
 )
 from regard.text.special_tokens import BOS, EOS, SEP, SPECIAL_TOKENS, UNK
-from regard.text.tokenizer import Tokenizer
-from regard.text.vocabularies import save_tokenizers
+from regard.text.tokenizer import Tokenizer, save_tokenizers
 
 HINT = "train with settings that fit, or export to onnx, which takes any kind of model"
 

@@ -15,7 +15,6 @@ from regard.export.images import ImageForm
 from regard.nn.head import TokenHeadConfig
 from regard.text.special_tokens import BOS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS
 from regard.text.tokenizer import Tokenizer
-from regard.text.word_pieces import cut_words
 
 Kind = Literal[
     "translation",
@@ -265,7 +264,7 @@ class HeldOut:
         return [Row([*ids, EOS], []) for ids in subject.source.encode_batch(list(self.texts)) if ids]
 
     def _sentences(self, subject: Subject) -> list[Row]:
-        return [Row(cut_words(subject.source, text.split()).tokens, []) for text in self.texts if text.split()]
+        return [Row(subject.source.encode_words(text.split()).tokens, []) for text in self.texts if text.split()]
 
     def _masked(self, subject: Subject) -> list[Row]:
         rows = [row.source for row in self._texts(subject)] if subject.documents else self._running(subject)

@@ -76,7 +76,7 @@ def _tokenizer_kind(tokenizer: Tokenizer) -> str:
     kind = type(tokenizer.core.model).__name__
     if kind != "BPE":
         return {"Unigram": "unigram", "WordLevel": "word", "WordPiece": "word"}[kind]
-    own = tokenizer.numbering is None
+    own = tokenizer.id_mapping is None
     return "char" if own and type(tokenizer.core.pre_tokenizer).__name__ != "ByteLevel" else "bpe"
 
 

@@ -20,8 +20,7 @@ from regard.config import Config, FileName
 from regard.errors import ConfigError
 from regard.nn.head import PooledHead
 from regard.tasks import Vocabularies
-from regard.text.tokenizer import Tokenizer, TokenizerConfig
-from regard.text.vocabularies import load_tokenizers
+from regard.text.tokenizer import Tokenizer, TokenizerConfig, load_tokenizers
 
 LAYER = re.compile(r"\.(\d+)\.")
 SHOWN = 4

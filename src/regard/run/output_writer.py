@@ -15,9 +15,9 @@ from regard.data.findings import Findings
 from regard.data.readers.lines import input_lines, unreadable
 from regard.files.atomic import sha256_of
 from regard.run.parts import Parts
-from regard.text.paragraphs import fitted_paragraphs
-from regard.text.segments import Output, Overlong
-from regard.text.splitting import Splitting
+from regard.text.inputs import Overlong
+from regard.text.outputs import Output
+from regard.text.splitting import Splitting, translate_by_sentence
 
 PartFormat = Literal["text", "json", "parquet"]
 SUFFIXES: dict[PartFormat, str] = {"text": ".txt", "json": ".jsonl", "parquet": ".parquet"}
@@ -78,7 +78,7 @@ def maker(
         while batch := list(islice(remaining, LINES_AT_ONCE)):
             start = first + len(outputs)
             origins = [origin(start + index) for index in range(len(batch))]
-            outputs += fitted_paragraphs(batch, write, origins, overlong, say, splitting)[0]
+            outputs += translate_by_sentence(batch, write, origins, overlong, say, splitting)[0]
             notes += map(note, batch, origins)
         if to == "parquet":
             return _parquet(first, texts, outputs)

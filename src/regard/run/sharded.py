@@ -27,7 +27,7 @@ from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
 from regard.run.scoring.summaries import report_summaries
 from regard.run.trained import Run
 from regard.tasks import Summarisation, Translation
-from regard.text.segments import Overlong
+from regard.text.inputs import Overlong
 
 
 def translate_file(
@@ -74,7 +74,7 @@ def score_in_parts(
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     asked = {"input": _digest(sources), "output": "json", **_asked(run, search, others), "overlong": overlong}
     parts = Parts.open(folder, asked, len(sources), lines_per_part, SUFFIXES["json"])
-    write = maker(_writer(run, search, others), "json", lambda i: pairs[i].place.origin, overlong)
+    write = maker(_writer(run, search, others), "json", lambda i: pairs[i].location.origin, overlong)
     parts.work(lambda: sources, write)
     rows = (json.loads(row) for number in range(len(parts)) for row in _rows(parts.file(number)))
     written = [row["outputs"][0]["text"] for row in rows]

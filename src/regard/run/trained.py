@@ -24,8 +24,7 @@ from regard.run.recipe import Recipe
 from regard.tasks import Task, Vocabularies
 from regard.tasks.base import Verb
 from regard.tasks.generation import Output, TextGenerator
-from regard.text.paragraphs import Paragraphs
-from regard.text.splitting import Splitting, splitting_of
+from regard.text.splitting import SplitTexts, Splitting, load_splitting
 from regard.train import checkpoint
 from regard.train.memory import BYTES_TO_USE, require_memory
 from regard.train.parallel.processes import parse_device, set_current_device
@@ -166,14 +165,14 @@ class Run:
         given, search, generator = self._given(texts), self._search(search), self.generator(*others)
         if not split or self.splitting is None:
             return generator.translate(given, search, cut=cut)
-        divided = Paragraphs.of(given, self.splitting)
-        with divided.renumbered():
-            return divided.joined(generator.translate(divided.sentences, search, cut=cut))
+        divided = SplitTexts.of(given, self.splitting)
+        with divided.errors_by_text():
+            return divided.join(generator.translate(divided.sentences, search, cut=cut))
 
     @cached_property
     def splitting(self) -> Splitting | None:
         """How texts of several sentences are split, if they are: as the run's training sources are."""
-        return splitting_of(self.folder)
+        return load_splitting(self.folder)
 
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
         """What the model writes after each prompt."""

@@ -30,8 +30,7 @@ from regard.nn.experts import balance_loss
 from regard.nn.loss import Losses
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.generation import TextGenerator
-from regard.text.tokenizer import Tokenizer, TokenizerConfig
-from regard.text.vocabularies import load_tokenizers, save_tokenizers
+from regard.text.tokenizer import Tokenizer, TokenizerConfig, load_tokenizers, save_tokenizers
 
 PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")
 """Settings of how each example is cut, which a stream of text does not have."""
@@ -228,7 +227,7 @@ class Task(ABC):
         **where: Any,  # noqa: ANN401
     ) -> Store:
         """The store of a split; a task whose examples are more than texts and labels opens one of another kind."""
-        rows = lambda: ({**self.row(example), LINE: example.place.line} for example in examples())  # noqa: E731
+        rows = lambda: ({**self.row(example), LINE: example.location.line} for example in examples())  # noqa: E731
         return open_store(rows, fields, self.config.labels, **where)
 
     @abstractmethod

@@ -84,9 +84,9 @@ class Classification(Task):
         if example.label not in self.number:
             hint = nearest(example.label, self.number)
             raise DataError(
-                example.place.file,
+                example.location.file,
                 f"label '{shortened(example.label, 60)}' is unknown in the training data; {hint}",
-                example.place.line,
+                example.location.line,
             )
         return {"text": example.text, "label": self.number[example.label]}
 

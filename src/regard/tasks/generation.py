@@ -13,19 +13,19 @@ from regard.decode.search import AnySearch as AnySearch
 from regard.decode.steppers import max_positions
 from regard.nn.layout import Sequences
 from regard.tasks.unknown_words import UnknownWords
-from regard.text.segments import (
-    ROWS_ON_GPU,
-    TOKENS_AT_ONCE,
-    TOKENS_ON_GPU,
-    Passage,
-    joined,
-    limit_sentence,
-    passages,
-    prompt_tokens,
+from regard.text.inputs import (
+    GPU_ROWS_PER_BATCH,
+    GPU_TOKENS_PER_BATCH,
+    TOKENS_PER_BATCH,
+    SourceSegment,
+    encode_prompts,
+    length_limit_warning,
     refuse_long_prompt,
     refuse_overlong,
+    source_segments,
 )
-from regard.text.segments import Output as Output
+from regard.text.outputs import Output as Output
+from regard.text.outputs import join_segments
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 from regard.text.tokenizer import Tokenizer
 
@@ -55,14 +55,14 @@ class TextGenerator:
 
     def limit(self, config: AnySearch) -> str | None:
         """A sentence where the model has fewer positions than the search may generate tokens."""
-        return limit_sentence(config.max_length, self.positions)
+        return length_limit_warning(config.max_length, self.positions)
 
     def at_once(self, config: AnySearch | None = None) -> dict[str, int]:
         """How much is read and written at a time; a search may write several rows for each."""
         if self.device.type != "cuda":
-            return {"tokens_per_batch": TOKENS_AT_ONCE}
+            return {"tokens_per_batch": TOKENS_PER_BATCH}
         rows = getattr(config, "size", 1) * getattr(config, "samples", 1)
-        return {"tokens_per_batch": TOKENS_ON_GPU, "rows_per_batch": max(1, ROWS_ON_GPU // rows)}
+        return {"tokens_per_batch": GPU_TOKENS_PER_BATCH, "rows_per_batch": max(1, GPU_ROWS_PER_BATCH // rows)}
 
     def translate(
         self, texts: Sequence[str], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = False
@@ -73,12 +73,12 @@ class TextGenerator:
         """
         assert self.source is not None
         starts = [self.target.encode("")] * len(texts) if prefixes is None else map(self.target.encode, prefixes)
-        pieces = passages(texts, self.source, self.longest, list(starts), cut)
+        pieces = source_segments(texts, self.source, self.longest, list(starts), cut)
         jobs = [job for own in pieces for job in own]
         found = iter(
             self._alike(jobs, lambda job: len(job.prefix), lambda batch: self._translate(batch, config), config)
         )
-        return [joined(own, [next(found) for _ in own]) for own in pieces]
+        return [join_segments(own, [next(found) for _ in own]) for own in pieces]
 
     def _alike(
         self,
@@ -99,7 +99,7 @@ class TextGenerator:
             results.update(zip(own, in_batches([jobs[i] for i in own], work, **self.at_once(config)), strict=True))
         return [results[index] for index in range(len(jobs))]
 
-    def _translate(self, batch: list[Passage], config: AnySearch) -> list[list[Output]]:
+    def _translate(self, batch: list[SourceSegment], config: AnySearch) -> list[list[Output]]:
         self.watch()
         grid = Sequences.padded([job.source for job in batch], device=self.device)
         prompts = [job.prefix for job in batch]
@@ -107,7 +107,7 @@ class TextGenerator:
         written = [(job, hypothesis) for job, row in zip(batch, rows, strict=True) for hypothesis in row]
         return self._outputs(rows, prompts, self._known_words(written))
 
-    def _known_words(self, written: list[tuple[Passage, Hypothesis]]) -> list[dict[int, str]]:
+    def _known_words(self, written: list[tuple[SourceSegment, Hypothesis]]) -> list[dict[int, str]]:
         """What to write in place of unknown words, where that is wanted."""
         if self.unknown is None:
             return [{}] * len(written)
@@ -132,7 +132,7 @@ class TextGenerator:
 
     def _prompts(self, prompts: Sequence[str], documents: bool) -> list[list[int]]:
         """What a language model continues; InputError for a prompt that its positions cannot hold."""
-        rows = prompt_tokens(prompts, self.target, documents)
+        rows = encode_prompts(prompts, self.target, documents)
         for number, row in enumerate(rows, start=1):
             refuse_long_prompt(number, len(row), self.positions)
         return rows
@@ -155,10 +155,11 @@ class TextGenerator:
         assert self.source is not None
         encode = self.source.encode
         pairs = [
-            Passage([*encode(one), EOS], self.target.encode(other)) for one, other in zip(sources, targets, strict=True)
+            SourceSegment([*encode(one), EOS], self.target.encode(other))
+            for one, other in zip(sources, targets, strict=True)
         ]
 
-        def work(batch: list[Passage]) -> list[list[float]]:
+        def work(batch: list[SourceSegment]) -> list[list[float]]:
             grid = Sequences.padded([pair.source for pair in batch], device=self.device)
             return score(self.stepper, grid, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
 
@@ -206,5 +207,5 @@ def classify(
         probabilities = model(Sequences.padded(batch, device=device)).float().softmax(-1).tolist()
         return [dict(zip(labels, row, strict=True)) for row in probabilities]
 
-    found = iter(in_batches([row for row in rows if row], work, tokens_per_batch=TOKENS_AT_ONCE))
+    found = iter(in_batches([row for row in rows if row], work, tokens_per_batch=TOKENS_PER_BATCH))
     return [next(found) if row else None for row in rows]

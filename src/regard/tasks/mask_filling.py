@@ -73,8 +73,8 @@ def masked_ids(tokenizer: Tokenizer, text: str, number: int = 1) -> list[int]:
         raise InputError(number, f"expected a {SHOWN} to fill in, got none")
     if _spaced(tokenizer):
         parts = [*(part.removesuffix(" ") for part in parts[:-1]), parts[-1]]
-    rows = [tokenizer.cut(part) if part else [] for part in parts]
-    return [*tokenizer.first, *rows[0], *(token for row in rows[1:] for token in (MASK, *row))]
+    rows = [tokenizer.encode(part, prefix=False) if part else [] for part in parts]
+    return [*tokenizer.prefix_ids, *rows[0], *(token for row in rows[1:] for token in (MASK, *row))]
 
 
 def _spaced(tokenizer: Tokenizer) -> bool:

@@ -20,10 +20,9 @@ from regard.data.store import Store
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
 from regard.tasks.base import Task, TaskBase, Vocabularies, examples_text
-from regard.text.splitting import Measured, measure
-from regard.text.tokenizer import Tokenizer, TokenizerConfig
+from regard.text.splitting import SourceStatistics, measure_sources
+from regard.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizers
 from regard.text.training_words import TrainingWords
-from regard.text.vocabularies import train_tokenizers
 
 
 @dataclass
@@ -70,7 +69,7 @@ class Preparation:
             texts = {name: lambda name=name: self._texts(source, name, advance) for name in names}
             return Vocabularies(train_tokenizers(texts, self.tokenizer), labels)
 
-    def measure_sources(self) -> Measured | None:
+    def measure_sources(self) -> SourceStatistics | None:
         """Whether training sources are sentences or longer, where inputs may be split into sentences."""
         if not self.config.splits_inputs:
             return None
@@ -78,7 +77,7 @@ class Preparation:
         language = pair_of(source).source
         with phase("reading data.train", unit="texts") as advance:
             texts = self._texts(source, self.config.texts[0], advance)
-            return measure(texts, language if language in NAMES else None)
+            return measure_sources(texts, language if language in NAMES else None)
 
     def examples(self, split: str, most: int) -> Sequence[Example]:
         """The examples of a split, so many at most, evenly spread: read once."""

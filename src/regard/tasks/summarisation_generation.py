@@ -10,7 +10,8 @@ from regard.decode.steppers import max_positions
 from regard.models.prefix_decoder import Prompted
 from regard.nn.layout import Sequences
 from regard.tasks.generation import TextGenerator
-from regard.text.segments import Output, Passage, Summary, beginning, joined
+from regard.text.inputs import SourceSegment, truncate_document
+from regard.text.outputs import Output, Summary, join_segments
 from regard.text.special_tokens import BOS, EOS
 
 
@@ -32,7 +33,7 @@ class Summariser(TextGenerator):
         jobs = [passage for text, (passage, _) in zip(texts, read, strict=True) if text.strip()]
         found = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
         return [
-            _summaries(next(found), unread) if text.strip() else joined([], [])
+            _summaries(next(found), unread) if text.strip() else join_segments([], [])
             for text, (_, unread) in zip(texts, read, strict=True)
         ]
 
@@ -51,17 +52,17 @@ class Summariser(TextGenerator):
         """The log-probability of each token of given summaries, the end token last."""
         pairs = [self._passage(one, self.target.encode(other))[0] for one, other in zip(sources, targets, strict=True)]
 
-        def work(batch: list[Passage]) -> list[list[float]]:
+        def work(batch: list[SourceSegment]) -> list[list[float]]:
             grid = Sequences.padded([pair.source for pair in batch], device=self.device)
             return score(self.stepper, grid, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
 
         return in_batches(pairs, work, **self.at_once())
 
-    def _passage(self, text: str, prefix: list[int]) -> tuple[Passage, int]:
+    def _passage(self, text: str, prefix: list[int]) -> tuple[SourceSegment, int]:
         """The tokens of a text that are read, and how many are not."""
         assert self.source is not None
-        kept, unread = beginning(text, self.source, self.input_tokens)
-        return Passage([*kept, EOS], prefix, text), unread
+        kept, unread = truncate_document(text, self.source, self.input_tokens)
+        return SourceSegment([*kept, EOS], prefix, text), unread
 
 
 def _summaries(outputs: Sequence[Output], unread: int) -> list[Output]:

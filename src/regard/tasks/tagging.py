@@ -1,7 +1,7 @@
 """Tagging: one label for each word of a sentence, which a model may read with the sentence's dependency tree.
 
 A word in several pieces is tagged at its first. Position kinds that follow the tree (`model.position = "tree"`, Wang
-2019) are given the head of each piece as `text/word_pieces.py` says.
+2019) are given the head of each piece as `EncodedWords` of `text/tokenizer.py` says.
 """
 
 import math
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch
 from regard.data.collate import Packed, Ragged, pad
-from regard.data.examples import Example, Place, Tagged
+from regard.data.examples import Example, SourceLocation, Tagged
 from regard.data.fields import NumbersField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
@@ -29,9 +29,8 @@ from regard.nn.loss import IGNORED, Losses, cross_entropy, smoothed_losses
 from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, needs_tree, with_balance
 from regard.tasks.consistency import consistent_losses, twice
 from regard.tasks.tensors import to_sequences, with_heads
-from regard.text.segments import TOKENS_AT_ONCE, refuse_overlong
-from regard.text.tokenizer import TokenizerConfig
-from regard.text.word_pieces import Cut, cut_words
+from regard.text.inputs import TOKENS_PER_BATCH, refuse_overlong
+from regard.text.tokenizer import EncodedWords, TokenizerConfig
 
 MOST_NUMBERS = 1 << 16
 GIVEN = "input"  # the file of sentences that came as plain texts, whose file and line the caller knows
@@ -104,7 +103,7 @@ class Tagging(Task):
     def row(self, example: Example) -> Row:
         """A sentence in tokens; one without a tree has no heads."""
         assert isinstance(example, Tagged)
-        cut = cut_words(self.tokenizer, example.words)
+        cut = self.tokenizer.encode_words(example.words)
         heads = [] if example.heads is None else cut.heads(example.heads)
         return {"text": cut.tokens, "heads": heads, "tags": cut.tags(self.numbers(example))}
 
@@ -113,7 +112,7 @@ class Tagging(Task):
         for tag in example.tags:
             if tag not in self.number:
                 problem = f"tag '{shortened(tag, 60)}' is unknown in the training data; {nearest(tag, self.number)}"
-                raise DataError(example.place.file, problem, example.place.line)
+                raise DataError(example.location.file, problem, example.location.line)
         return [self.number[tag] for tag in example.tags]
 
     def build(self, model: Any) -> nn.Module:  # noqa: ANN401
@@ -188,7 +187,7 @@ class Tagging(Task):
     ) -> list[list[tuple[str, float]]]:
         """The likeliest tag of each word of each sentence, and its probability; given tags are not looked at."""
         follows = needs_tree(model.config)
-        jobs = [_Job(sentence, cut_words(self.tokenizer, sentence.words)) for sentence in sentences]
+        jobs = [_Job(sentence, self.tokenizer.encode_words(sentence.words)) for sentence in sentences]
         refuse_overlong([len(job) for job in jobs], longest)
         for job in jobs:
             job.check_tree(follows)
@@ -199,7 +198,7 @@ class Tagging(Task):
             labels = list(self.vocabularies.labels)
             return [[(labels[tags[at]], sure[at]) for at in job.cut.starts] for job, sure, tags in rows]
 
-        return in_batches(jobs, work, tokens_per_batch=TOKENS_AT_ONCE)
+        return in_batches(jobs, work, tokens_per_batch=TOKENS_PER_BATCH)
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ class _Job:
     """A sentence to tag."""
 
     sentence: Tagged
-    cut: Cut
+    cut: EncodedWords
 
     def __len__(self) -> int:
         return len(self.cut.tokens)
@@ -218,13 +217,17 @@ class _Job:
             raise self._refusal(NO_TREE)
 
     def _refusal(self, problem: str) -> RegardError:
-        place = self.sentence.place
-        return InputError(place.line, problem) if place.file == GIVEN else DataError(place.file, problem, place.line)
+        location = self.sentence.location
+        return (
+            InputError(location.line, problem)
+            if location.file == GIVEN
+            else DataError(location.file, problem, location.line)
+        )
 
 
 def _sentence(text: str, place: int) -> Tagged:
     """A line of words, one space apart."""
-    return Tagged(tuple(text.split()), (), None, Place(GIVEN, place))
+    return Tagged(tuple(text.split()), (), None, SourceLocation(GIVEN, place))
 
 
 def _whole(tags: Sequence[tuple[str, float]]) -> tuple[str, float]:

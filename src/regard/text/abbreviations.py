@@ -1,4 +1,4 @@
-"""Words of many languages that a sentence splitter must know: what ends in a full stop and goes on, what begins anew.
+"""Words of many languages for the sentence splitter: abbreviations with a full stop, words that begin sentences.
 
 Unknown languages get the words of all. That is safe because each list says what must follow: titles stand before
 names, `Nr.` before a number, and only words that hardly ever begin anything but a sentence are listed as beginnings.
@@ -84,7 +84,7 @@ BEGINNINGS = {
     "ru": "он она оно они мы вы я ты это этот эта эти тот там тут но и а если когда где что кто как в на с по после да "
     "нет потом все его её их",
 }
-"""Words that, with a capital letter, begin a sentence where it is doubtful whether one ends."""
+"""Words that, capitalised, begin a sentence where it is doubtful whether one ends."""
 WITH_ORDINALS = "de cs sk da nb nn no fi et lv hu hr sl sr pl tr eu is"
 """Languages that write ordinal numbers with a full stop: `am 1. Mai`."""
 BEFORE_ORDINALS = "am im vom zum beim der die das den dem des ein eine einen einem einer jeder jede jedes ab bis"
@@ -111,12 +111,12 @@ class Words:
 
 @cache
 def words_of(language: str | None) -> Words:
-    """The words of a language by its code (`en`, `pt-BR`); of all languages where none, or none of ours, is given."""
+    """The words of a language by its code (`en`, `pt-BR`); of all languages where the code is None or has no lists."""
     code = (language or "").lower().replace("_", "-").partition("-")[0]
-    known = any(code in table for table in (BEFORE_ALL, BEGINNINGS)) and code != ""
+    has_lists = any(code in table for table in (BEFORE_ALL, BEGINNINGS)) and code != ""
 
     def listed(table: dict[str, str]) -> frozenset[str]:
-        lists = [table.get("", ""), table.get(code, "")] if known else table.values()
+        lists = [table.get("", ""), table.get(code, "")] if has_lists else table.values()
         return frozenset(word for words in lists for word in words.split())
 
     tables = (BEFORE_ALL, BEFORE_NUMBERS, BEFORE_NAMES, AFTER_LISTS, BEGINNINGS)

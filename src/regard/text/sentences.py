@@ -1,9 +1,8 @@
-"""Texts divided into sentences by the rules of Unicode (UAX 29) and the abbreviations of languages.
+"""The sentence splitter: the rules of Unicode (UAX 29) and the abbreviations of many languages.
 
-pieces("Dr. Smith left. She did not.")  →  ["Dr. Smith left. ", "She did not."]
+sentence_spans("Dr. Smith left. She did not.")  →  [(0, 15), (16, 28)]
 
-The pieces of a text are always the text when they are put together again. Where it is doubtful whether a sentence
-ends, none does: half a sentence is translated worse than two at once.
+Where it is doubtful whether a sentence ends, it does not: half a sentence is translated worse than two at once.
 """
 
 import re
@@ -42,14 +41,18 @@ CONTINUING = ("と", "っ", "、", "，", ",", ";", ":", "—", "–", "-")
 """What continues a sentence behind a quotation, beside a small letter."""
 
 
-def pieces(text: str, language: str | None = None) -> list[str]:
-    """A text cut before each sentence but the first; white space stays behind the sentence before it."""
-    cuts = [start for start, _ in spans(text, language)][1:]
-    return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+def line_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each line that is not blank, without the white space around it."""
+    spans: list[tuple[int, int]] = []
+    for line in LINE.finditer(text):
+        if stripped := line.group().strip():
+            start = line.start() + line.group().index(stripped)
+            spans.append((start, start + len(stripped)))
+    return spans
 
 
-def spans(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Where the sentences of a text begin and end, without the white space around them; line ends are ends."""
+def sentence_spans(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """Start and end of each sentence, without the white space around it; no sentence crosses a line end."""
     words = words_of(language)
     return [span for line in LINE.finditer(text) for span in _line_spans(line.group(), line.start(), words)]
 
@@ -64,16 +67,16 @@ def _line_spans(line: str, offset: int, words: Words) -> Iterator[tuple[int, int
 
 
 def _ends(line: str, words: Words) -> Iterator[int]:
-    """Where sentences end before the end of a line."""
+    """Ends of the sentences of a line, without the last."""
     start, quotations, at = _skip_space(line, 0), _quotations(line), 0
-    for found in END.finditer(line):
-        while at < len(quotations) and quotations[at].close < found.end():
+    for match in END.finditer(line):
+        while at < len(quotations) and quotations[at].close < match.end():
             at += 1
-        if at < len(quotations) and quotations[at].holds(found, start):
+        if at < len(quotations) and quotations[at].holds(match, start):
             continue
-        if _Place(line, start, found, words).is_end():
-            yield found.end()
-            start = _skip_space(line, found.end())
+        if _Candidate(line, start, match, words).is_end():
+            yield match.end()
+            start = _skip_space(line, match.end())
 
 
 @dataclass(frozen=True)
@@ -85,43 +88,42 @@ class _Quotation:
     is_whole: bool
     """Whether it ends as a sentence does, and another begins behind it."""
 
-    def holds(self, found: "re.Match[str]", start: int) -> bool:
-        """Whether what looks like an end is inside it, and it is inside the sentence that begins at `start`."""
-        return self.open < found.start() and (self.open > start or not self.is_whole)
+    def holds(self, match: "re.Match[str]", start: int) -> bool:
+        """Whether a candidate is inside the quotation, and the quotation inside the sentence from `start`."""
+        return self.open < match.start() and (self.open > start or not self.is_whole)
 
 
 def _quotations(line: str) -> list[_Quotation]:
-    """The quotations and brackets of a line that are not too long, those inside others left out."""
-    found, behind = [], 0
+    """The outermost quotations and brackets of a line, up to LONGEST_QUOTATION."""
+    quotations, behind = list[_Quotation](), 0
     for match in QUOTATION.finditer(line):
         begin, mark = match.start(), match.group()
         opens = begin == 0 or not line[begin - 1].isalnum() or mark in "「『（"
         if begin < behind or not opens or (mark in '"»“' and line[begin + 1 : begin + 2].isspace()):
             continue
         window = line[begin + 1 : begin + 1 + LONGEST_QUOTATION]
-        closing = [place for mark in PAIRS[mark] if (place := window.find(mark)) >= 0]
+        closing = [offset for mark in PAIRS[mark] if (offset := window.find(mark)) >= 0]
         if not closing:
             continue
         close = begin + 1 + min(closing)
         after, behind = _skip_space(line, close + 1), close + 1
         continued = line[after : after + 1].islower() or line.startswith(CONTINUING, after)
-        found.append(_Quotation(begin, close, not continued and line[begin:close].rstrip()[-1] in ENDS + WIDE))
-    return found
+        quotations.append(_Quotation(begin, close, not continued and line[begin:close].rstrip()[-1] in ENDS + WIDE))
+    return quotations
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A place where a sentence that begins at `start` may end."""
+class _Candidate:
+    """Punctuation at which the sentence that begins at `start` may end."""
 
     line: str
     start: int
-    found: "re.Match[str]"
+    match: "re.Match[str]"
     words: Words
 
     def is_end(self) -> bool:
-        """Whether the sentence ends there, and another begins behind it."""
-        line, begin, marks = self.line, self.found.start(), self.found.group()
-        after = _skip_space(line, self.found.end())
+        line, begin, marks = self.line, self.match.start(), self.match.group()
+        after = _skip_space(line, self.match.end())
         if after == len(line) or not any(map(str.isalnum, line[max(self.start, begin - LOOKED_BACK) : begin])):
             return False
         closed = marks[-1] not in ENDS + WIDE + ";\u037e"
@@ -141,24 +143,24 @@ class _Place:
         begins = word[0].isupper() and word.lower() in self.words.beginnings and not initial
         return self._ends_at_full_stop(word, begins)
 
-    def _following(self, place: int) -> "re.Match[str] | None":
-        """The next word, or one sign; None where the sentence goes on: a small letter behind a dash, a comma."""
-        if dash := DASH.match(self.line, place):
+    def _following(self, position: int) -> "re.Match[str] | None":
+        """The next word, or one sign; None where the sentence continues: a small letter after a dash, a comma."""
+        if dash := DASH.match(self.line, position):
             word = NEXT_WORD.match(self.line, dash.end())
             return None if word is None or word.group()[0].islower() else word
-        return NEXT_WORD.match(self.line, place, place + LOOKED_BACK) or SIGN.match(self.line, place)
+        return NEXT_WORD.match(self.line, position, position + LOOKED_BACK) or SIGN.match(self.line, position)
 
     def _last_words(self) -> tuple[str, str]:
         """The word before the last, and the last with the dots inside it; empty where there is none."""
-        begin = self.found.start()
-        found = LAST_WORDS.search(self.line[max(self.start, begin - LOOKED_BACK) : begin])
-        return (found.group(1) or "", found.group(2)) if found else ("", "")
+        begin = self.match.start()
+        match = LAST_WORDS.search(self.line[max(self.start, begin - LOOKED_BACK) : begin])
+        return (match.group(1) or "", match.group(2)) if match else ("", "")
 
     def _ends_at_full_stop(self, following: str, begins: bool) -> bool:
         """`begins`: the following word is one that begins sentences."""
         before, spelt = self._last_words()
         word, words, small, number = spelt.lower(), self.words, following.islower(), following[0].isdigit()
-        if self.found.start() <= self.start + 5 and LIST_MARKER.fullmatch(self.line, self.start, self.found.start()):
+        if self.match.start() <= self.start + 5 and LIST_MARKER.fullmatch(self.line, self.start, self.match.start()):
             return False
         if word.isdigit():
             short = len(word) <= 2
@@ -181,7 +183,7 @@ def _is_dotted(word: str) -> bool:
     return len(parts) > 1 and all(part.isalpha() and len(part) <= 3 for part in parts)
 
 
-def _skip_space(line: str, place: int) -> int:
-    while place < len(line) and line[place].isspace():
-        place += 1
-    return place
+def _skip_space(line: str, position: int) -> int:
+    while position < len(line) and line[position].isspace():
+        position += 1
+    return position

@@ -1,57 +1,56 @@
-"""How an input of several sentences is given to a translator: sentence by sentence, or as its training examples were.
+"""Inputs of several sentences: split as the training sources of a run are, translated, joined with their white space.
 
 A model that was trained on sentences translates the first of several and drops the others; one that was trained on
-paragraphs, tables or programs must not be given parts of them. What the training sources are is measured when the
-vocabularies are made, and kept with the run:
+paragraphs, tables or programs must not be given parts of them. So the training sources are measured when the
+vocabularies are made, and the result is stored with the run:
 
     RUN/sentences.json   {"examples": 4096, "several": 0.021, "line_breaks": 0.0, "language": "en"}
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from regard.config import read_toml
-from regard.errors import DataError
+from regard.errors import DataError, InputError, OverlongError
 from regard.files.run_folder import RECIPE_FILE, SENTENCES_FILE, is_run
-from regard.text.sentences import LINE, spans
+from regard.text.inputs import Overlong, run_handling_overlong
+from regard.text.outputs import EMPTY_OUTPUT, Output, Paragraph, best_combinations, concatenate
+from regard.text.sentences import line_spans, sentence_spans
 
-MOST_READ = 100_000
-"""Examples at the beginning of the training data among which some are measured."""
-MOST_MEASURED = 4096
+MAX_READ = 100_000
+"""Examples at the beginning of the training data from which the sample is taken."""
+MAX_MEASURED = 4096
 USUAL = 0.5
 """Share of training sources from which on something is usual in them."""
 TASK = "translation"
+SENTENCES_AT_ONCE = 1024
+"""Inputs that a model is given together, however many a text has."""
 
 Unit = Literal["sentence", "line"]
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """What of a text becomes one input of a model."""
+    """What part of a text is one input of a model."""
 
     unit: Unit = "sentence"
     language: str | None = None
-    """Code of the language whose abbreviations are known; those of all languages where none is given."""
+    """Code of the language whose abbreviations are used; those of all languages where it is None."""
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the inputs of a text begin and end, the white space around each left out; none in a blank text."""
-        if self.unit == "sentence":
-            return spans(text, self.language)
-        found = []
-        for line in LINE.finditer(text):
-            if stripped := line.group().strip():
-                first = line.start() + line.group().index(stripped)
-                found.append((first, first + len(stripped)))
-        return found
+        """Start and end of each input in a text, without the white space around it; none in a blank text."""
+        return sentence_spans(text, self.language) if self.unit == "sentence" else line_spans(text)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a sample of the training sources is like."""
+class SourceStatistics:
+    """Statistics over a sample of the training sources."""
 
     examples: int
     several: float
@@ -59,7 +58,7 @@ class Measured:
     line_breaks: float
     """Share with a line break inside."""
     language: str | None = None
-    """What the names of the data say."""
+    """Language code from the names of the data."""
 
     @property
     def splitting(self) -> Splitting | None:
@@ -69,49 +68,139 @@ class Measured:
         return Splitting("line", self.language) if self.line_breaks <= USUAL else None
 
     def save(self, folder: Path) -> None:
-        """Writes it into a run folder."""
         (folder / SENTENCES_FILE).write_text(f"{json.dumps(asdict(self))}\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, file: Path) -> "Measured":
-        """Reads it from a run folder."""
+    def load(cls, file: Path) -> "SourceStatistics":
         try:
-            tree = json.loads(file.read_text(encoding="utf-8"))
-            found = cls(**tree)
-            shares = (found.several, found.line_breaks)
-            if all(isinstance(share, int | float) for share in shares) and isinstance(found.language, str | None):
-                return found
+            statistics = cls(**json.loads(file.read_text(encoding="utf-8")))
+            shares = (statistics.several, statistics.line_breaks)
+            if all(isinstance(share, int | float) for share in shares) and isinstance(statistics.language, str | None):
+                return statistics
         except (ValueError, TypeError, RecursionError, OSError):
             pass
         raise DataError(file, "expected what was measured of the training sources; restore the file from a copy")
 
 
-def measure(sources: Iterable[str], language: str | None) -> Measured:
-    """What training sources are like, from a few thousand of the first hundred thousand that are not blank."""
-    sample = _thinned(source for source in islice(sources, MOST_READ) if source.strip())
-    several = sum(len(spans(source, language)) > 1 for source in sample)
-    breaks = sum(len(Splitting("line").spans(source)) > 1 for source in sample)
+def measure_sources(sources: Iterable[str], language: str | None) -> SourceStatistics:
+    """Statistics over a few thousand of the first hundred thousand sources that are not blank."""
+    sample = _evenly_spaced(source for source in islice(sources, MAX_READ) if source.strip())
+    several = sum(len(sentence_spans(source, language)) > 1 for source in sample)
+    breaks = sum(len(line_spans(source)) > 1 for source in sample)
     count = max(1, len(sample))
-    return Measured(len(sample), several / count, breaks / count, language)
+    return SourceStatistics(len(sample), several / count, breaks / count, language)
 
 
-def _thinned(sources: Iterable[str]) -> list[str]:
-    """Evenly spaced texts, at most as many as are measured, of a stream whose length is not known."""
-    kept, every = list[str](), 1
+def _evenly_spaced(sources: Iterable[str]) -> list[str]:
+    """At most MAX_MEASURED evenly spaced texts of a stream of unknown length."""
+    sample, stride = list[str](), 1
     for number, source in enumerate(sources):
-        if number % every == 0:
-            kept.append(source)
-        if len(kept) > MOST_MEASURED:
-            kept, every = kept[::2], every * 2
-    return kept
+        if number % stride == 0:
+            sample.append(source)
+        if len(sample) > MAX_MEASURED:
+            sample, stride = sample[::2], stride * 2
+    return sample
 
 
-def splitting_of(run: Path) -> Splitting | None:
-    """How a run's inputs are split, if they are: as its training sources, and into sentences where none were measured.
+def load_splitting(run: Path) -> Splitting | None:
+    """How the inputs of a run are split: as its training sources, or into sentences where these were not measured.
 
-    Only translators' are: a summary is of the whole.
+    Only those of translators are: a summary is of the whole document.
     """
     if (run / SENTENCES_FILE).is_file():
-        return Measured.load(run / SENTENCES_FILE).splitting
+        return SourceStatistics.load(run / SENTENCES_FILE).splitting
     task = read_toml(run / RECIPE_FILE).get("task", TASK) if is_run(run) else ""
     return Splitting() if (task.get("kind", TASK) if isinstance(task, dict) else task) == TASK else None
+
+
+@dataclass(frozen=True)
+class SplitTexts:
+    """Texts, and the span of each model input in them."""
+
+    texts: Sequence[str]
+    spans: Sequence[Sequence[tuple[int, int]]]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], splitting: Splitting | None) -> "SplitTexts":
+        """Texts split as a run's training sources are; without a splitting, each text is one input."""
+        if splitting is None:
+            return cls(texts, [[(0, len(text))] if text.strip() else [] for text in texts])
+        return cls(texts, [splitting.spans(text) for text in texts])
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The inputs of all texts, one after the other."""
+        return [text[start:end] for text, spans in zip(self.texts, self.spans, strict=True) for start, end in spans]
+
+    @cached_property
+    def owners(self) -> list[int]:
+        """The index of the text that each sentence is from."""
+        return [index for index, spans in enumerate(self.spans) for _ in spans]
+
+    def join(self, outputs: Sequence[Sequence[Output]]) -> list[list[Output]]:
+        """The translations of each text from those of its sentences, best first; of a blank text, an empty one."""
+        remaining = iter(outputs)
+        return [self._join(index, [next(remaining) for _ in spans]) for index, spans in enumerate(self.spans)]
+
+    def _join(self, index: int, outputs: Sequence[Sequence[Output]]) -> list[Output]:
+        text, spans = self.texts[index], self.spans[index]
+        if not spans:
+            return [EMPTY_OUTPUT]
+        if not any(outputs):  # skipped, since every sentence is too long
+            return []
+        ranked = best_combinations([candidates or [EMPTY_OUTPUT] for candidates in outputs])
+        ends = [0, *(end for _, end in spans)]
+        gaps = [text[end:start] for end, (start, _) in zip(ends, spans, strict=False)]
+        sources, trailing = [text[start:end] for start, end in spans], text[spans[-1][1] :]
+        return [_paragraph(combination, gaps, trailing, sources) for combination in ranked]
+
+    @contextmanager
+    def errors_by_text(self) -> Iterator[None]:
+        """Errors about a sentence get the number of the text it is from."""
+        try:
+            yield
+        except OverlongError as error:
+            problems = {self.owners[number - 1] + 1: problem for number, problem in error.inputs.items()}
+            raise OverlongError(problems) from None
+        except InputError as error:
+            raise InputError(self.owners[error.number - 1] + 1, error.problem) from None
+
+
+def _paragraph(outputs: Sequence[Output], gaps: Sequence[str], trailing: str, sources: Sequence[str]) -> Output:
+    if len(outputs) == 1:
+        return replace(outputs[0], text=f"{gaps[0]}{outputs[0].text}{trailing}")
+    whole = concatenate(outputs, gaps, sources)
+    return Paragraph(
+        **{**vars(whole), "text": whole.text + trailing},
+        sentences=[
+            {"source": source, "text": output.text, "score": output.score}
+            for source, output in zip(sources, outputs, strict=True)
+        ],
+    )
+
+
+def translate_by_sentence(
+    texts: list[Any],
+    translate: Callable[[list[Any], bool], list[Any]],
+    origins: Sequence[tuple[object, int]],
+    overlong: Overlong,
+    warn: Callable[[str], None],
+    splitting: Splitting | None,
+) -> tuple[list[Any], dict[int, str]]:
+    """The results of `translate(texts, cut)`, sentence by sentence; without a splitting, text by text.
+
+    Overlong sentences are handled as by `run_handling_overlong`; the other sentences of their text are translated.
+    """
+    if splitting is None:
+        return run_handling_overlong(texts, translate, origins, overlong, warn)
+    split = SplitTexts.of(texts, splitting)
+    outputs, problems = list[Any](), dict[int, str]()
+    for start in range(0, len(split.sentences), SENTENCES_AT_ONCE):
+        owners = split.owners[start : start + SENTENCES_AT_ONCE]
+        batch = split.sentences[start : start + SENTENCES_AT_ONCE]
+        batch_origins = [origins[owner] for owner in owners]
+        results, batch_problems = run_handling_overlong(batch, translate, batch_origins, overlong, warn)
+        outputs += results
+        for number, problem in batch_problems.items():
+            problems.setdefault(owners[number - 1] + 1, problem)
+    return split.join(outputs), problems

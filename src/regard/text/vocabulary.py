@@ -1,11 +1,11 @@
-"""A vocabulary that is learnt already: from text to token ids and back.
+"""A trained vocabulary: from text to token ids and back.
 
     vocabulary = Vocabulary.load(folder / "tokenizer.json")
     vocabulary.decode(vocabulary.encode("Ein Haus.")) == "Ein Haus."
 
-Nothing here but the `tokenizers` library is loaded, so that what only reads and writes text starts at once. How
-vocabularies are learnt is in `tokenizer.py`. One that was learnt elsewhere has a numbering: it cuts text and writes it
-as its own library does: special tokens spelt in a text are read as such, and text need not come back as it was.
+Only the `tokenizers` library is loaded here, so that inference starts at once; training is in `tokenizer.py`. An
+imported vocabulary has an id mapping: it encodes and decodes as its own library does, so special tokens spelt in a text
+are read as such, and decoding need not be exact.
 """
 
 import os
@@ -23,7 +23,7 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import ByteLevel
 
 from regard.errors import DataError
-from regard.text.id_mapping import NONE, Numbering
+from regard.text.id_mapping import NONE, IdMapping
 from regard.text.marian import HIDDEN, MarianPieces
 from regard.text.pretokenizer import BYTE_CHARACTERS
 from regard.text.special_tokens import MASK, SPECIAL_TOKENS, UNK
@@ -31,7 +31,7 @@ from regard.text.tokenizer_file import read_any_core, read_core
 
 BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 VISIBLE = str.maketrans({" ": "▁", "\n": "↵", "\t": "⇥"})
-UNWRITTEN = frozenset(range(len(SPECIAL_TOKENS))) - {UNK}
+NOT_DECODED = frozenset(range(len(SPECIAL_TOKENS))) - {UNK}
 """Ids that `decode` leaves out; an unknown word stays visible as `<unk>`."""
 
 
@@ -46,133 +46,127 @@ class Piece:
 
 
 class Vocabulary:
-    """Tokens, and how text is cut into them; `core` is the tokenizer of the `tokenizers` library."""
+    """Text to token ids and back; `core` is the tokenizer of the `tokenizers` library."""
 
-    def __init__(self, core: Core, numbering: Numbering | None = None) -> None:
-        core.encode_special_tokens = numbering is None or numbering.split_special  # "<eos>" in a text is text
+    def __init__(self, core: Core, id_mapping: IdMapping | None = None) -> None:
+        core.encode_special_tokens = id_mapping is None or id_mapping.split_special  # "<eos>" in a text is text
         self.core = core
-        self.numbering = numbering
-        self.vocab_size = core.get_vocab_size() if numbering is None else len(numbering.theirs)
+        self.id_mapping = id_mapping
+        self.vocab_size = core.get_vocab_size() if id_mapping is None else len(id_mapping.foreign_ids)
 
     @classmethod
     def load(cls, file: Path) -> Self:
-        """The vocabulary that `save` wrote; DataError for a file that is none."""
-        numbering = Numbering.load(file)
-        return cls(read_core(file) if numbering is None else read_any_core(file), numbering)
+        """The vocabulary that `save` wrote; DataError for any other file."""
+        id_mapping = IdMapping.load(file)
+        return cls(read_core(file) if id_mapping is None else read_any_core(file), id_mapping)
 
     def save(self, file: Path) -> None:
-        """Writes `tokenizer.json` in the Hugging Face format, aside first; beside it its numbers, where it has any."""
-        if self.numbering is not None:
-            self.numbering.save(file)
+        """Writes `tokenizer.json` in the Hugging Face format, and the id mapping beside it, if there is one."""
+        if self.id_mapping is not None:
+            self.id_mapping.save(file)
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         aside.write_text(self.core.to_str(), encoding="utf-8")
         aside.replace(file)
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 of the tokenizer's JSON: equal for tokenizers that cut every text alike."""
-        numbers = "" if self.numbering is None else repr(self.numbering)
-        return sha256((self.core.to_str() + numbers).encode()).hexdigest()
+        """SHA-256 of the tokenizer's JSON: equal for tokenizers that encode every text alike."""
+        mapping = "" if self.id_mapping is None else self.id_mapping.signature
+        return sha256((self.core.to_str() + mapping).encode()).hexdigest()
 
     def normalise(self, text: str) -> str:
         """The text as `decode` gives it back."""
-        if self.numbering is not None:
+        if self.id_mapping is not None:
             return self.decode(self.encode(text))
         require_unicode(text)
         normaliser = self.core.normalizer
         normalised = normaliser.normalize_str(text) if normaliser else text
         return normalised[1:] if self._prefixed and text else normalised
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text; no special token is added, and none is read out of the text.
+    def encode(self, text: str, *, prefix: bool = True) -> list[int]:
+        """The ids of a text; no special token is added but the prefix of an imported vocabulary.
 
-        Of a vocabulary from elsewhere, those that it puts before every text come first.
+        `prefix=False` is for a part of a text.
         """
-        return [*self.first, *self.cut(text)]
-
-    def cut(self, text: str) -> list[int]:
-        """The ids of a part of a text, without what stands before every text."""
-        if self.numbering is None:
-            return self._encoding(text).ids
+        first = self.prefix_ids if prefix else ()
+        if self.id_mapping is None:
+            return [*first, *self._encoding(text).ids]
         if self._marian is None:
-            return self.numbering.to_ours(self._encoding(text).ids)
+            return [*first, *self.id_mapping.from_foreign(self._encoding(text).ids)]
         require_unicode(text)
-        return self.numbering.to_ours([number for number, _, _ in self._marian.encode(text)])
+        return [*first, *self.id_mapping.from_foreign([token_id for token_id, _, _ in self._marian.encode(text)])]
 
     @property
-    def first(self) -> tuple[int, ...]:
-        """What stands before every text: nothing, unless a vocabulary from elsewhere wants it."""
-        return () if self.numbering is None else self.numbering.first
+    def prefix_ids(self) -> tuple[int, ...]:
+        """Special tokens that an imported vocabulary puts before every text."""
+        return () if self.id_mapping is None else self.id_mapping.first
 
     @property
     def same(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of ids that are one token of a vocabulary from elsewhere, the second of which is written."""
-        return () if self.numbering is None else self.numbering.same
+        """Pairs of ids that are one token of an imported vocabulary; the model generates the second."""
+        return () if self.id_mapping is None else self.id_mapping.same
 
     @property
     def mask(self) -> str:
-        """How a hidden token is written in a text."""
-        number = NONE if self.numbering is None else self.numbering.special[MASK]
-        return SPECIAL_TOKENS[MASK] if number == NONE else str(self.core.id_to_token(number))
+        """How `<mask>` is spelt in a text."""
+        foreign_id = NONE if self.id_mapping is None else self.id_mapping.special[MASK]
+        return SPECIAL_TOKENS[MASK] if foreign_id == NONE else str(self.core.id_to_token(foreign_id))
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode_batch(self, texts: Sequence[str], *, prefix: bool = True) -> list[list[int]]:
         """The ids of many texts, on all cores."""
-        cuts = self.cut_batch(texts)
-        return [[*self.first, *ids] for ids in cuts] if self.first else cuts
-
-    def cut_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many parts of texts, on all cores."""
-        if len(texts) == 1 or self._marian is not None:  # sooner done than handed on
-            return list(map(self.cut, texts))
+        if len(texts) == 1 or self._marian is not None:  # the thread pool does not pay
+            return [self.encode(text, prefix=prefix) for text in texts]
         try:
-            found = [encoding.ids for encoding in self.core.encode_batch_fast(texts, add_special_tokens=False)]
-            return found if self.numbering is None else list(map(self.numbering.to_ours, found))
+            rows = [encoding.ids for encoding in self.core.encode_batch_fast(texts, add_special_tokens=False)]
         except TypeError:
             for text in texts:
                 require_unicode(text)
             raise
+        if self.id_mapping is not None:
+            rows = list(map(self.id_mapping.from_foreign, rows))
+        return [[*self.prefix_ids, *ids] for ids in rows] if prefix and self.prefix_ids else rows
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special tokens are left out, except `<unk>` where the vocabulary is our own."""
+        """The text of ids; special tokens are left out, except `<unk>` of a vocabulary that was not imported."""
         if self._marian is not None:
-            return self._tidied(self._marian.decode(self._written(ids)))
-        return self._tidied(self.core.decode(self._written(ids), skip_special_tokens=self.numbering is not None))
+            return self._cleaned(self._marian.decode(self._decodable(ids)))
+        return self._cleaned(self.core.decode(self._decodable(ids), skip_special_tokens=self.id_mapping is not None))
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids, on all cores."""
         if len(batch) == 1 or self._marian is not None:
             return list(map(self.decode, batch))
-        rows = [self._written(ids) for ids in batch]
-        return list(map(self._tidied, self.core.decode_batch(rows, skip_special_tokens=self.numbering is not None)))
+        rows = [self._decodable(ids) for ids in batch]
+        return list(map(self._cleaned, self.core.decode_batch(rows, skip_special_tokens=self.id_mapping is not None)))
 
-    def _written(self, ids: Sequence[int]) -> list[int]:
-        """The core's own ids; of those of our own special tokens only `<unk>`."""
+    def _decodable(self, ids: Sequence[int]) -> list[int]:
+        """The ids of `core`, without our special tokens but `<unk>`."""
         self._require_known(ids)
-        if self.numbering is not None:
-            return self.numbering.to_theirs(ids)
-        return [i for i in ids if i not in UNWRITTEN]
+        if self.id_mapping is not None:
+            return self.id_mapping.to_foreign(ids)
+        return [i for i in ids if i not in NOT_DECODED]
 
-    def _tidied(self, text: str) -> str:
-        return tidied(text) if self.numbering is not None and self.numbering.tidy else text
+    def _cleaned(self, text: str) -> str:
+        return clean_up_spaces(text) if self.id_mapping is not None and self.id_mapping.tidy else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Each id's piece of text for people to read: a space is ▁, half a character its bytes."""
+        """Each id's piece of text, readable: a space is ▁, half a character its bytes."""
         self._require_known(ids)
         return [self._shown[i] for i in ids]
 
     def join(self, words: Sequence[str]) -> str:
-        """The text that words of the vocabulary, or words from elsewhere, make."""
+        """The text that tokens, or words outside the vocabulary, decode to."""
         return self.core.decoder.decode(list(words))
 
     def pieces(self, text: str) -> list[Piece]:
         """The tokens of a text with the characters each covers."""
         if self._marian is not None:
             require_unicode(text)
-            numbers = self._marian.encode(text)
-            spans = zip(self.cut(text), ((start, end) for _, start, end in numbers), strict=True)
+            pieces = self._marian.encode(text)
+            spans = zip(self.encode(text, prefix=False), ((start, end) for _, start, end in pieces), strict=True)
         else:
             encoding = self._encoding(text)
-            ids = encoding.ids if self.numbering is None else self.numbering.to_ours(encoding.ids)
+            ids = encoding.ids if self.id_mapping is None else self.id_mapping.from_foreign(encoding.ids)
             spans = zip(ids, encoding.offsets, strict=True)
         return [Piece(i, self._shown[i], start, end) for i, (start, end) in spans]
 
@@ -185,22 +179,22 @@ class Vocabulary:
 
     @cached_property
     def _marian(self) -> MarianPieces | None:
-        if self.numbering is None or not self.numbering.marian:
+        if self.id_mapping is None or not self.id_mapping.marian:
             return None
-        return MarianPieces(self.core, self.numbering.size, self.numbering.split_special)
+        return MarianPieces(self.core, self.id_mapping.size, self.id_mapping.split_special)
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each id, no two alike; those of special tokens are ours."""
-        if self.numbering is None:
+        """The unique name of each id; special tokens have our names."""
+        if self.id_mapping is None:
             return [str(self.core.id_to_token(i)) for i in range(self.vocab_size)]
         first = len(SPECIAL_TOKENS)
-        theirs = ((i, self.core.id_to_token(i)) for i in self.numbering.theirs[first:])
+        foreign = ((i, self.core.id_to_token(i)) for i in self.id_mapping.foreign_ids[first:])
         return [
             *SPECIAL_TOKENS,
             *(
                 f"<unnamed {i}>" if name in (None, *SPECIAL_TOKENS) else str(name).removeprefix(HIDDEN)
-                for i, name in theirs
+                for i, name in foreign
             ),
         ]
 
@@ -218,7 +212,7 @@ class Vocabulary:
 
     @cached_property
     def _byte_level(self) -> bool:
-        if self.numbering is None:
+        if self.id_mapping is None:
             return isinstance(self.core.pre_tokenizer, ByteLevel)
         return isinstance(self.core.decoder, ByteLevelDecoder)
 
@@ -235,8 +229,8 @@ class Vocabulary:
         return f"{type(self).__name__}({self.vocab_size:,} tokens, {self.identity[:8]})"
 
 
-def tidied(text: str) -> str:
-    """Text without the spaces that cutting at punctuation and apostrophes left, as transformers cleans it up."""
+def clean_up_spaces(text: str) -> str:
+    """Text without spaces before punctuation and apostrophes: transformers' clean_up_tokenization_spaces."""
     for spaced in (" .", " ?", " !", " ,"):
         text = text.replace(spaced, spaced[1:])
     text = text.replace(" ' ", "'")
@@ -247,7 +241,7 @@ def tidied(text: str) -> str:
 
 def _from_bytes(token: str) -> str:
     """A byte-level piece as text; where it is no whole UTF-8, as the names of its bytes."""
-    if not BYTES.keys() >= set(token):  # a piece of a foreign vocabulary, which no text is ever cut into
+    if not BYTES.keys() >= set(token):  # a piece of an imported vocabulary that no text contains
         return token
     data = bytes(BYTES[character] for character in token)
     try:

@@ -10,9 +10,9 @@ from regard.data.languages import Pair, pair_of
 from regard.errors import RunError, nearest
 from regard.files.run_folder import METRICS_FILE
 from regard.run import Run
-from regard.text.paragraphs import Paragraphs
-from regard.text.sentences import spans
+from regard.text.sentences import sentence_spans
 from regard.text.special_tokens import BOS, UNK
+from regard.text.splitting import SplitTexts
 from regard.text.tokenizer import Tokenizer
 from regard.text.training_words import TrainingWords
 from regard.web.ctranslate2_run import FastEngine
@@ -81,7 +81,7 @@ class Served:
         if longest is None or size <= longest:
             return size
         if self.task == "translation":
-            sentences = [text[start:end] for start, end in spans(text)]
+            sentences = [text[start:end] for start, end in sentence_spans(text)]
             size = max(len(self.tokenizer.encode(sentence)) + 1 for sentence in sentences)
         if self.run.cuts:
             return min(size, longest)
@@ -90,11 +90,11 @@ class Served:
             raise Refusal(413, f"{what} of {size} tokens; {self.name} takes at most {longest}")
         return size
 
-    def paragraphs(self, texts: Sequence[str]) -> Paragraphs:
+    def paragraphs(self, texts: Sequence[str]) -> SplitTexts:
         """Texts divided into what the run translates at a time: sentences, unless it was trained on longer texts."""
         if self.run.splitting is None:
-            return Paragraphs.whole(texts)
-        return Paragraphs.of(texts, replace(self.run.splitting, language=self.pair.source))
+            return SplitTexts.of(texts, None)
+        return SplitTexts.of(texts, replace(self.run.splitting, language=self.pair.source))
 
     def prompt(self, given: str | list[int], to_write: int) -> list[int]:
         """A prompt as tokens, with what the model expects at the beginning of a text."""

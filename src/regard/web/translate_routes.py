@@ -87,7 +87,7 @@ def routes(shelf: Shelf) -> APIRouter:
             longest = max(map(served.length, divided.sentences))
             job = Job(Translating(asked.alternatives + 1), divided.sentences, longest=longest)
             found = await answer(request, served.worker, job)
-        return _tree(asked, divided.joined(found), served)
+        return _tree(asked, divided.join(found), served)
 
     @router.get("/languages", response_model=list[Language], responses=documented(Problem))
     async def languages() -> list[dict[str, object]]:

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import TypeVar
 
-from regard.data.examples import Example, Place, Row, Text
+from regard.data.examples import Example, Row, SourceLocation, Text
 from regard.data.findings import Findings
 
 LONGEST_TEXT = 10_000  # characters; longer is rarely one example, and often a missing line break
@@ -35,13 +35,13 @@ def character_name(character: str) -> str:
 def inspect_example(example: Example | Row, findings: Findings, longest: int = LONGEST_TEXT) -> None:
     """Reports what is odd about an example; an empty line of a running text is not odd."""
     runs_on = isinstance(example, Text) and example.end
-    for name, text, place in example.sides:
+    for name, text, location in example.sides:
         if not runs_on and (not text or text.isspace()):
-            findings.add("empty", place.file, place.line, f"the {name} is empty")
+            findings.add("empty", location.file, location.line, f"the {name} is empty")
         if len(text) > longest:
-            findings.add("long", place.file, place.line, f"the {name} has {len(text):,} characters")
+            findings.add("long", location.file, location.line, f"the {name} has {len(text):,} characters")
         if _SUSPECT.search(text):
-            _report(set(suspects(text)), name, place, findings)
+            _report(set(suspects(text)), name, location, findings)
 
 
 def inspected(
@@ -57,16 +57,18 @@ def inspected(
         findings.add("nothing", file, None, f"no examples in {part}" if part else "no examples")
 
 
-def _report(found: set[str], name: str, place: Place, findings: Findings) -> None:
+def _report(found: set[str], name: str, location: SourceLocation, findings: Findings) -> None:
     if "\0" in found:
-        findings.add("nul", place.file, place.line, f"the {name} holds a NUL character: is it text, and UTF-8?")
+        findings.add("nul", location.file, location.line, f"the {name} holds a NUL character: is it text, and UTF-8?")
     if any("\ud800" <= character <= "\udfff" for character in found):
-        findings.add("encoding", place.file, place.line, f"the {name} holds half a surrogate pair, which is not UTF-8")
+        findings.add(
+            "encoding", location.file, location.line, f"the {name} holds half a surrogate pair, which is not UTF-8"
+        )
     if separators := found & set(SEPARATORS):
         problem = f"the {name} holds {_names(separators)}, where many tools break the line"
-        findings.add("separator", place.file, place.line, problem)
+        findings.add("separator", location.file, location.line, problem)
     if odd := {character for character in found - set(SEPARATORS) - {"\0"} if not "\ud800" <= character <= "\udfff"}:
-        findings.add("odd", place.file, place.line, f"the {name} holds {_names(odd)}")
+        findings.add("odd", location.file, location.line, f"the {name} holds {_names(odd)}")
 
 
 def _names(characters: set[str]) -> str:

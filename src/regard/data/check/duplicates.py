@@ -33,13 +33,13 @@ class Seen:
         """Keeps an example; a blank line of a running text is no example."""
         if isinstance(example, Text) and example.end and not example.text.strip():
             return
-        self.file = example.place.file
+        self.file = example.location.file
         given = example.key
         key = fingerprint(given)
         beside = _beside_key(example)
         self.keys.append(key)
         self.wholes.append(key if beside is None else fingerprint(f"{given}\0{beside}"))
-        self.lines.append(example.place.line)
+        self.lines.append(example.location.line)
 
     def duplicates(self) -> Iterator[Repeat]:
         """Examples that stood before, in all they hold, in the order of the file."""

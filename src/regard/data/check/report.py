@@ -112,7 +112,7 @@ def _observe(examples: Iterator[Example | Row], known_labels: Set[str], findings
         seen.add(example)
         if known_labels and isinstance(example, Labelled | LabelledPicture) and example.label not in known_labels:
             problem = f"the label '{example.label}' does not occur in the training data"
-            findings.add("label", example.place.file, example.place.line, problem)
+            findings.add("label", example.location.file, example.location.line, problem)
     return statistics, seen
 
 

@@ -11,8 +11,8 @@ from regard.data.examples import (
     Labelled,
     LabelledPicture,
     Pair,
-    Place,
     Row,
+    SourceLocation,
     Tagged,
     Text,
 )
@@ -36,16 +36,16 @@ class SideStatistics:
     characters: int = 0
     empty: int = 0
     longest: int = 0
-    longest_at: Place | None = None
+    longest_at: SourceLocation | None = None
 
-    def add(self, text: str, place: Place) -> None:
+    def add(self, text: str, location: SourceLocation) -> None:
         """Counts one text; words are what white space separates."""
         words = len(text.split())
         self.words += words
         self.characters += len(text)
         self.empty += not words
         if len(text) > self.longest:
-            self.longest, self.longest_at = len(text), place
+            self.longest, self.longest_at = len(text), location
 
 
 @dataclass
@@ -65,8 +65,8 @@ class Statistics:
         """Counts one example."""
         self.unit = self.unit if self.examples else unit_of(example)
         self.examples += 1
-        for name, text, place in example.sides:
-            self.sides.setdefault(name, SideStatistics()).add(text, place)
+        for name, text, location in example.sides:
+            self.sides.setdefault(name, SideStatistics()).add(text, location)
             self.alphabet.update(text)
             self.odd.update(character_name(character) for character in suspects(text))
         for label in example.classes if isinstance(example, Labelled | LabelledPicture) else ():

@@ -93,16 +93,16 @@ def _refuse(file: Path, findings: Findings) -> Iterator[Row]:
 
 
 def _table(cells: Rows, findings: Findings) -> Iterator[Row]:
-    for row, place in named_rows(cells, findings):
-        yield Row({f"column {name}": cell for name, cell in row.items()}, place)
+    for row, location in named_rows(cells, findings):
+        yield Row({f"column {name}": cell for name, cell in row.items()}, location)
 
 
 def _rows(records: Iterator[Record]) -> Iterator[Row]:
     """The texts of each record, also of what is nested in it; other values are nobody's text and are left out."""
-    for record, place in records:
+    for record, location in records:
         values = dict(enumerate(record)) if isinstance(record, list) else record if isinstance(record, dict) else {}
         texts = {f"column {path}": text for path, text in _texts(values, ())}
-        yield Row(texts, place, json.dumps(record, sort_keys=True, default=repr))
+        yield Row(texts, location, json.dumps(record, sort_keys=True, default=repr))
 
 
 def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from regard.data.examples import LabelledPicture, Picture, Place
+from regard.data.examples import LabelledPicture, Picture, SourceLocation
 from regard.data.findings import Findings
 from regard.data.images.decoding import MOST_BYTES
 from regard.errors import DataError
@@ -22,7 +22,7 @@ def folder_pictures(folder: Path, findings: Findings) -> Iterator[LabelledPictur
         label = _label(PurePosixPath(file.relative_to(folder).as_posix()), str(file), findings)
         if label is not None:
             picture = Picture(file, partial(read_image, file))
-            yield LabelledPicture(picture, label, Place(str(folder), number))
+            yield LabelledPicture(picture, label, SourceLocation(str(folder), number))
 
 
 def zip_pictures(file: Path, findings: Findings) -> Iterator[LabelledPicture]:
@@ -58,7 +58,7 @@ def _member(
     label = _label(path, f"{file}: {path}", findings)
     if label is not None:
         data = _unpacked(file, archive, member)
-        yield LabelledPicture(Picture.held(file, data, str(path)), label, Place(str(file), number))
+        yield LabelledPicture(Picture.held(file, data, str(path)), label, SourceLocation(str(file), number))
 
 
 def _unpacked(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

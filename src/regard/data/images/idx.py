@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.examples import LabelledPicture, Picture, Place
+from regard.data.examples import LabelledPicture, Picture, SourceLocation
 from regard.data.findings import Findings
 from regard.data.images.decoding import MOST_PIXELS
 from regard.data.readers.lines import READ_ERRORS, open_stream, why_unreadable
@@ -34,7 +34,7 @@ def idx_pictures(images: Path, labels: Path, findings: Findings) -> Iterator[Lab
             for number in range(1, pixels.count + 1):
                 grid = np.frombuffer(pixels.item(number), np.uint8).reshape(pixels.shape)
                 picture = Picture.held(images, grid, f"image {number:,}")
-                yield LabelledPicture(picture, str(classes.item(number)[0]), Place(str(images), number))
+                yield LabelledPicture(picture, str(classes.item(number)[0]), SourceLocation(str(images), number))
             pixels.end()
             classes.end()
     except DataError as problem:

@@ -55,7 +55,9 @@ def open_image_store(
     key = content_key(fields, kept, [], {**known, "images": album.key})
     folder = cache / key
     if not (folder / DESCRIPTION).exists():
-        rows = ({**row(example), IMAGE: number, LINE: example.place.line} for number, example in enumerate(examples()))
+        rows = (
+            {**row(example), IMAGE: number, LINE: example.location.line} for number, example in enumerate(examples())
+        )
         write_store(folder, rows, fields, kept, key)
     return ImageStore(folder, fields, key, album, patches, augment)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from regard.data.examples import Pair, Place, Tagged, Text
+from regard.data.examples import Pair, SourceLocation, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.linearise import Tree, write_brackets
 from regard.data.readers.lines import lines
@@ -58,7 +58,7 @@ class Sentence:
     """The words of a sentence, and where the first of them stood."""
 
     words: tuple[Word, ...]
-    place: Place
+    location: SourceLocation
 
     def values(self, column: Literal["form", "lemma", "upos", "xpos", "relation"]) -> tuple[str, ...]:
         """One column of all words; ConlluError where a word has nothing there."""
@@ -91,7 +91,7 @@ class Sentence:
     def _tree(self) -> Tree:
         heads = self.heads
         if heads is None:
-            raise ConlluError("the sentence has no tree (its heads are _)", self.place.line)
+            raise ConlluError("the sentence has no tree (its heads are _)", self.location.line)
         return Tree(self.values("form"), heads, self.values("relation"))
 
 
@@ -100,7 +100,7 @@ def tagged_sentences(file: Path, tags: Tags | None, findings: Findings) -> Itera
 
     def tagged(sentence: Sentence) -> Tagged:
         given = sentence.values(tags) if tags else ()
-        return Tagged(sentence.values("form"), given, sentence.heads, sentence.place)
+        return Tagged(sentence.values("form"), given, sentence.heads, sentence.location)
 
     return _made(file, tagged, findings)
 
@@ -110,7 +110,7 @@ def rendered_sentences(file: Path, columns: Sequence[str | int], findings: Findi
 
     def example(sentence: Sentence) -> Pair | Text:
         source, *target = (sentence.rendered(str(column)) for column in columns)
-        return Pair(source, target[0], sentence.place) if target else Text(source, sentence.place)
+        return Pair(source, target[0], sentence.location) if target else Text(source, sentence.location)
 
     return _made(file, example, findings)
 
@@ -152,7 +152,7 @@ def _finished(words: list[Word], file: Path, sound: bool, findings: Findings) ->
     except ConlluError as problem:
         findings.add_once("tree", file, problem.line, str(problem))
     else:
-        yield Sentence(tuple(words), Place(str(file), words[0].line))
+        yield Sentence(tuple(words), SourceLocation(str(file), words[0].line))
 
 
 def _word(line: str, expected: int, number: int) -> list[Word]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from regard.data.examples import Place
+from regard.data.examples import SourceLocation
 from regard.data.findings import Findings
 from regard.data.readers.records import Record
 from regard.errors import RegardError, nearest
@@ -23,7 +23,7 @@ def hub_records(name: str, config: str | None, split: str, base: Path, findings:
         rows = _load(datasets, name, config, split, base)
         classes = _classes(rows)
         for number, row in enumerate(rows, start=1):
-            yield {key: _named(value, classes.get(key)) for key, value in row.items()}, Place(where, number)
+            yield {key: _named(value, classes.get(key)) for key, value in row.items()}, SourceLocation(where, number)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         problem = f"the dataset cannot be read: {' '.join(str(error).split())}"
         findings.add_once("unreadable", where, number + 1 if number else None, problem)

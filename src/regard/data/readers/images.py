@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from regard.data.examples import LabelledPicture, Picture, Place
+from regard.data.examples import LabelledPicture, Picture, SourceLocation
 from regard.data.findings import Findings
 from regard.data.images.folders import folder_pictures, read_image, zip_pictures
 from regard.data.images.idx import idx_pictures, is_idx
@@ -24,16 +24,16 @@ def read_pictures(images: Path, labels: Path | None, findings: Findings) -> Iter
     return iter(())
 
 
-def picture_in(value: object, column: str | int, place: Place) -> Picture:
+def picture_in(value: object, column: str | int, location: SourceLocation) -> Picture:
     """The image in a cell: its bytes, bytes in the `bytes` of a record as Hugging Face has them, or a file's name."""
     if isinstance(value, Mapping):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
-        return Picture.held(Path(place.file), value, f"row {place.line:,}")
+        return Picture.held(Path(location.file), value, f"row {location.line:,}")
     if not isinstance(value, str) or not value:
         kind = "nothing" if value is None or value == "" else f"a value of type {type(value).__name__}"
         raise ColumnError(f"column '{column}': expected an image's bytes or its file's name, got {kind}")
-    file = Path(place.file).parent / Path(value).expanduser()
+    file = Path(location.file).parent / Path(value).expanduser()
     if not file.is_file():
         raise ColumnError(f"no such image: {file}; names start at the folder of the table")
     return Picture(file, partial(read_image, file))

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from regard.data.examples import Place
+from regard.data.examples import SourceLocation
 from regard.data.findings import Findings
 from regard.data.readers.columns import ColumnError, column_index
 from regard.data.readers.lines import READ_ERRORS, lines, open_stream, why_unreadable
@@ -23,7 +23,7 @@ READ_AHEAD = 1 << 16  # bytes of a column; without it a whole row group is read 
 LEAST_ROOM, MOST_TIMES = 1 << 26, 100  # bytes that a packed Parquet file may unpack to, and times its own size
 NOT_TEXT = b"\xff"  # no UTF-8 text: stands for a text that Parquet holds and that cannot be decoded
 
-Record = tuple[object, Place]
+Record = tuple[object, SourceLocation]
 
 
 def json_records(file: Path, findings: Findings) -> Iterator[Record]:
@@ -40,7 +40,7 @@ def json_records(file: Path, findings: Findings) -> Iterator[Record]:
         except (ValueError, RecursionError) as error:
             findings.add_once("json", file, number, f"not JSON: {error}; expected one whole value a line")
             continue
-        yield value, Place(str(file), number)
+        yield value, SourceLocation(str(file), number)
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -91,7 +91,7 @@ def _parquet_rows(
             values = {key: _python_values(batch.column(name)) for key, name in keys.items()}
             for row in range(batch.num_rows):
                 number += 1
-                yield {key: column[row] for key, column in values.items()}, Place(str(file), number)
+                yield {key: column[row] for key, column in values.items()}, SourceLocation(str(file), number)
     except ColumnError as problem:
         findings.add_once("column", file, None, str(problem))
     except (OSError, pa.ArrowException) as error:

@@ -21,7 +21,7 @@ from regard.data.examples import (
     Labelled,
     LabelledPicture,
     Pair,
-    Place,
+    SourceLocation,
     Tagged,
     Text,
     fingerprint,
@@ -72,7 +72,7 @@ def read_examples(source: SourceConfig, base: Path = HERE, findings: Findings | 
 
 
 def _part(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:
-    """The examples of the asked part. A part by place needs the length, so the file is read twice."""
+    """The examples of the asked part. A part by position needs the length, so the file is read twice."""
     whole = partial(_whole, source, base, findings)
     if isinstance(source, DividedSource):
         limited = lambda: islice(whole(), source.limit)  # noqa: E731
@@ -136,7 +136,7 @@ def aligned_pairs(source: Path, target: Path, findings: Findings) -> Iterator[Pa
         if other is None:
             return _report_unequal(source, target, line, sources, findings)
         number, text, _ = line
-        yield Pair(text, other[1], Place(str(source), number), Place(str(target), number))
+        yield Pair(text, other[1], SourceLocation(str(source), number), SourceLocation(str(target), number))
     extra = next(targets, None)
     if extra is not None:
         _report_unequal(target, source, extra, targets, findings)
@@ -152,7 +152,7 @@ def _report_unequal(longer: Path, shorter: Path, first: Line, rest: Iterator[Lin
 def running_text(file: Path, findings: Findings) -> Iterator[Text]:
     """The lines of a plain text."""
     for number, text, end in lines(file, findings):
-        yield Text(text, Place(str(file), number), "\n" if end else "")
+        yield Text(text, SourceLocation(str(file), number), "\n" if end else "")
 
 
 def _street(source: SourceConfig) -> Iterator[Pair]:
@@ -162,7 +162,7 @@ def _street(source: SourceConfig) -> Iterator[Pair]:
     size = source.limit if source.part is None else None
     seed = 1 if source.seed is None else source.seed
     for number, (english, german) in enumerate(street.pairs(split, size=size, seed=seed), start=1):
-        yield Pair(english, german, Place(f"street/{split}", number))
+        yield Pair(english, german, SourceLocation(f"street/{split}", number))
 
 
 def _treebank(source: SourceConfig, file: Path, findings: Findings) -> Iterator[Example]:
@@ -185,43 +185,43 @@ def _rows(source: SourceConfig, file: Path, findings: Findings) -> Iterator[Exam
 
 
 def _picked(
-    records: Iterator[tuple[object, Place]], columns: list[str | int], findings: Findings
-) -> Iterator[tuple[list[object], Place]]:
-    for record, place in records:
+    records: Iterator[tuple[object, SourceLocation]], columns: list[str | int], findings: Findings
+) -> Iterator[tuple[list[object], SourceLocation]]:
+    for record, location in records:
         try:
             values = [pick(record, column) for column in columns]
         except ColumnError as problem:
-            findings.add_once("value", place.file, place.line, str(problem))
+            findings.add_once("value", location.file, location.line, str(problem))
             continue
-        yield values, place
+        yield values, location
 
 
 def _examples(
-    rows: Iterator[tuple[list[str], Place]] | Iterator[tuple[list[object], Place]],
+    rows: Iterator[tuple[list[str], SourceLocation]] | Iterator[tuple[list[object], SourceLocation]],
     content: Content,
     columns: list[str | int],
     findings: Findings,
 ) -> Iterator[Example]:
-    for values, place in rows:
+    for values, location in rows:
         try:
-            example = _example(content, columns, values, place)
+            example = _example(content, columns, values, location)
         except ColumnError as problem:
-            findings.add_once("value", place.file, place.line, str(problem))
+            findings.add_once("value", location.file, location.line, str(problem))
             continue
         yield example
 
 
-def _example(content: Content, columns: list[str | int], values: Sequence[object], place: Place) -> Example:
+def _example(content: Content, columns: list[str | int], values: Sequence[object], location: SourceLocation) -> Example:
     if content in ("images", "captions"):
-        picture = picture_in(values[0], columns[0], place)
+        picture = picture_in(values[0], columns[0], location)
         if content == "images":
-            return LabelledPicture(picture, as_label(values[1], columns[1]), place)
-        return DescribedPicture(picture, as_text(values[1], columns[1]), place)
+            return LabelledPicture(picture, as_label(values[1], columns[1]), location)
+        return DescribedPicture(picture, as_text(values[1], columns[1]), location)
     text = as_text(values[0], columns[0])
     match content:
         case "pairs":
-            return Pair(text, as_text(values[1], columns[1]), place)
+            return Pair(text, as_text(values[1], columns[1]), location)
         case "labelled":
-            return Labelled(text, as_label(values[1], columns[1]), place)
+            return Labelled(text, as_label(values[1], columns[1]), location)
         case _:
-            return Text(text, place)
+            return Text(text, location)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from regard.data.examples import Place
+from regard.data.examples import SourceLocation
 from regard.data.findings import Findings
 from regard.data.readers.columns import ColumnError, column_index
 from regard.data.readers.headers import SAMPLE, looks_like_header, other_delimiter
@@ -13,7 +13,7 @@ from regard.data.readers.lines import LONGEST_LINE, lines
 from regard.errors import counted
 
 SHOWN = 40  # characters of a cell in a sentence
-Rows = Iterator[tuple[list[str], Place]]
+Rows = Iterator[tuple[list[str], SourceLocation]]
 
 
 def table_rows(
@@ -26,28 +26,28 @@ def table_rows(
     first = next(rows, None)
     if first is None:
         return
-    row, place = first
+    row, location = first
     try:
         indices = [column_index(column, row if header else None, len(row)) for column in columns]
     except ColumnError as problem:
-        findings.add_once("column", place.file, place.line, f"{problem}{_hint(row)}")
+        findings.add_once("column", location.file, location.line, f"{problem}{_hint(row)}")
         return
     sample = list(islice(rows, SAMPLE))
     if header is None:
         chosen = [[cells[index] for index in indices] for cells in (row, *(cells for cells, _ in sample))]
         labels = [] if label is None else [columns.index(label)]
         if looks_like_header(chosen[0], chosen[1:], labels) or _names_elsewhere(row):
-            findings.add_once("header", place.file, place.line, _undeclared(row, columns))
+            findings.add_once("header", location.file, location.line, _undeclared(row, columns))
             header = True
     if header and not sample:
-        findings.add_once("nothing", place.file, place.line, "a header and no examples below it")
+        findings.add_once("nothing", location.file, location.line, "a header and no examples below it")
     if not header:
-        yield [row[index] for index in indices], place
-    for row, place in chain(sample, rows):
-        yield [row[index] for index in indices], place
+        yield [row[index] for index in indices], location
+    for row, location in chain(sample, rows):
+        yield [row[index] for index in indices], location
 
 
-def named_rows(rows: Rows, findings: Findings) -> Iterator[tuple[dict[str, str], Place]]:
+def named_rows(rows: Rows, findings: Findings) -> Iterator[tuple[dict[str, str], SourceLocation]]:
     """All cells of each row by the names of their columns: those of the header if there is one, or their numbers."""
     first = next(rows, None)
     if first is None:
@@ -59,8 +59,8 @@ def named_rows(rows: Rows, findings: Findings) -> Iterator[tuple[dict[str, str],
             findings.add_once("columns", first[1].file, first[1].line, hint.removeprefix("; "))
     is_header = looks_like_header(first[0], [cells for cells, _ in sample], range(len(first[0])))
     names = first[0] if is_header and len(set(first[0])) == len(first[0]) else list(map(str, range(len(first[0]))))
-    for cells, place in chain([] if is_header else [first], sample, rows):
-        yield dict(zip(names, cells, strict=True)), place
+    for cells, location in chain([] if is_header else [first], sample, rows):
+        yield dict(zip(names, cells, strict=True)), location
 
 
 def _names_elsewhere(row: Sequence[str]) -> bool:
@@ -84,7 +84,7 @@ def _hint(row: Sequence[str]) -> str:
     return f"; its columns seem to be separated by {name}: in a recipe, say {setting}" if sign else ""
 
 
-def table_cells(file: Path, delimiter: str, findings: Findings) -> Iterator[tuple[list[str], Place]]:
+def table_cells(file: Path, delimiter: str, findings: Findings) -> Iterator[tuple[list[str], SourceLocation]]:
     """All cells of each row; with tabs nothing is quoted, as in `.tsv`, with other signs cells may be, as in `.csv`.
 
     Empty lines are passed over and counted.
@@ -100,7 +100,7 @@ def table_cells(file: Path, delimiter: str, findings: Findings) -> Iterator[tupl
             problem = f"expected {counted(width, 'column')} as in the first row, got {len(cells)}"
             findings.add_once("columns", file, number, f"{problem}{hint}")
         else:
-            yield cells, Place(str(file), number)
+            yield cells, SourceLocation(str(file), number)
 
 
 def _tab_separated(file: Path, findings: Findings) -> Iterator[tuple[int, list[str]]]:

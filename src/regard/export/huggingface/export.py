@@ -234,7 +234,7 @@ def usage(subject: Subject, architecture: Architecture) -> str:
         return "\n".join([*lines, "[model.config.id2label[int(tag)] for tag in model(**inputs).logits[0].argmax(-1)]"])
     if not subject.writes:
         return "\n".join([*lines, "model.config.id2label[int(model(**inputs).logits.argmax())]"])
-    marian = subject.source.numbering is not None and subject.source.numbering.marian  # needs sentencepiece installed
+    marian = subject.source.id_mapping is not None and subject.source.id_mapping.marian  # needs sentencepiece installed
     writer = "tokenizer" if subject.joint or marian else 'AutoTokenizer.from_pretrained(".", subfolder="target")'
     rest = '[:, inputs["input_ids"].shape[1] :]' if subject.prompted else ""  # without what was read
     return "\n".join([*lines, f"{writer}.batch_decode(model.generate(**inputs){rest}, skip_special_tokens=True)"])

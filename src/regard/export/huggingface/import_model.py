@@ -116,7 +116,7 @@ def _with_vocabulary(
         settings = _with_tokens(folder, config.shape, settings, generation.tokens)
         search, notes = generation.search, generation.notes
     tokenizers = read_vocabularies(folder, settings, config.shape, sizes)
-    if any(tokenizer.numbering is not None for tokenizer in tokenizers):
+    if any(tokenizer.id_mapping is not None for tokenizer in tokenizers):
         config, weights = renumber(folder, config, weights, tokenizers)
         notes = ("its vocabulary was renumbered: our special tokens come first", *notes)
     length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
@@ -171,7 +171,7 @@ def renumber(
     tokenizers: Sequence[Tokenizer],
 ) -> tuple[Any, dict[str, Tensor]]:
     """The same model with its vocabulary in our order; tokens it does not have are never written."""
-    reads, writes = tokenizers[0].numbering, tokenizers[-1].numbering
+    reads, writes = tokenizers[0].id_mapping, tokenizers[-1].id_mapping
     if reads is None or writes is None or reads.special != writes.special:
         raise DataError(folder, "its two vocabularies have different special tokens")
     tree = config.tree()

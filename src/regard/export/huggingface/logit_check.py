@@ -86,8 +86,8 @@ def _texts(imported: Imported, ours: nn.Module, theirs: nn.Module) -> tuple[list
 def _random_rows(imported: Imported, side: int) -> list[list[int]]:
     """Tokens that both vocabularies have, the end last."""
     tokenizer = imported.tokenizers[side]
-    numbering, size = tokenizer.numbering, tokenizer.vocab_size
-    known = [own for own in range(size) if numbering is None or numbering.theirs[own] != NONE]
+    id_mapping, size = tokenizer.id_mapping, tokenizer.vocab_size
+    known = [own for own in range(size) if id_mapping is None or id_mapping.foreign_ids[own] != NONE]
     tokens = torch.tensor([own for own in known if own >= len(SPECIAL_TOKENS)] or known)
     draw, ends = torch.Generator().manual_seed(2 + side), [EOS] if EOS in known else []
     lengths = [max(1, min(length, imported.length - len(ends))) for length in LENGTHS]

@@ -16,7 +16,7 @@ from regard.text.tokenizer import Tokenizer
 def restored(subject: Subject) -> tuple[Any, dict[str, Tensor]]:
     """Settings and weights of a model as other programs know it: only tokens that its vocabulary has."""
     config, weights = subject.settled, subject.weights()
-    reads, writes = subject.source.numbering, subject.target.numbering
+    reads, writes = subject.source.id_mapping, subject.target.id_mapping
     if reads is None or writes is None:
         return config, weights
     weights = renumbered(config, weights, their_rows, reads, writes)
@@ -43,32 +43,32 @@ def spread(subject: Subject) -> tuple[Any, dict[str, Tensor]]:
 
 def rows_of(tokenizer: Tokenizer) -> int:
     """Rows that another program's table has for a vocabulary."""
-    return tokenizer.vocab_size if tokenizer.numbering is None else tokenizer.numbering.size
+    return tokenizer.vocab_size if tokenizer.id_mapping is None else tokenizer.id_mapping.size
 
 
 def their_ids(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
     """Token ids as another program knows them."""
-    return list(ids) if tokenizer.numbering is None else tokenizer.numbering.to_theirs(ids)
+    return list(ids) if tokenizer.id_mapping is None else tokenizer.id_mapping.to_foreign(ids)
 
 
 def our_ids(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
     """Another program's token ids as ours."""
-    return list(ids) if tokenizer.numbering is None else tokenizer.numbering.to_ours(ids)
+    return list(ids) if tokenizer.id_mapping is None else tokenizer.id_mapping.from_foreign(ids)
 
 
 def our_logits(logits: Tensor, tokenizer: Tokenizer) -> Tensor:
     """Scores of another program's tokens as those of ours."""
-    if tokenizer.numbering is None:
+    if tokenizer.id_mapping is None:
         return logits
-    index = torch.tensor(tokenizer.numbering.theirs).clamp(min=0)
-    return logits[..., index].index_fill(-1, torch.tensor(tokenizer.numbering.never, dtype=torch.long), NEVER)
+    index = torch.tensor(tokenizer.id_mapping.foreign_ids).clamp(min=0)
+    return logits[..., index].index_fill(-1, torch.tensor(tokenizer.id_mapping.never, dtype=torch.long), NEVER)
 
 
 def their_settings(settings: dict[str, Any], subject: Subject) -> dict[str, Any]:
     """Settings in which special tokens have their own numbers; one that the vocabulary lacks has none."""
-    numbering = subject.target.numbering
-    if numbering is None:
+    id_mapping = subject.target.id_mapping
+    if id_mapping is None:
         return settings
     named = {name: own for name, own in settings.items() if name.endswith("_token_id") and own is not None}
-    found = {name: numbering.special[own] for name, own in named.items()}
+    found = {name: id_mapping.special[own] for name, own in named.items()}
     return {**settings, **{name: None if number == NONE else number for name, number in found.items()}}

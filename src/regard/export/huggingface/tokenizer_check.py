@@ -69,12 +69,12 @@ def _library(folder: Path) -> list[Any] | None:
 def _difference(ours: Tokenizer, theirs: Any, text: str) -> str | None:  # noqa: ANN401
     expected = theirs(text, add_special_tokens=False, verbose=False)["input_ids"]
     try:
-        ids = ours.cut(text)
+        ids = ours.encode(text, prefix=False)
     except DataError:  # a special token that the model has no row for
         return None
-    if ours.numbering is None:
+    if ours.id_mapping is None:
         return None if ids == expected else f"{ids[:12]} here, {expected[:12]} there"
-    numbers = ours.numbering.to_theirs(ids)
+    numbers = ours.id_mapping.to_foreign(ids)
     if numbers != expected:
         return f"{numbers[:12]} here, {expected[:12]} there"
     decoded = theirs.decode(expected, skip_special_tokens=True)

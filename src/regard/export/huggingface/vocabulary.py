@@ -19,7 +19,7 @@ from regard.export.huggingface.marian import MARIAN, read_marian
 from regard.export.huggingface.tokenizer_check import compare_with_library
 from regard.export.huggingface.tokenizer_classes import LoadedTokenizer, class_name, load_tokenizer
 from regard.export.huggingface.tokenizer_config import CONFIG, TOKENIZER, read_tokenizer_config
-from regard.text.id_mapping import NONE, Numbering
+from regard.text.id_mapping import NONE, IdMapping
 from regard.text.pretokenizer import describe, known_pipelines
 from regard.text.special_tokens import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 from regard.text.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ def _tokenizer(folder: Path, loaded: LoadedTokenizer, settings: Mapping[str, Any
     core = loaded.core
     before, after = around(folder, core, shape)
     if not _is_own(loaded):
-        return Tokenizer(core, _numbering(folder, loaded, settings, shape, size, before, after))
+        return Tokenizer(core, _id_mapping(folder, loaded, settings, shape, size, before, after))
     if (before, after) not in AROUND_OWN[shape]:
         names = [core.decode(ids, skip_special_tokens=False) or "nothing" for ids in (before, after)]
         raise DataError(
@@ -81,7 +81,7 @@ def _is_own(loaded: LoadedTokenizer) -> bool:
     return find_problem({**json.loads(loaded.core.to_str()), "post_processor": None}) is None
 
 
-def _numbering(
+def _id_mapping(
     folder: Path,
     loaded: LoadedTokenizer,
     settings: Mapping[str, Any],
@@ -89,7 +89,7 @@ def _numbering(
     size: int,
     before: list[int],
     after: list[int],
-) -> Numbering:
+) -> IdMapping:
     """Where our special tokens stand in another vocabulary, and what it puts around texts."""
     core = loaded.core
     if not loaded.marian:
@@ -108,15 +108,15 @@ def _numbering(
         special[BOS] = next((one for one in (*before, special[BOS], special[EOS]) if one != NONE), NONE)
     if special[BOS] == NONE and shape != "encoder":
         raise DataError(folder, f"neither config.json nor {CONFIG} says with which token its texts begin")
-    numbering = Numbering(
+    id_mapping = IdMapping(
         tuple(special), size, tidy=loaded.tidy, split_special=loaded.split_special, marian=loaded.marian
     )
     if shape != "encoder":
-        return numbering
-    first = tuple(numbering.to_ours(before))
+        return id_mapping
+    first = tuple(id_mapping.from_foreign(before))
     if any(own >= len(SPECIAL_TOKENS) for own in first):
         raise _unexpected(folder, core, before, after, "special tokens alone around a text")
-    return replace(numbering, first=first)
+    return replace(id_mapping, first=first)
 
 
 def _require_rows(folder: Path, core: Core, size: int) -> None:
@@ -170,25 +170,25 @@ def _row(number: object, size: int) -> int:
     return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < size else NONE
 
 
-def our_rows(table: Tensor, numbering: Numbering) -> Tensor:
+def our_rows(table: Tensor, id_mapping: IdMapping) -> Tensor:
     """A table with one row a token, in our order; zeros for tokens it does not have."""
-    index = torch.tensor(numbering.theirs)
+    index = torch.tensor(id_mapping.foreign_ids)
     found = table[index.clamp(min=0)]
     found[index == NONE] = 0
     return found
 
 
-def their_rows(table: Tensor, numbering: Numbering) -> Tensor:
+def their_rows(table: Tensor, id_mapping: IdMapping) -> Tensor:
     """A table in our order as the other model has it."""
-    return table[torch.tensor(numbering.ours)]
+    return table[torch.tensor(id_mapping.our_ids)]
 
 
 def renumbered(
     config: Any,  # noqa: ANN401
     weights: dict[str, Tensor],
-    rows: Callable[[Tensor, Numbering], Tensor],
-    reads: Numbering,
-    writes: Numbering,
+    rows: Callable[[Tensor, IdMapping], Tensor],
+    reads: IdMapping,
+    writes: IdMapping,
 ) -> dict[str, Tensor]:
     """The weights of a model, those that have one row a token in another order."""
     head = ("head.linear.weight", "head.bias") if writes_tokens(config) else ()

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from regard.errors import RegardError
 from regard.export.images import ImageForm
 from regard.text.special_tokens import BOS, EOS, PAD, SEP
-from regard.text.vocabularies import load_tokenizers
-from regard.text.word_pieces import cut_words
+from regard.text.tokenizer import load_tokenizers
 
 Ids = list[int]
 Numbers = NDArray[np.float32]
@@ -73,7 +72,7 @@ class OnnxModel:
         labels = self.settings["labels"]
         if self.settings["task"] != "tagging":
             return [labels[number] for number in self.scores(self._given(inputs)).argmax(-1)]
-        cuts = [cut_words(self.tokenizers["text"], text.split()) for text in inputs]
+        cuts = [self.tokenizers["text"].encode_words(text.split()) for text in inputs]
         chosen = self.scores(padded([cut.tokens for cut in cuts])).argmax(-1)
         return [" ".join(labels[row[at]] for at in cut.starts) for cut, row in zip(cuts, chosen, strict=True)]
 

@@ -26,7 +26,7 @@ from regard.models.convolutional.base import Seq2Seq
 from regard.models.convolutional.windows import WindowModel
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.recurrent.single import SingleRecurrent
-from regard.text.vocabularies import save_tokenizers
+from regard.text.tokenizer import save_tokenizers
 
 HINT = "a graph has no input for a sentence's tree; the torch engine runs the model as it is"
 SUPPORTED: Supported = {"position.kind": ("none", "sinusoidal", "learned", "relative", "rotary", "t5", "alibi")}

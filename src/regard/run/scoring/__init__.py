@@ -33,7 +33,7 @@ from regard.tasks import (
     Translation,
 )
 from regard.tasks.prepare import Preparation
-from regard.text.segments import Overlong
+from regard.text.inputs import Overlong
 
 SCORERS: dict[type[Task], Callable[[ScoringRequest], Report]] = {
     Translation: score_translation,

@@ -60,7 +60,7 @@ def write_all(request: ScoringRequest) -> tuple[list[str], list[str], list[str]]
     stepper = Ensemble(together) if request.others else request.model
     generator = request.task.generator(stepper, request.device, request.longest, request.preparation.base)
     generator = replace(generator, watch=request.watch)
-    with located([pair.place.origin for pair in pairs]):
+    with located([pair.location.origin for pair in pairs]):
         outputs = generator.translate(sources, request.search, cut=request.overlong == "cut")
     written = [found[0].text for found in outputs]
     return sources, references, written

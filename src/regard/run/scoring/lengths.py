@@ -12,7 +12,7 @@ from regard.errors import ConfigError, DataError, OverlongError
 from regard.run.scoring.loss import open_source
 from regard.run.scoring.report import Report, ScoringRequest
 from regard.tasks import Summarisation, Tagging, Task, Translation
-from regard.text.segments import Overlong, passages
+from regard.text.inputs import Overlong, source_segments
 
 NAMED = 5
 """Examples that a report names."""
@@ -44,7 +44,7 @@ def find_overlong(request: ScoringRequest) -> Beyond:
 def overlong_pairs(task: Translation, pairs: Sequence[Pair], longest: int | None) -> Beyond:
     """The pairs with a sentence that is too long, by their number from zero, and what is wrong with each."""
     try:
-        passages([pair.source for pair in pairs], task.source, longest)
+        source_segments([pair.source for pair in pairs], task.source, longest)
     except OverlongError as error:
         return {number - 1: (pairs[number - 1], problem) for number, problem in error.inputs.items()}
     return {}
@@ -83,7 +83,7 @@ def refuse(beyond: Beyond, overlong: Overlong) -> None:
         example, problem = next(iter(beyond.values()))
         more = f"; {len(beyond)} examples are too long" if len(beyond) > 1 else ""
         raise DataError(
-            example.place.file, f"{problem}{more}; evaluate the others with --overlong skip", example.place.line
+            example.location.file, f"{problem}{more}; evaluate the others with --overlong skip", example.location.line
         )
 
 
@@ -91,6 +91,6 @@ def with_overlong(report: Report, beyond: Beyond, overlong: Overlong, scores: Se
     """The report, which names the first examples that are too long; `scores` are those it matters to, if not all."""
     if not beyond:
         return report
-    first = [f"{example.place}: {problem}" for example, problem in islice(beyond.values(), NAMED)]
+    first = [f"{example.location}: {problem}" for example, problem in islice(beyond.values(), NAMED)]
     named = {"treatment": overlong, "count": len(beyond), "examples": first}
     return replace(report, overlong=named | ({"scores": list(scores)} if scores else {}))

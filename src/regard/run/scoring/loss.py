@@ -63,7 +63,7 @@ def _restored(request: ScoringRequest, tokenizer: Tokenizer, restoration: Restor
 
 def restore(text: str, tokenizer: Tokenizer, restoration: Restoration) -> None:
     """Adds what it takes to restore a text from its tokens."""
-    if tokenizer.numbering is not None or not isinstance(tokenizer.core.model, WordLevel):
+    if tokenizer.id_mapping is not None or not isinstance(tokenizer.core.model, WordLevel):
         restoration.add(text, tokenizer.normalise(text))
         return
     pieces = tokenizer.pieces(text)

@@ -16,7 +16,7 @@ from regard.decode.search import AnySearch
 from regard.errors import counted
 from regard.tasks.base import Task
 from regard.tasks.prepare import Preparation
-from regard.text.segments import Overlong
+from regard.text.inputs import Overlong
 
 
 @dataclass(frozen=True)

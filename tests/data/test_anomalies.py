@@ -3,10 +3,10 @@ import sys
 import pytest
 
 from regard.data.check.anomalies import SEPARATORS, character_name, inspect_example, suspects
-from regard.data.examples import Labelled, Place, Text
+from regard.data.examples import Labelled, SourceLocation, Text
 from regard.data.findings import Findings
 
-HERE = Place("any.txt", 7)
+HERE = SourceLocation("any.txt", 7)
 
 
 def kinds(example: Text | Labelled) -> list[str]:
