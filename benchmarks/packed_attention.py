@@ -16,7 +16,7 @@ import torch
 from torch.nn.attention.varlen import varlen_attn
 from triton.testing import do_bench
 
-from regard.bench.works import MULTI30K
+from regard.bench.workloads import MULTI30K
 from regard.nn.fast.packed import Spans, attend_spans
 from regard.nn.layout import Layout
 

@@ -23,7 +23,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from regard.bench.programs import SCRIPTS
-from regard.bench.works import WORKS, Work, lengths
+from regard.bench.workloads import WORKLOADS, Workload, lengths
 from regard.files.machine import cores
 
 sys.path.insert(0, str(SCRIPTS))
@@ -65,7 +65,7 @@ SMALLEST = 0.005
 
 def main() -> None:
     arguments = parse()
-    works = [work for work in WORKS if work.device == arguments.device]
+    works = [work for work in WORKLOADS if work.device == arguments.device]
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else f"{cores()} cores, {platform.machine()}"
     found: dict[str, Any] = {"machine": name, "torch": torch.__version__, "rows": []}
     for work in (work for work in works if not arguments.works or work.name in arguments.works):
@@ -82,7 +82,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def profiled(work: Work) -> dict[str, Any]:
+def profiled(work: Workload) -> dict[str, Any]:
     """Seconds of one step, and the share of each kind of operation."""
     cuda = work.device == "cuda"
     step = step_of(work)
@@ -99,7 +99,7 @@ def profiled(work: Work) -> dict[str, Any]:
     return {"seconds": seconds, "shares": shares, "rest": 1 - sum(shares.values())}
 
 
-def step_of(work: Work) -> Callable[[], object]:
+def step_of(work: Workload) -> Callable[[], object]:
     """What `regard bench` times, sequences packed where they differ in length."""
     import of_regard
 

@@ -18,17 +18,17 @@ from regard.bench import programs, rounds
 from regard.bench.bench import chosen, measure_work, measured
 from regard.bench.programs import PROGRAMS, SCRIPTS, Program, interpreter_for
 from regard.bench.report import plot, ratios, spread, tables
-from regard.bench.rounds import Contestant, death, measure
-from regard.bench.works import WORKS, Work, flops, lengths, sizes, tokens
+from regard.bench.rounds import Runner, death, measure
+from regard.bench.workloads import WORKLOADS, Workload, flops, lengths, sizes, tokens
 from regard.errors import ConfigError
 
-TEXT = Work("text", "train-text", "a text", 8, 2, 2, 50, rows=3, shortest=6, longest=6)
-PAIR = Work("pair", "train-pair", "pairs", 8, 2, 2, 50, rows=3, shortest=6, longest=6)
+TEXT = Workload("text", "train-text", "a text", 8, 2, 2, 50, rows=3, shortest=6, longest=6)
+PAIR = Workload("pair", "train-pair", "pairs", 8, 2, 2, 50, rows=3, shortest=6, longest=6)
 
 
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(0, 40))
 def test_lengths_are_spread_between_their_ends(rows: int, shortest: int, more: int):
-    work = Work("x", "train-pair", "x", 8, 1, 1, 50, rows=rows, shortest=shortest, longest=shortest + more)
+    work = Workload("x", "train-pair", "x", 8, 1, 1, 50, rows=rows, shortest=shortest, longest=shortest + more)
     found = lengths(work)
     assert len(found) == rows
     assert max(found) == shortest + more
@@ -38,7 +38,7 @@ def test_lengths_are_spread_between_their_ends(rows: int, shortest: int, more: i
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("work", [TEXT, PAIR], ids=lambda work: work.kind)
-def test_flops_are_those_that_torch_counts(work: Work, monkeypatch: pytest.MonkeyPatch):
+def test_flops_are_those_that_torch_counts(work: Workload, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     import of_torch  # type: ignore[import-not-found]
     import torch
@@ -59,13 +59,13 @@ def test_flops_are_those_that_torch_counts(work: Work, monkeypatch: pytest.Monke
 
 
 def test_every_work_has_a_program_and_a_miniature():
-    for work in (*WORKS, *sizes("cpu"), *sizes("cuda")):
+    for work in (*WORKLOADS, *sizes("cpu"), *sizes("cuda")):
         assert any(program.does(work) and program.ours for program in PROGRAMS)
         assert any(program.does(work) and not program.ours for program in PROGRAMS)
         assert flops(work.tiny()) < flops(work)
         assert work.width % work.heads == 0
-    assert len({work.name for work in WORKS}) == len(WORKS)
-    assert all((SCRIPTS / f"{program.script}.py").is_file() for program in PROGRAMS)
+    assert len({work.name for work in WORKLOADS}) == len(WORKLOADS)
+    assert all(program.file is not None for program in PROGRAMS)
 
 
 def test_works_are_chosen_by_name():
@@ -82,13 +82,13 @@ FAKE = """
 import os, signal, time
 import protocol
 
-def make(asked):
+def make(request):
     def step():
         time.sleep({seconds})
         {ending}
     return step
 
-protocol.speak(make, lambda: "fake 1.0")
+protocol.serve(make, lambda: "fake 1.0")
 """
 
 
@@ -96,23 +96,23 @@ protocol.speak(make, lambda: "fake 1.0")
 def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Programs that only wait, fail, or die."""
     shutil.copy(SCRIPTS / "protocol.py", tmp_path)
-    monkeypatch.setattr(rounds, "SCRIPTS", tmp_path)
+    monkeypatch.setattr(programs, "SCRIPTS", tmp_path)
 
-    def write(name: str, seconds: float, ending: str = "pass") -> Contestant:
+    def write(name: str, seconds: float, ending: str = "pass") -> Runner:
         (tmp_path / f"{name}.py").write_text(FAKE.format(seconds=seconds, ending=ending))
-        return Contestant(Program(name, name, "sys", ("train-text",)), "float32", 1, sys.executable)
+        return Runner(Program(name, name, "sys", ("train-text",)), "float32", 1, sys.executable)
 
     return write
 
 
 def test_programs_are_measured_in_turns_and_failures_are_rows(fakes: Any):
-    contestants = [
+    runners = [
         fakes("regard", 0.01),
         fakes("slow", 0.05),
         fakes("broken", 0.0, "raise ValueError('no such layer')"),
         fakes("refused", 0.0, f"os.kill(os.getpid(), {int(signal.SIGILL)})"),
     ]
-    rows = measure(TEXT, contestants, 3, {"float32": 1e9, "bandwidth": 1e9})
+    rows = measure(TEXT, runners, 3, {"float32": 1e9, "bandwidth": 1e9})
     ours, slow, broken, refused = rows
     assert ours["seconds"]["median"] >= 0.01
     assert slow["seconds"]["median"] >= 0.05
@@ -148,9 +148,9 @@ def test_programs_warm_up_side_by_side_on_a_gpu_and_in_turn_on_a_processor(
         gate.wait(timeout=20)  # of three at once, none goes on before all have begun
         inside -= 1
 
-    monkeypatch.setattr(Contestant, "begin", begin)
-    monkeypatch.setattr(Contestant, "turn", lambda *_, **__: None)
-    programs = [Contestant(PROGRAMS[0], "float32", 1, sys.executable) for _ in range(3)]
+    monkeypatch.setattr(Runner, "begin", begin)
+    monkeypatch.setattr(Runner, "turn", lambda *_, **__: None)
+    programs = [Runner(PROGRAMS[0], "float32", 1, sys.executable) for _ in range(3)]
     rounds.warm_up(replace(TEXT, device=device), programs, tmp_path)
     assert most == together
 
@@ -178,7 +178,9 @@ def test_what_is_measured_is_kept_after_each_work(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_refused_format_is_not_even_tried():
-    work = Work("text", "train-text", "a text", 8, 1, 1, 50, rows=1, shortest=3, longest=3, precisions=("bfloat16",))
+    work = Workload(
+        "text", "train-text", "a text", 8, 1, 1, 50, rows=1, shortest=3, longest=3, precisions=("bfloat16",)
+    )
     rows = measure_work(work, 1, 1, None, ["plain torch"], {"float32": 1.0, "bfloat16": "refused by this machine"})
     assert rows == [
         {"work": "text", "peer": "plain torch", "precision": "bfloat16", "error": "refused by this machine"}
@@ -192,6 +194,18 @@ def test_what_is_not_installed_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_pat
     rows = measure_work(TEXT, 1, 1, None, [], {"float32": 1.0})
     assert rows == [{"work": "text", "peer": "absent", "error": "no_such_module_anywhere is not installed"}]
     assert programs.SCRIPTS == SCRIPTS
+
+
+def test_without_a_checkout_regard_and_torch_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(programs, "PEER_SCRIPTS", tmp_path)
+    present = [program.name for program in PROGRAMS if program.file is not None]
+    assert present == ["regard", "regard packed", "regard + CTranslate2", "torch.nn", "plain torch"]
+    monkeypatch.setattr("regard.bench.bench.ceilings", lambda *_: {"float32": 1.0})
+    monkeypatch.setattr("regard.bench.bench.measure_work", lambda work, *_: [{"work": work.name}])
+    sentences: list[str] = []
+    measured(["translate-1"], say=sentences.append)
+    assert sentences[0].startswith("measures regard and torch only: scripts of Hugging Face, x-transformers, JoeyNMT")
+    assert measure_work(TEXT, 1, 1, None, ["Hugging Face"], {"float32": 1.0}) == []
 
 
 def test_deaths_are_explained():

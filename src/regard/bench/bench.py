@@ -1,4 +1,4 @@
-"""The whole benchmark: which works, which programs, and one tree with everything that was measured."""
+"""The benchmark: which workloads, which programs, and one JSON tree of all results."""
 
 import os
 import platform
@@ -9,8 +9,8 @@ from typing import Any
 
 from regard import __version__
 from regard.bench.programs import PROGRAMS, Program, interpreter_for
-from regard.bench.rounds import Contestant, Row, Say, ceilings, measure
-from regard.bench.works import WORKS, Device, Work, sizes
+from regard.bench.rounds import Row, Runner, Say, ceilings, measure
+from regard.bench.workloads import WORKLOADS, Device, Workload, sizes
 from regard.errors import ConfigError, nearest
 from regard.files.machine import cores, processor_name
 
@@ -29,13 +29,15 @@ def measured(
     say: Say = lambda sentence: None,
     keep: Callable[[dict[str, Any]], None] = lambda tree: None,
 ) -> dict[str, Any]:
-    """Measures works by name (`works`: all of a device, `sizes`: cost against size) by all programs that are there.
+    """Measures workloads by name (`works`: all of a device, `sizes`: cost by size) by all installed programs.
 
-    `keep` is given what is known so far after each work, so that whoever stops early has something.
+    `keep` is called with the results so far after each workload.
     """
     where, count = device_of(device), cores()
     works = chosen(names, where)
-    say("the machine's ceilings")
+    if absent := [program.name for program in PROGRAMS if program.file is None]:
+        say(f"measures regard and torch only: scripts of {', '.join(absent)} are in a checkout (benchmarks/peers)")
+    say("the machine's peak rates")
     limits = ceilings(where, count, quick)
     machine, rows = _machine(where, count), []
     tree: dict[str, Any] = {}
@@ -56,18 +58,17 @@ def measured(
 
 
 def device_of(name: str) -> Device:
-    """A device by its name."""
     if name == "cpu" or name == "cuda":
         return name
     raise ConfigError("--device", f"expected cpu or cuda, got '{name}'")
 
 
-def chosen(names: Sequence[str], device: Device) -> list[Work]:
-    """The works of these names; all of the device's when none is named."""
-    known = {work.name: work for work in WORKS if work.device == device}
+def chosen(names: Sequence[str], device: Device) -> list[Workload]:
+    """The workloads of these names; all of the device's when none is named."""
+    fixed = {work.name: work for work in WORKLOADS if work.device == device}
     grown = {work.name: work for work in sizes(device)}
-    groups = {"works": list(known.values()), "sizes": list(grown.values())}
-    groups |= {name: [work] for name, work in {**known, **grown}.items()}
+    groups = {"works": list(fixed.values()), "sizes": list(grown.values())}
+    groups |= {name: [work] for name, work in {**fixed, **grown}.items()}
     for name in names:
         if name not in groups:
             raise ConfigError("bench", f"unknown work '{name}' for {device}; {nearest(name, groups)}")
@@ -75,15 +76,15 @@ def chosen(names: Sequence[str], device: Device) -> list[Work]:
 
 
 def measure_work(
-    work: Work,
+    work: Workload,
     count: int,
     rounds: int,
     environment: Path | None,
     programs: Sequence[str],
     limits: dict[str, float | str],
 ) -> list[Row]:
-    """One work by every program that does it; a program that is not there is a row that says so."""
-    contestants: list[Contestant] = []
+    """One workload by every program that supports it; one that is not installed is a row that says so."""
+    runners: list[Runner] = []
     missing: list[Row] = []
     for program in PROGRAMS:
         if not program.does(work) or (programs and program.name not in programs):
@@ -93,12 +94,14 @@ def measure_work(
             error = f"{program.module} is not installed"
             missing.append({"work": work.name, "peer": program.name, "error": error})
             continue
+        if program.file is None:
+            continue
         for precision in program.precisions or work.precisions:
             if isinstance(refused := limits.get(precision), str):
                 missing.append({"work": work.name, "peer": program.name, "precision": precision, "error": refused})
                 continue
-            contestants += [Contestant(program, precision, each, python) for each in _threads(program, count)]
-    return [*measure(work, contestants, rounds, limits), *missing]
+            runners += [Runner(program, precision, threads, python) for threads in _threads(program, count)]
+    return [*measure(work, runners, rounds, limits), *missing]
 
 
 def _threads(program: Program, count: int) -> list[int]:
@@ -111,9 +114,9 @@ def _machine(device: Device, count: int) -> dict[str, object]:
 
 
 def _gpu() -> str:
-    words = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return "a GPU"
-    return (done.stdout.splitlines() or ["a GPU"])[0]
+    return (process.stdout.splitlines() or ["a GPU"])[0]

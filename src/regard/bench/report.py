@@ -1,4 +1,4 @@
-"""What a benchmark found, for people: a table a work, and a picture of all."""
+"""The report of a benchmark: a table per workload, and a plot of all."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,28 +9,28 @@ BAR_INCHES, TITLE_BARS = 0.17, 3
 """The height of a bar, and how many bars a panel's title and axis take."""
 
 
-def tables(found: Tree) -> str:
-    """Everything as Markdown, the fastest of each work first."""
-    works = {work["name"]: work for work in found["works"]}
-    parts = [heading(found)]
+def tables(results: Tree) -> str:
+    """All results as Markdown, the fastest program of each workload first."""
+    works = {work["name"]: work for work in results["works"]}
+    parts = [heading(results)]
     for name, work in works.items():
-        rows = [row for row in found["rows"] if row["work"] == name]
+        rows = [row for row in results["rows"] if row["work"] == name]
         parts.append(f"**{work['title']}**\n\n{table(rows)}")
     return "\n\n".join(parts) + "\n"
 
 
-def heading(found: Tree) -> str:
-    """The machine and what it can do at most."""
-    machine, limits = found["machine"], found["ceilings"]
-    said = [f"{what} products {_rate(limits[what], 'FLOP/s')}" for what in ("float32", "bfloat16")]
-    said.append(f"copying {_rate(limits['bandwidth'], 'B/s')}")
-    quick = " Tried out in miniature: these figures say nothing." if found["quick"] else ""
-    load = "" if found["load"] is None else f" Load of the machine afterwards: {found['load']:.1f}."
-    return f"### {machine['name']}, {machine['cores']} cores\n\nCeilings: {'; '.join(said)}.{load}{quick}"
+def heading(results: Tree) -> str:
+    """The machine and its peak rates."""
+    machine, limits = results["machine"], results["ceilings"]
+    peaks = [f"{name} products {_rate(limits[name], 'FLOP/s')}" for name in ("float32", "bfloat16")]
+    peaks.append(f"copying {_rate(limits['bandwidth'], 'B/s')}")
+    quick = " Measured with `--quick`: these numbers mean nothing." if results["quick"] else ""
+    load = "" if results["load"] is None else f" Load of the machine afterwards: {results['load']:.1f}."
+    return f"### {machine['name']}, {machine['cores']} cores\n\nCeilings: {'; '.join(peaks)}.{load}{quick}"
 
 
 def table(rows: Sequence[Tree]) -> str:
-    """One work: tokens a second with the spread of the rounds, share of the ceiling, memory."""
+    """One workload: tokens per second with the spread of the rounds, share of the peak, memory."""
     lines = ["| | format | threads | tokens/s | spread | GFLOP/s | of ceiling | memory MiB |", "|---" * 8 + "|"]
     for row in sorted(rows, key=lambda row: -row.get("tokens_per_second", 0.0)):
         name = f"**{row['peer']}**" if row["peer"].startswith("regard") else row["peer"]
@@ -52,23 +52,23 @@ def spread(row: Tree) -> float:
     return (seconds["most"] - seconds["least"]) / 2 / seconds["median"]
 
 
-def ratios(found: Tree) -> dict[str, float]:
-    """For each work, our best speed beside the best of the others'."""
-    made: dict[str, float] = {}
-    for work in found["works"]:
-        rows = [row for row in found["rows"] if row["work"] == work["name"] and "tokens_per_second" in row]
+def ratios(results: Tree) -> dict[str, float]:
+    """For each workload, regard's best speed divided by the best of the others."""
+    ratio: dict[str, float] = {}
+    for work in results["works"]:
+        rows = [row for row in results["rows"] if row["work"] == work["name"] and "tokens_per_second" in row]
         ours = [row["tokens_per_second"] for row in rows if row["peer"].startswith("regard")]
         theirs = [row["tokens_per_second"] for row in rows if not row["peer"].startswith("regard")]
         if ours and theirs:
-            made[work["name"]] = max(ours) / max(theirs)
-    return made
+            ratio[work["name"]] = max(ours) / max(theirs)
+    return ratio
 
 
-def plot(found: Tree, file: Path) -> None:
-    """Tokens a second of every program at every work, ours in colour."""
+def plot(results: Tree, file: Path) -> None:
+    """Tokens per second of every program at every workload, regard in colour."""
     from matplotlib.figure import Figure
 
-    by_work = {work["title"]: _of(found, work["name"]) for work in found["works"] if _of(found, work["name"])}
+    by_work = {work["title"]: _of(results, work["name"]) for work in results["works"] if _of(results, work["name"])}
     heights = [len(rows) + TITLE_BARS for rows in by_work.values()]
     figure = Figure(figsize=(8, 0.5 + BAR_INCHES * sum(heights)), layout="constrained")
     panels = figure.subplots(len(by_work), 1, squeeze=False, height_ratios=heights).flat
@@ -82,9 +82,8 @@ def plot(found: Tree, file: Path) -> None:
     figure.savefig(file, dpi=120)
 
 
-def _of(found: Tree, work: str) -> list[Tree]:
-    """What was measured of a work."""
-    return [row for row in found["rows"] if row["work"] == work and "tokens_per_second" in row]
+def _of(results: Tree, work: str) -> list[Tree]:
+    return [row for row in results["rows"] if row["work"] == work and "tokens_per_second" in row]
 
 
 def _rate(value: float | str, unit: str) -> str:

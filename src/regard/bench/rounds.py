@@ -1,5 +1,5 @@
-"""Measuring in turns: each program in a process of its own, all asked round after round, so that whatever else the
-machine does meets all alike. What is kept is the median of the rounds, and how far they lie apart.
+"""Measurement in rounds: each program runs in a process of its own, and all take turns, so that other load on the
+machine affects all alike. The result is the median of the rounds, and their spread.
 """
 
 import json
@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from regard.bench.programs import SCRIPTS, Program
-from regard.bench.works import Work, flops, lengths, tokens
+from regard.bench.workloads import Workload, flops, lengths, tokens
 from regard.errors import Failure
 
 WARM_UP = 2
 FULL = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 TURN = 0.3
-"""Seconds that a turn takes at least, where one call takes less."""
+"""Seconds of a turn at least: fast steps are repeated."""
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
 
 
 @dataclass
-class Contestant:
-    """A program at one work, with one number format and one number of threads."""
+class Runner:
+    """The process of a program at one workload, with one data type and one number of threads."""
 
     program: Program
     precision: str
@@ -43,28 +43,30 @@ class Contestant:
     error: str = ""
     _child: "subprocess.Popen[str] | None" = None
 
-    def begin(self, work: Work, folder: Path) -> None:
+    def begin(self, work: Workload, folder: Path) -> None:
         """Starts the process and lets it build its model."""
         threads = dict.fromkeys(("OMP_NUM_THREADS", "RAYON_NUM_THREADS"), str(self.threads))  # torch's, tokenisers'
-        words = [self.python, str(SCRIPTS / f"{self.program.script}.py"), *self.program.options]
+        assert self.program.file is not None
+        command = [self.python, str(self.program.file), *self.program.options]
+        path = os.pathsep.join(filter(None, [str(SCRIPTS), os.environ.get("PYTHONPATH")]))  # for `import protocol`
         self._child = subprocess.Popen(
-            words,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, **threads},
+            env={**os.environ, **threads, "PYTHONPATH": path},
         )
-        asked = {"work": work.tree(), "lengths": lengths(work), "precision": self.precision, "threads": self.threads}
-        answer = self._ask({**asked, "folder": str(folder / self.precision)})
+        request = {"work": work.tree(), "lengths": lengths(work), "precision": self.precision, "threads": self.threads}
+        answer = self._request({**request, "folder": str(folder / self.precision)})
         self.version = str(answer.get("version", ""))
 
-    def turn(self, times: int, kept: bool) -> None:
-        """Does the work so often; remembers the time of one where it is kept."""
+    def turn(self, times: int, timed: bool) -> None:
+        """Runs the step so often; stores the mean time if it counts, and the fastest otherwise."""
         if self.error:
             return
-        answer = self._ask({"times": times})
-        if kept and not self.error:
+        answer = self._request({"times": times})
+        if timed and not self.error:
             self.seconds.append(statistics.fmean(answer["seconds"]))
             self.memory = answer["memory"]
         elif not self.error:
@@ -74,7 +76,7 @@ class Contestant:
 
     @property
     def times(self) -> int:
-        """How often the work is done in a turn."""
+        """Repeats of the step in a turn."""
         return max(1, min(200, int(TURN / max(self._once, 1e-6))))
 
     def end(self) -> None:
@@ -87,7 +89,7 @@ class Contestant:
             self._child.stdout.close()
             self._child.wait()
 
-    def _ask(self, tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _request(self, tree: Mapping[str, Any]) -> Mapping[str, Any]:
         assert self._child is not None
         assert self._child.stdin is not None
         assert self._child.stdout is not None
@@ -101,8 +103,8 @@ class Contestant:
         self.error = str(answer.get("error", ""))
         return answer
 
-    def row(self, work: Work, ceilings: Mapping[str, Any]) -> Row:
-        """What was found, for the table."""
+    def row(self, work: Workload, ceilings: Mapping[str, Any]) -> Row:
+        """The result as a row of the table."""
         row: Row = {"work": work.name, "peer": self.program.name, "precision": self.precision, "threads": self.threads}
         if self.error or not self.seconds:
             return {**row, "error": self.error or "not measured"}
@@ -120,65 +122,74 @@ class Contestant:
         }
 
 
-def warm_up(work: Work, contestants: Sequence[Contestant], folder: Path) -> None:
-    """Lets all build their models and do the work until nothing is new to them.
+def warm_up(work: Workload, runners: Sequence[Runner], folder: Path) -> None:
+    """Starts all processes and runs their first steps, which compile and allocate.
 
-    On a GPU side by side: many a program compiles for a minute, and the cores beside a GPU have little else to do. On
-    a processor one after the other, since some choose their number of threads by what they measure now.
+    On a GPU in parallel, as some programs compile for a minute. On a CPU one after another, since some choose their
+    number of threads by a measurement.
     """
 
-    def ready(one: Contestant) -> None:
+    def ready(one: Runner) -> None:
         one.begin(work, folder)
         for _ in range(WARM_UP):
-            one.turn(1, kept=False)
+            one.turn(1, timed=False)
 
-    with ThreadPoolExecutor(len(contestants) if work.device == "cuda" and contestants else 1) as pool:
-        list(pool.map(ready, contestants))
-    for one in contestants:
-        if any(sign in one.error for sign in FULL):  # all at once were too many, but turns are taken one by one
+    with ThreadPoolExecutor(len(runners) if work.device == "cuda" and runners else 1) as pool:
+        list(pool.map(ready, runners))
+    for one in runners:
+        if any(sign in one.error for sign in FULL):  # too many at once; in its turn a program has the GPU to itself
             one.end()
             ready(one)
 
 
 def death(code: int) -> str:
-    """Why a process is gone, for people."""
+    """Why a process ended, as a sentence."""
     if code == -signal.SIGILL:
         return "refused by this machine: it announces instructions that it does not let run (SIGILL)"
     return f"its process was killed by signal {-code}" if code < 0 else f"its process ended with code {code}"
 
 
-def measure(work: Work, contestants: Sequence[Contestant], rounds: int, ceilings: Mapping[str, Any]) -> list[Row]:
-    """All contestants at one work, in turns."""
-    with converted(work, any(one.program.converted for one in contestants)) as folder:
+def measure(work: Workload, runners: Sequence[Runner], rounds: int, ceilings: Mapping[str, Any]) -> list[Row]:
+    """Measures all runners at one workload, in turns."""
+    with converted(work, any(one.program.converted for one in runners)) as folder:
         try:
-            warm_up(work, contestants, folder)
+            warm_up(work, runners, folder)
             for number in range(rounds):
-                for one in contestants if number % 2 == 0 else reversed(contestants):
-                    one.turn(one.times, kept=True)
+                for one in runners if number % 2 == 0 else reversed(runners):
+                    one.turn(one.times, timed=True)
         finally:
-            for one in contestants:
+            for one in runners:
                 one.end()
-    return [one.row(work, ceilings) for one in contestants]
+    return [one.row(work, ceilings) for one in runners]
 
 
 @contextmanager
-def converted(work: Work, wanted: bool) -> Iterator[Path]:
-    """A folder with the work's model as CTranslate2 takes it, where somebody needs it."""
+def converted(work: Workload, needed: bool) -> Iterator[Path]:
+    """A temporary folder with the workload's model in CTranslate2's format, where a program needs it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if wanted:
-            words = [sys.executable, str(SCRIPTS / "convert.py"), json.dumps(work.tree()), name]
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise Failure(f"{work.name}: its model could not be converted: {done.stderr.strip().splitlines()[-1]}")
+        if needed:
+            command = [sys.executable, str(SCRIPTS / "convert.py"), json.dumps(work.tree()), name]
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            if process.returncode:
+                raise Failure(
+                    f"{work.name}: its model could not be converted: {process.stderr.strip().splitlines()[-1]}"
+                )
         yield folder
 
 
 def ceilings(device: str, threads: int, quick: bool) -> dict[str, float | str]:
-    """What the machine can do at most; a sentence where it refuses."""
-    found: dict[str, float | str] = {}
-    for what in ("float32", "bfloat16", "bandwidth"):
-        words = [sys.executable, str(SCRIPTS / "ceilings.py"), what, device, str(threads), "quick" if quick else "full"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        found[what] = float(done.stdout) if done.returncode == 0 else death(done.returncode)
-    return found
+    """The machine's peak FLOP/s and bandwidth; a sentence where a measurement fails."""
+    peaks: dict[str, float | str] = {}
+    for quantity in ("float32", "bfloat16", "bandwidth"):
+        command = [
+            sys.executable,
+            str(SCRIPTS / "ceilings.py"),
+            quantity,
+            device,
+            str(threads),
+            "quick" if quick else "full",
+        ]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        peaks[quantity] = float(process.stdout) if process.returncode == 0 else death(process.returncode)
+    return peaks

@@ -1,7 +1,4 @@
-"""regard with torch: its own training step, its own searches, its own choices.
-
-`packed` lays all sequences one after another, without padding.
-"""
+"""regard with torch: its trainer and its text generation. `packed` packs sequences instead of padding them."""
 
 import sys
 import tempfile
@@ -32,85 +29,85 @@ from regard.train.schedule import ConstantConfig
 from regard.train.settings import TrainConfig
 
 
-def vocabulary(work: protocol.Asked) -> Tokenizer:
-    """A vocabulary of words of the wanted size."""
+def vocabulary(work: protocol.Request) -> Tokenizer:
+    """A vocabulary of words of the workload's size."""
     return Tokenizer.train(
         [" ".join(f"w{number}" for number in range(work["vocabulary"]))], WordConfig(size=work["vocabulary"])
     )
 
 
-def model_config(work: protocol.Asked) -> Any:  # noqa: ANN401
+def model_config(work: protocol.Request) -> Any:  # noqa: ANN401
     """The model that all programs build."""
     size = {"width": work["width"], "depth": work["depth"], "heads": work["heads"], "dropout": work["dropout"]}
     if work["kind"] in ("train-pair", "translate"):
         return EncoderDecoderConfig(**size)
     position = {"kind": "learned", "length": work["longest"] + work["write"]}
-    bend = {"kind": "plain", "activation": "gelu-tanh"}
-    return DecoderConfig.from_tree({**size, "position": position, "feedforward": bend, "embedding": {"scale": False}})
+    feedforward = {"kind": "plain", "activation": "gelu-tanh"}
+    return DecoderConfig.from_tree(
+        {**size, "position": position, "feedforward": feedforward, "embedding": {"scale": False}}
+    )
 
 
 class OneBatch(Batches):
-    """The same batch for ever."""
+    """One batch, again and again."""
 
     def __init__(self, fields: dict[str, Any], rows: int, *, one_shape: bool, one_row: bool) -> None:
-        self.one_shape, self.one_row = one_shape, one_row  # what the batches of a real run would say of themselves
-        places: NDArray[np.int64] = np.arange(rows)
-        self.only = Batch(fields, {}, places)
+        self.one_shape, self.one_row = one_shape, one_row
+        indices: NDArray[np.int64] = np.arange(rows)
+        self.only = Batch(fields, {}, indices)
 
     def num_batches(self, epoch: int) -> int:
-        """An epoch has one."""
         return 1
 
     def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """The batch."""
         return self.only
 
 
-def make(asked: protocol.Asked) -> protocol.Step:
-    """A step of training, or a batch written."""
+def make(request: protocol.Request) -> protocol.Step:
+    """The timed step: a training step, or generation for a batch."""
     torch.manual_seed(0)
-    torch.set_num_threads(asked["threads"])
-    return train(asked) if asked["work"]["kind"].startswith("train") else write(asked)
+    torch.set_num_threads(request["threads"])
+    return train(request) if request["work"]["kind"].startswith("train") else generate(request)
 
 
-def train(asked: protocol.Asked) -> protocol.Step:
-    """The trainer's own step."""
-    work, words = asked["work"], vocabulary(asked["work"])
-    lay = pack if "packed" in sys.argv[1:] else pad
+def train(request: protocol.Request) -> protocol.Step:
+    """The trainer's step."""
+    work, words = request["work"], vocabulary(request["work"])
+    collate = pack if "packed" in sys.argv[1:] else pad
     device = torch.device(work["device"])
     if work["kind"] == "train-pair":
         task: Any = TranslationConfig(smoothing=0.0).task(Vocabularies({"source": words, "target": words}))
-        source, target = (protocol.rows(work, asked["lengths"], seed) for seed in (1, 2))
-        fields = {"source": lay(Ragged.of(source)), "target": lay(Ragged.of([[BOS, *row] for row in target]))}
+        source, target = (protocol.rows(work, request["lengths"], seed) for seed in (1, 2))
+        fields = {"source": collate(Ragged.of(source)), "target": collate(Ragged.of([[BOS, *row] for row in target]))}
     else:
         task = LanguageModelConfig().task(Vocabularies({"text": words}))
-        longer = [length + 1 for length in asked["lengths"]]
-        fields = {"text": lay(Ragged.of(protocol.rows(work, longer, 1)))}
+        longer = [length + 1 for length in request["lengths"]]
+        fields = {"text": collate(Ragged.of(protocol.rows(work, longer, 1)))}
     config = TrainConfig(steps=10**9, clip=0.0, schedule=ConstantConfig(lr=1e-4), optimiser=AdamWConfig())
     trainer = Trainer(
         config,
         task,
         task.build(model_config(work)).to(device).train(),
-        OneBatch(fields, len(asked["lengths"]), one_shape=work["kind"] == "train-text", one_row=lay is pack),
+        OneBatch(fields, len(request["lengths"]), one_shape=work["kind"] == "train-text", one_row=collate is pack),
         lambda model: {},
         Path(tempfile.gettempdir()),
         seed=1,
         world=World(0, 1, device),
-        precision=choose_precision(asked["precision"], device),
+        precision=choose_precision(request["precision"], device),
         watcher=Quiet(),
         log=Quiet(),
     )
     return trainer.step
 
 
-def write(asked: protocol.Asked) -> protocol.Step:
+def generate(request: protocol.Request) -> protocol.Step:
     """The generator that `regard translate` and `regard generate` use."""
-    work, words = asked["work"], vocabulary(asked["work"])
+    work, words = request["work"], vocabulary(request["work"])
     pairs = work["kind"] == "translate"
     sizes = (words.vocab_size, words.vocab_size) if pairs else (words.vocab_size,)
-    dtype = torch.bfloat16 if asked["precision"] == "bfloat16" else torch.float32
+    dtype = torch.bfloat16 if request["precision"] == "bfloat16" else torch.float32
     model = model_config(work).build(*sizes).to(work["device"], dtype).eval()
-    texts = [words.decode(row) for row in protocol.rows(work, asked["lengths"])]
+    texts = [words.decode(row) for row in protocol.rows(work, request["lengths"])]
     count = {"max_length": work["write"], "min_length": work["write"] - 1}
     search = GreedyConfig(**count) if work["beam"] == 1 else BeamConfig(size=work["beam"], **count)
     device = torch.device(work["device"])
@@ -121,4 +118,4 @@ def write(asked: protocol.Asked) -> protocol.Step:
 
 
 if __name__ == "__main__":
-    protocol.speak(make, lambda: f"regard {__version__}, torch {torch.__version__}")
+    protocol.serve(make, lambda: f"regard {__version__}, torch {torch.__version__}")

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 library: Any = importlib.import_module("x_transformers")
 
 
-def pairs(work: protocol.Asked) -> Any:  # noqa: ANN401
-    """An encoder-decoder of the wanted size, input and output tables tied."""
+def pairs(work: protocol.Request) -> Any:
+    """An encoder-decoder of the workload's size with tied embeddings."""
     settings: dict[str, Any] = {}
     for side in ("enc", "dec"):
         settings |= {
@@ -26,8 +26,8 @@ def pairs(work: protocol.Asked) -> Any:  # noqa: ANN401
     return model
 
 
-def text(work: protocol.Asked) -> Any:  # noqa: ANN401
-    """A decoder of the wanted size."""
+def text(work: protocol.Request) -> Any:
+    """A decoder of the workload's size."""
     layers = library.Decoder(
         dim=work["width"], depth=work["depth"], heads=work["heads"], attn_dim_head=work["width"] // work["heads"],
         attn_flash=True, attn_dropout=work["dropout"], ff_dropout=work["dropout"],
@@ -38,39 +38,41 @@ def text(work: protocol.Asked) -> Any:  # noqa: ANN401
     )  # fmt: skip
 
 
-def make(asked: protocol.Asked) -> protocol.Step:
-    """A step of training, or a batch written."""
+def make(request: protocol.Request) -> protocol.Step:
+    """The timed step: a training step, or generation for a batch."""
     torch.manual_seed(0)
-    torch.set_num_threads(asked["threads"])
-    work = asked["work"]
+    torch.set_num_threads(request["threads"])
+    work = request["work"]
     if work["kind"] == "train-pair":
-        batch, model = protocol.PairBatch(asked), pairs(work)
+        batch, model = protocol.PairBatch(request), pairs(work)
         written = torch.cat([batch.read[:, :1], batch.labels], 1)  # its wrapper shifts by itself
         return protocol.training_step(
-            asked, model, lambda forward: forward(batch.source, written, mask=batch.source_kept)
+            request, model, lambda forward: forward(batch.source, written, mask=batch.source_mask)
         )
     if work["kind"] == "train-text":
-        inputs, targets = protocol.text_batch(asked)
+        inputs, targets = protocol.text_batch(request)
         return protocol.training_step(
-            asked, text(work), lambda forward: F.cross_entropy(forward(inputs).flatten(0, 1).float(), targets.flatten())
+            request,
+            text(work),
+            lambda forward: F.cross_entropy(forward(inputs).flatten(0, 1).float(), targets.flatten()),
         )
     if work["kind"] == "translate" and work["beam"] == 1:
-        return translate(asked)
+        return translate(request)
     raise ValueError(f"does not do {work['kind']} with a beam of {work['beam']}")
 
 
-def translate(asked: protocol.Asked) -> protocol.Step:
+def translate(request: protocol.Request) -> protocol.Step:
     """Greedy search with cached keys and values."""
-    work, model = asked["work"], pairs(asked["work"]).eval()
-    source, kept = protocol.grid(protocol.rows(work, asked["lengths"]), work["device"])
+    work, model = request["work"], pairs(request["work"]).eval()
+    source, mask = protocol.grid(protocol.rows(work, request["lengths"]), work["device"])
     start = torch.full((len(source), 1), protocol.BEGIN)
 
     def step() -> None:
         with torch.inference_mode():
-            model.generate(source, start, work["write"], mask=kept, temperature=0.0, cache_kv=True)
+            model.generate(source, start, work["write"], mask=mask, temperature=0.0, cache_kv=True)
 
     return step
 
 
 if __name__ == "__main__":
-    protocol.speak(make, lambda: f"x-transformers {version('x-transformers')}, torch {torch.__version__}")
+    protocol.serve(make, lambda: f"x-transformers {version('x-transformers')}, torch {torch.__version__}")

@@ -14,8 +14,8 @@ UNK, PAD, EOS = 0, 1, 3
 """Its own ids, in the order in which its vocabularies have them."""
 
 
-def pairs(work: protocol.Asked) -> Any:  # noqa: ANN401
-    """An encoder-decoder of the wanted size, all tables tied."""
+def pairs(work: protocol.Request) -> Any:
+    """An encoder-decoder of the workload's size, all tables tied."""
     special = SimpleNamespace(
         unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None, lang_tags=[],
         unk_id=UNK, pad_id=PAD, bos_id=protocol.BEGIN, eos_id=EOS, sep_id=None,
@@ -36,48 +36,50 @@ def pairs(work: protocol.Asked) -> Any:  # noqa: ANN401
     return model
 
 
-def make(asked: protocol.Asked) -> protocol.Step:
-    """A step of training, or a batch written."""
+def make(request: protocol.Request) -> protocol.Step:
+    """The timed step: a training step, or generation for a batch."""
     torch.manual_seed(0)
-    torch.set_num_threads(asked["threads"])
-    kind = asked["work"]["kind"]
+    torch.set_num_threads(request["threads"])
+    kind = request["work"]["kind"]
     if kind == "translate":
-        return translate(asked)
+        return translate(request)
     if kind != "train-pair":
         raise ValueError(f"does not do {kind}")
-    batch, model = protocol.PairBatch(asked), pairs(asked["work"])
-    given = {
-        "return_type": "loss", "src": batch.source.masked_fill(~batch.source_kept, PAD),
-        "trg_input": batch.read.masked_fill(~batch.target_kept, PAD),
-        "trg": batch.target.masked_fill(~batch.target_kept, PAD),
-        "src_mask": batch.source_kept[:, None], "src_length": batch.source_kept.sum(1),
-        "trg_mask": batch.target_kept[:, None],
+    batch, model = protocol.PairBatch(request), pairs(request["work"])
+    inputs = {
+        "return_type": "loss", "src": batch.source.masked_fill(~batch.source_mask, PAD),
+        "trg_input": batch.read.masked_fill(~batch.target_mask, PAD),
+        "trg": batch.target.masked_fill(~batch.target_mask, PAD),
+        "src_mask": batch.source_mask[:, None], "src_length": batch.source_mask.sum(1),
+        "trg_mask": batch.target_mask[:, None],
     }  # fmt: skip
-    count = int(batch.target_kept.sum())
-    return protocol.training_step(asked, model, lambda forward: forward(**given)[0] / count)
+    count = int(batch.target_mask.sum())
+    return protocol.training_step(request, model, lambda forward: forward(**inputs)[0] / count)
 
 
-def translate(asked: protocol.Asked) -> protocol.Step:
-    """Its greedy or beam search, which keeps no keys and values."""
-    work, model = asked["work"], pairs(asked["work"]).eval()
+def translate(request: protocol.Request) -> protocol.Step:
+    """Its greedy or beam search, which has no KV cache."""
+    work, model = request["work"], pairs(request["work"]).eval()
     search = importlib.import_module("joeynmt.search")
-    source, kept = protocol.grid(protocol.rows(work, asked["lengths"]), work["device"])
-    source, mask, count = source.masked_fill(~kept, PAD), kept[:, None], work["write"]
+    source, padding_mask = protocol.grid(protocol.rows(work, request["lengths"]), work["device"])
+    source, mask, count = source.masked_fill(~padding_mask, PAD), padding_mask[:, None], work["write"]
+
+    lengths = padding_mask.sum(1)
 
     def step() -> None:
         with torch.inference_mode():
-            encoded, hidden, _, _ = model(return_type="encode", src=source, src_length=kept.sum(1), src_mask=mask)
-            given = {
+            encoded, hidden, _, _ = model(return_type="encode", src=source, src_length=lengths, src_mask=mask)
+            arguments = {
                 "src_mask": mask, "max_output_length": count, "min_output_length": count, "model": model,
                 "encoder_output": encoded, "encoder_hidden": hidden,
             }  # fmt: skip
             if work["beam"] == 1:
-                search.greedy(**given)
+                search.greedy(**arguments)
             else:
-                search.beam_search(beam_size=work["beam"], alpha=1.0, **given)
+                search.beam_search(beam_size=work["beam"], alpha=1.0, **arguments)
 
     return step
 
 
 if __name__ == "__main__":
-    protocol.speak(make, lambda: f"joeynmt {version('joeynmt')}, torch {torch.__version__}")
+    protocol.serve(make, lambda: f"joeynmt {version('joeynmt')}, torch {torch.__version__}")

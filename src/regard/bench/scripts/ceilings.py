@@ -1,7 +1,7 @@
-"""What a machine can do at most: `ceilings.py MEASURE DEVICE THREADS QUICK` prints one number.
+"""The machine's peak: `ceilings.py MEASURE DEVICE THREADS QUICK` prints one number.
 
-`float32` and `bfloat16` are FLOP/s of matrix products, `bandwidth` bytes a second of a copy, read and written. Each has
-a process of its own: where a virtual machine refuses instructions that it announces, only that process is killed.
+`float32` and `bfloat16` are FLOP/s of matrix products, `bandwidth` bytes per second of a copy, reads and writes. Each
+has a process of its own: where a virtual machine refuses instructions that it announces, only that process is killed.
 """
 
 import sys
@@ -14,7 +14,7 @@ SHAPES = {"cpu": [(1600, 512, 2048), (3072, 384, 1536), (2048, 2048, 2048)], "cu
 
 
 def main(measure: str, device: str, quick: bool) -> float:
-    """FLOP/s or bytes a second, the best of all shapes."""
+    """FLOP/s or bytes per second, the best of all shapes."""
     if measure == "bandwidth":
         count = 2**20 if quick else 2**27 if device == "cpu" else 2**31
         one = torch.ones(count, device=device)
@@ -33,8 +33,8 @@ def _product(rows: int, inner: int, columns: int, dtype: torch.dtype, device: st
 
 
 def _seconds(work: Callable[[], object], device: str, quick: bool) -> float:
-    """The median of several tries, each long enough to be timed."""
-    taken = []
+    """The median of several trials."""
+    seconds = []
     for _ in range(1 if quick else 8):
         began, count = time.perf_counter(), 0
         while count == 0 or time.perf_counter() - began < (0.0 if quick else 0.15):
@@ -42,8 +42,8 @@ def _seconds(work: Callable[[], object], device: str, quick: bool) -> float:
             if device == "cuda":
                 torch.cuda.synchronize()
             count += 1
-        taken.append((time.perf_counter() - began) / count)
-    return sorted(taken)[len(taken) // 2]
+        seconds.append((time.perf_counter() - began) / count)
+    return sorted(seconds)[len(seconds) // 2]
 
 
 if __name__ == "__main__":

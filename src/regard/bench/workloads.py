@@ -1,7 +1,7 @@
-"""The work that is measured: described once, in plain values, for every program that does it.
+"""Benchmark workloads, described in plain values for every program.
 
-FLOPs follow from the description by one formula for all: what the numbers need that count, no padding. A program that
-pads computes more, which is its own affair.
+FLOPs follow from the description by one formula for all programs, without padding: a program that pads computes more
+than is counted.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -13,8 +13,8 @@ Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Work:
-    """One task of one size: the same tokens for everyone, drawn by the same small generator."""
+class Workload:
+    """One task of one size; every program gets the same random tokens."""
 
     name: str
     kind: Kind
@@ -31,25 +31,24 @@ class Work:
     spread: tuple[int, ...] = ()
     """… or are these, each as often as the others."""
     write: int = 0
-    """Tokens to write for each row."""
+    """Tokens to generate for each row."""
     beam: int = 1
     dropout: float = 0.0
     device: Device = "cpu"
     precisions: tuple[str, ...] = ("float32", "bfloat16")
     peers: tuple[str, ...] = ()
-    """Programs that can do it; all that know the kind, when left out."""
+    """Programs that take part; all that support the kind, when empty."""
 
     @property
     def feedforward(self) -> int:
-        """Width of the inner layer."""
         return 4 * self.width
 
     def tree(self) -> dict[str, Any]:
-        """What a program is told."""
+        """The description as JSON."""
         return {**asdict(self), "feedforward": self.feedforward}
 
-    def tiny(self) -> "Work":
-        """The same work in miniature: to try everything out, not to measure."""
+    def tiny(self) -> "Workload":
+        """The same workload in miniature, for `--quick`."""
         longest = min(self.longest, 10)
         return replace(
             self, width=32, depth=1, heads=2, vocabulary=min(self.vocabulary, 120), rows=min(self.rows, 4),
@@ -57,47 +56,47 @@ class Work:
         )  # fmt: skip
 
 
-def lengths(work: Work) -> list[int]:
+def lengths(work: Workload) -> list[int]:
     """Tokens of each row, spread evenly from the shortest to the longest (or as `spread` says), and mixed."""
     if work.spread:
-        return [work.spread[(place * 7) % len(work.spread)] for place in range(work.rows)]
+        return [work.spread[(row * 7) % len(work.spread)] for row in range(work.rows)]
     span = work.longest - work.shortest + 1
-    spread = [work.longest - (place * span) // work.rows for place in range(work.rows)]
-    return [spread[(place * 7) % work.rows] if work.rows % 7 else spread[place] for place in range(work.rows)]
+    spread = [work.longest - (row * span) // work.rows for row in range(work.rows)]
+    return [spread[(row * 7) % work.rows] if work.rows % 7 else spread[row] for row in range(work.rows)]
 
 
-def tokens(work: Work) -> int:
-    """What is counted: target tokens learnt from, or tokens written."""
+def tokens(work: Workload) -> int:
+    """The tokens that are counted: target tokens in training, generated tokens otherwise."""
     return sum(lengths(work)) if work.kind.startswith("train") else work.rows * work.write
 
 
-def flops(work: Work) -> float:
-    """2 FLOPs for each weight and token forward, twice that backward; and what attention adds for pairs of tokens."""
-    each = lengths(work)
+def flops(work: Workload) -> float:
+    """2 FLOPs per weight and token forward, twice that backward, and attention's FLOPs for pairs of tokens."""
+    row_lengths = lengths(work)
     if work.kind == "train-pair":
-        return 3 * sum(_read(work, n) + _written(work, n, n) for n in each)
+        return 3 * sum(_encoder_flops(work, n) + _decoder_flops(work, n, n) for n in row_lengths)
     if work.kind == "train-text":
-        return 3 * sum(_alone(work, n) for n in each)
+        return 3 * sum(_language_model_flops(work, n) for n in row_lengths)
     if work.kind == "translate":
-        return sum(_read(work, n) + work.beam * _written(work, work.write, n) for n in each)
-    return sum(_alone(work, n + work.write) for n in each)
+        return sum(_encoder_flops(work, n) + work.beam * _decoder_flops(work, work.write, n) for n in row_lengths)
+    return sum(_language_model_flops(work, n + work.write) for n in row_lengths)
 
 
-def _read(work: Work, n: int) -> float:
-    """An encoder reads n tokens: four maps and the feed-forward of each layer, and all pairs."""
+def _encoder_flops(work: Workload, n: int) -> float:
+    """Forward FLOPs for n tokens: four projections and the feed-forward of each layer, and all pairs."""
     weights = 4 * work.width**2 + 2 * work.width * work.feedforward
     return work.depth * (2 * n * weights + 4 * n * n * work.width)
 
 
-def _written(work: Work, n: int, source: int) -> float:
-    """A decoder writes n tokens: twice the maps, half the pairs of its own, all with the source; the output layer."""
+def _decoder_flops(work: Workload, n: int, source: int) -> float:
+    """Forward FLOPs: eight projections, causal pairs, cross-attention pairs, feed-forward and output layer."""
     weights = 8 * work.width**2 + 2 * work.width * work.feedforward
     layers = work.depth * (2 * n * weights + 2 * n * n * work.width + 4 * n * source * work.width)
     return layers + 2 * n * work.width * work.vocabulary
 
 
-def _alone(work: Work, n: int) -> float:
-    """A decoder without a source."""
+def _language_model_flops(work: Workload, n: int) -> float:
+    """Forward FLOPs of a decoder-only model."""
     weights = 4 * work.width**2 + 2 * work.width * work.feedforward
     return work.depth * (2 * n * weights + 2 * n * n * work.width) + 2 * n * work.width * work.vocabulary
 
@@ -112,41 +111,41 @@ MULTI30K = (
     6, 7, 8, 8, 8, 9, 9, 9, 10, 10, 10, 11, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 15, 15, 16, 16, 17, 18, 19, 21,
     24,
 )  # fmt: skip
-"""Words and signs of its German training sentences: thirty-two quantiles; the very longest has 45."""
+"""Lengths of its German training sentences in words and punctuation: 32 quantiles; the longest has 45."""
 
-WORKS: tuple[Work, ...] = (
-    Work("train-pair", "train-pair", "training, encoder-decoder 256 × (3 + 3), 64 pairs of 15 to 25 tokens",
+WORKLOADS: tuple[Workload, ...] = (
+    Workload("train-pair", "train-pair", "training, encoder-decoder 256 × (3 + 3), 64 pairs of 15 to 25 tokens",
          **SMALL, rows=64, shortest=15, longest=25, dropout=0.1),
-    Work("train-text", "train-text", "training, character model 384 × 6, 12 × 256 tokens",
+    Workload("train-text", "train-text", "training, character model 384 × 6, 12 × 256 tokens",
          width=384, depth=6, heads=6, vocabulary=65, rows=12, shortest=256, longest=256),
-    Work("translate-1", "translate", "translation, 256 × (3 + 3), greedy, one sentence", **SMALL, rows=1, **READ),
-    Work("translate-32", "translate", "translation, 256 × (3 + 3), greedy, 32 sentences", **SMALL, rows=32, **READ),
-    Work("base-beam-1", "translate", "translation, 512 × (6 + 6), beam of 5, one sentence",
+    Workload("translate-1", "translate", "translation, 256 × (3 + 3), greedy, one sentence", **SMALL, rows=1, **READ),
+    Workload("translate-32", "translate", "translation, 256 × (3 + 3), greedy, 32 sentences", **SMALL, rows=32, **READ),
+    Workload("base-beam-1", "translate", "translation, 512 × (6 + 6), beam of 5, one sentence",
          **BASE, rows=1, beam=5, **READ),
-    Work("base-32", "translate", "translation, 512 × (6 + 6), greedy, 32 sentences", **BASE, rows=32, **READ),
-    Work("gpu-train-text", "train-text", "training, GPT-2 124M, 64 × 1,024 tokens",
+    Workload("base-32", "translate", "translation, 512 × (6 + 6), greedy, 32 sentences", **BASE, rows=32, **READ),
+    Workload("gpu-train-text", "train-text", "training, GPT-2 124M, 64 × 1,024 tokens",
          **GPT2, rows=64, shortest=1024, longest=1024, **ON_GPU),
-    Work("gpu-train-pair", "train-pair", "training, 1,024 × (6 + 6), sentences as long as those of Multi30k",
+    Workload("gpu-train-pair", "train-pair", "training, 1,024 × (6 + 6), sentences as long as those of Multi30k",
          **BIG, rows=2048, shortest=min(MULTI30K), longest=max(MULTI30K), spread=MULTI30K, dropout=0.1, **ON_GPU),
-    Work("gpu-generate-1", "generate", "generation, GPT-2 124M, one text", **GPT2, rows=1, shortest=128, longest=128,
-         write=256, **ON_GPU),
-    Work("gpu-generate-64", "generate", "generation, GPT-2 124M, 64 texts", **GPT2, rows=64, shortest=128, longest=128,
-         write=256, **ON_GPU),
+    Workload("gpu-generate-1", "generate", "generation, GPT-2 124M, one text",
+         **GPT2, rows=1, shortest=128, longest=128, write=256, **ON_GPU),
+    Workload("gpu-generate-64", "generate", "generation, GPT-2 124M, 64 texts",
+         **GPT2, rows=64, shortest=128, longest=128, write=256, **ON_GPU),
 )  # fmt: skip
 
 
-def sizes(device: Device) -> list[Work]:
-    """Cost against size: as many tokens in each, at growing widths, then at growing lengths."""
+def sizes(device: Device) -> list[Workload]:
+    """Workloads of equally many tokens at growing widths, then at growing lengths."""
     budget, precision = (4096, "float32") if device == "cpu" else (65536, "bfloat16")
     common: dict[str, Any] = {"depth": 4, "vocabulary": 8000, "device": device, "precisions": (precision,)}
     common |= {"kind": "train-text", "peers": ("regard", "plain torch")}
     wide = [
-        Work(f"width-{width}", title=f"width {width:,}, length 256", width=width, heads=width // 64,
+        Workload(f"width-{width}", title=f"width {width:,}, length 256", width=width, heads=width // 64,
              rows=budget // 256, shortest=256, longest=256, **common)
         for width in (128, 256, 512, 1024)
     ]  # fmt: skip
     long = [
-        Work(f"length-{length}", title=f"length {length:,}, width 256", width=256, heads=4,
+        Workload(f"length-{length}", title=f"length {length:,}, width 256", width=256, heads=4,
              rows=budget // length, shortest=length, longest=length, **common)
         for length in (64, 256, 1024, 4096)
     ]  # fmt: skip

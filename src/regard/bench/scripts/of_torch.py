@@ -1,4 +1,4 @@
-"""torch.nn.Transformer, and a plain decoder written straight down as small repositories have it."""
+"""torch.nn.Transformer, and a plain decoder as small repositories have it."""
 
 import math
 import sys
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 
 class Pairs(nn.Module):
-    """torch.nn.Transformer with shared, scaled embeddings, waves for positions, and an output layer tied to them."""
+    """torch.nn.Transformer with shared, scaled embeddings, sinusoidal positions and a tied output layer."""
 
-    def __init__(self, work: protocol.Asked) -> None:
+    def __init__(self, work: protocol.Request) -> None:
         super().__init__()
         width, self.dropout = work["width"], work["dropout"]
         self.embedding = nn.Embedding(work["vocabulary"], width)
@@ -21,16 +21,16 @@ class Pairs(nn.Module):
             width, work["heads"], work["depth"], work["depth"], work["feedforward"], work["dropout"],
             batch_first=True, norm_first=True,
         )  # fmt: skip
-        self.waves: Tensor
-        self.register_buffer("waves", waves(work["longest"] + 1, width))
+        self.sinusoids: Tensor
+        self.register_buffer("sinusoids", sinusoids(work["longest"] + 1, width))
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Tokens and where they stand."""
+        """Token and position embeddings."""
         x = self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)
-        return F.dropout(x + self.waves[: tokens.shape[1]], self.dropout, self.training)
+        return F.dropout(x + self.sinusoids[: tokens.shape[1]], self.dropout, self.training)
 
     def forward(self, source: Tensor, source_pad: Tensor, read: Tensor, read_pad: Tensor) -> Tensor:
-        """Scores of each next token."""
+        """Logits of each next token."""
         later = torch.ones(read.shape[1], read.shape[1], dtype=torch.bool, device=read.device).triu(1)
         x = self.core(
             self.embed(source), self.embed(read), tgt_mask=later, src_key_padding_mask=source_pad,
@@ -39,27 +39,26 @@ class Pairs(nn.Module):
         return F.linear(x, self.embedding.weight)
 
 
-def waves(length: int, width: int) -> Tensor:
-    """Sines and cosines."""
+def sinusoids(length: int, width: int) -> Tensor:
     angle = torch.arange(length)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(1e4) / width))
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
 
 class Block(nn.Module):
-    """Attention and feed-forward, the norm before each."""
+    """Attention and feed-forward, pre-norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.mixed, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """x + attention, then x + feed-forward."""
         batch, time, width = x.shape
         shape = (batch, time, 3, self.heads, width // self.heads)
-        query, key, value = self.mixed(self.norm1(x)).view(shape).permute(2, 0, 3, 1, 4)
+        query, key, value = self.qkv(self.norm1(x)).view(shape).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, time, width))
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
@@ -68,18 +67,18 @@ class Block(nn.Module):
 class Plain(nn.Module):
     """A decoder in thirty lines."""
 
-    def __init__(self, work: protocol.Asked) -> None:
+    def __init__(self, work: protocol.Request) -> None:
         super().__init__()
         self.tokens = nn.Embedding(work["vocabulary"], work["width"])
-        self.places = nn.Embedding(work["longest"] + work["write"], work["width"])
+        self.positions = nn.Embedding(work["longest"] + work["write"], work["width"])
         self.blocks = nn.ModuleList(Block(work["width"], work["heads"]) for _ in range(work["depth"]))
         self.norm = nn.LayerNorm(work["width"])
-        for weight in (self.tokens.weight, self.places.weight):
+        for weight in (self.tokens.weight, self.positions.weight):
             nn.init.normal_(weight, std=0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Scores of each next token."""
-        x = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
+        """Logits of each next token."""
+        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
         return F.linear(self.norm(x), self.tokens.weight)
@@ -88,10 +87,10 @@ class Plain(nn.Module):
 class Encoder(nn.Module):
     """torch.nn.TransformerEncoder with a causal mask, as a language model."""
 
-    def __init__(self, work: protocol.Asked) -> None:
+    def __init__(self, work: protocol.Request) -> None:
         super().__init__()
         self.tokens = nn.Embedding(work["vocabulary"], work["width"])
-        self.places = nn.Embedding(work["longest"], work["width"])
+        self.positions = nn.Embedding(work["longest"], work["width"])
         layer = nn.TransformerEncoderLayer(
             work["width"], work["heads"], work["feedforward"], 0.0, "gelu", batch_first=True, norm_first=True
         )
@@ -99,29 +98,29 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(work["width"])
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Scores of each next token."""
+        """Logits of each next token."""
         later = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
-        x = self.core(self.tokens(tokens) + self.places.weight[: tokens.shape[1]], mask=later, is_causal=True)
+        x = self.core(self.tokens(tokens) + self.positions.weight[: tokens.shape[1]], mask=later, is_causal=True)
         return F.linear(self.norm(x), self.tokens.weight)
 
 
-def make(asked: protocol.Asked) -> protocol.Step:
-    """A step of training."""
-    work = asked["work"]
+def make(request: protocol.Request) -> protocol.Step:
+    """The timed step: a training step."""
+    work = request["work"]
     if work["kind"] == "train-pair":
-        batch = protocol.PairBatch(asked)
+        batch = protocol.PairBatch(request)
         model = Pairs(work)
-        given = (batch.source, ~batch.source_kept, batch.read, ~batch.target_kept)
+        inputs = (batch.source, ~batch.source_mask, batch.read, ~batch.target_mask)
         labels = batch.labels.flatten()
         return protocol.training_step(
-            asked, model, lambda forward: F.cross_entropy(forward(*given).flatten(0, 1).float(), labels)
+            request, model, lambda forward: F.cross_entropy(forward(*inputs).flatten(0, 1).float(), labels)
         )
     model = Plain(work) if "plain" in sys.argv[1:] else Encoder(work)
-    inputs, targets = protocol.text_batch(asked)
+    inputs, targets = protocol.text_batch(request)
     return protocol.training_step(
-        asked, model, lambda forward: F.cross_entropy(forward(inputs).flatten(0, 1).float(), targets.flatten())
+        request, model, lambda forward: F.cross_entropy(forward(inputs).flatten(0, 1).float(), targets.flatten())
     )
 
 
 if __name__ == "__main__":
-    protocol.speak(make, lambda: f"torch {torch.__version__}")
+    protocol.serve(make, lambda: f"torch {torch.__version__}")

@@ -1,10 +1,10 @@
-"""How a program is asked: a line of JSON that describes the work, then lines that say how often to do it.
+"""The protocol of a benchmark script: a line of JSON with the workload, then lines with the number of repeats.
 
     {"work": {…}, "precision": "float32", "threads": 2, "folder": "…"}  →  {"ready": true, "version": "…"}
     {"times": 3}                                                        →  {"seconds": [0.1, …], "memory": 812.0}
                                                                         →  {"error": "…"} whenever something fails
 
-Nothing but Python's own library is needed here: what a script imports beside it is the program it speaks for.
+This file needs only Python's standard library; a script imports the program that it measures.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-Asked = dict[str, Any]
+Request = dict[str, Any]
 Step = Callable[[], object]
 PAD, BEGIN, FIRST = 0, 2, 7
 """Ids of padding and beginning; ids from FIRST on are words."""
 
 
-def speak(make: Callable[[Asked], Step], version: Callable[[], str]) -> None:
-    """Answers until nobody asks; what the program prints itself goes to standard error."""
+def serve(make: Callable[[Request], Step], version: Callable[[], str]) -> None:
+    """Answers requests until standard input ends; the program's own output goes to standard error."""
     answers, sys.stdout = sys.stdout, sys.stderr
 
     def answer(**tree: object) -> None:
@@ -32,10 +32,10 @@ def speak(make: Callable[[Asked], Step], version: Callable[[], str]) -> None:
         answers.flush()
 
     try:
-        asked = json.loads(sys.stdin.readline())
-        step = make(asked)
+        request = json.loads(sys.stdin.readline())
+        step = make(request)
         answer(ready=True, version=version())
-        cuda = asked["work"]["device"] == "cuda"
+        cuda = request["work"]["device"] == "cuda"
         for line in sys.stdin:
             answer(**_timed(step, json.loads(line)["times"], cuda))
     except Exception as error:
@@ -46,7 +46,7 @@ def _timed(step: Step, times: int, cuda: bool) -> dict[str, object]:
     reset_memory(cuda)
     seconds = [_once(step, cuda) for _ in range(times + cuda)]
     peak = memory(cuda)
-    if cuda:  # room for the others, whose turn it is; what a program takes anew in its own is not timed
+    if cuda:  # memory for the other programs; the first repeat, which allocates again, is not timed
         sys.modules["torch"].cuda.empty_cache()
     return {"seconds": seconds[1:] if cuda else seconds, "memory": peak}
 
@@ -60,7 +60,7 @@ def _once(step: Step, cuda: bool) -> float:
 
 
 def reset_memory(cuda: bool) -> None:
-    """Forgets the peak of memory so far."""
+    """Resets the peak memory."""
     gc.collect()
     if cuda:
         sys.modules["torch"].cuda.reset_peak_memory_stats()
@@ -70,7 +70,7 @@ def reset_memory(cuda: bool) -> None:
 
 
 def memory(cuda: bool) -> float | None:
-    """The peak in MiB: of the device's allocator, or of the whole process; None where the system does not tell."""
+    """The peak in MiB: of the device's allocator, or of the whole process; None where the system does not report it."""
     if cuda:
         return sys.modules["torch"].cuda.max_memory_allocated() / 2**20
     status = Path("/proc/self/status")
@@ -83,74 +83,74 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0].split('. ')[0]}"[:200]
 
 
-def rows(work: Asked, lengths: list[int], seed: int = 0) -> list[list[int]]:
-    """Rows of words, the same for every program."""
+def rows(work: Request, lengths: list[int], seed: int = 0) -> list[list[int]]:
+    """Rows of random token ids, the same for every program."""
     draw = random.Random(seed)
     return [[draw.randrange(FIRST, work["vocabulary"]) for _ in range(length)] for length in lengths]
 
 
-def grid(own: list[list[int]], device: str) -> tuple[Any, Any]:
-    """Rows as a tensor, padded on the right, and where they are no padding."""
+def grid(token_rows: list[list[int]], device: str) -> tuple[Any, Any]:
+    """Rows as a tensor, padded on the right, and the mask of their tokens."""
     import torch
 
-    longest = max(map(len, own))
-    padded = torch.tensor([row + [PAD] * (longest - len(row)) for row in own], device=device)
-    kept = torch.tensor([[place < len(row) for place in range(longest)] for row in own], device=device)
-    return padded, kept
+    longest = max(map(len, token_rows))
+    padded = torch.tensor([row + [PAD] * (longest - len(row)) for row in token_rows], device=device)
+    mask = torch.tensor([[position < len(row) for position in range(longest)] for row in token_rows], device=device)
+    return padded, mask
 
 
 @contextlib.contextmanager
-def autocast(asked: Asked) -> Iterator[None]:
-    """Matrix products in the wanted format."""
+def autocast(request: Request) -> Iterator[None]:
+    """Autocast to bfloat16 where the request says so."""
     import torch
 
-    if asked["precision"] == "bfloat16":
-        with torch.autocast(asked["work"]["device"], torch.bfloat16):
+    if request["precision"] == "bfloat16":
+        with torch.autocast(request["work"]["device"], torch.bfloat16):
             yield
     else:
         yield
 
 
-def training_step(asked: Asked, model: Any, loss: Callable[[Any], Any]) -> Step:  # noqa: ANN401
-    """Forward, backward and AdamW as torch comes; on a GPU model and loss are compiled as one, and AdamW is fused."""
+def training_step(request: Request, model: Any, loss: Callable[[Any], Any]) -> Step:  # noqa: ANN401
+    """Forward, backward and AdamW; on a GPU model and loss are compiled together and AdamW is fused."""
     import torch
 
-    torch.set_num_threads(asked["threads"])
-    cuda = asked["work"]["device"] == "cuda"
+    torch.set_num_threads(request["threads"])
+    cuda = request["work"]["device"] == "cuda"
     if cuda:
         torch.set_float32_matmul_precision("high")
-    model = model.to(asked["work"]["device"]).train()
+    model = model.to(request["work"]["device"]).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=cuda)
     forward = torch.compile(lambda: loss(model)) if cuda else lambda: loss(model)
 
     def step() -> float:
         optimiser.zero_grad(set_to_none=True)
-        with autocast(asked):
-            found = forward()
-        found.backward()
+        with autocast(request):
+            value = forward()
+        value.backward()
         optimiser.step()
-        return float(found.detach())
+        return float(value.detach())
 
     return step
 
 
 class PairBatch:
-    """A padded batch of pairs: source, what the decoder reads, and the targets (-100 where nothing counts)."""
+    """A padded batch of pairs: source, decoder input, and labels (-100 at padding)."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, request: Request) -> None:
         import torch
 
-        work, device = asked["work"], asked["work"]["device"]
-        self.source, self.source_kept = grid(rows(work, asked["lengths"], seed=1), device)
-        self.target, self.target_kept = grid(rows(work, asked["lengths"], seed=2), device)
+        work, device = request["work"], request["work"]["device"]
+        self.source, self.source_mask = grid(rows(work, request["lengths"], seed=1), device)
+        self.target, self.target_mask = grid(rows(work, request["lengths"], seed=2), device)
         begin = torch.full((len(self.target), 1), BEGIN, device=device)
         self.read = torch.cat([begin, self.target[:, :-1]], 1)
-        self.labels = self.target.masked_fill(~self.target_kept, -100)
+        self.labels = self.target.masked_fill(~self.target_mask, -100)
 
 
-def text_batch(asked: Asked) -> tuple[Any, Any]:
+def text_batch(request: Request) -> tuple[Any, Any]:
     """Inputs and targets of a language model."""
-    work = asked["work"]
-    longer = [length + 1 for length in asked["lengths"]]
+    work = request["work"]
+    longer = [length + 1 for length in request["lengths"]]
     padded, _ = grid(rows(work, longer, seed=1), work["device"])
     return padded[:, :-1].contiguous(), padded[:, 1:].contiguous()

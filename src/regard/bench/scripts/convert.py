@@ -1,4 +1,4 @@
-"""Converts a random model of a work's size for CTranslate2: `convert.py WORK_AS_JSON FOLDER`, into FOLDER/PRECISION."""
+"""Converts a random model of a workload's size for CTranslate2: `convert.py WORKLOAD_JSON FOLDER`."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
 
 
 def main(work: dict[str, object], folder: Path) -> None:
-    """A folder for each precision, each complete for our engine and for the library itself."""
+    """A folder for each precision, each complete for regard and for CTranslate2 itself."""
     torch.manual_seed(0)
     words, config, pairs = vocabulary(work), model_config(work), work["kind"] == "translate"
     sizes = (words.vocab_size, words.vocab_size) if pairs else (words.vocab_size,)
@@ -25,12 +25,12 @@ def main(work: dict[str, object], folder: Path) -> None:
     model = config.build(*sizes).eval()
     subject = Subject(model, config, task, tokenizers, documents=pairs, length=1024)
     for precision in PRECISIONS:
-        own = folder / precision
-        own.mkdir(parents=True)
-        write_ctranslate2(subject, own, int8=precision == "int8")
+        target = folder / precision
+        target.mkdir(parents=True)
+        write_ctranslate2(subject, target, int8=precision == "int8")
         searches = {kind.kind: kind.tree() for kind in (GreedyConfig(), BeamConfig())}
         texts = [words.decode(range(7 + row, 32 + row)) for row in range(32)]
-        Converted(own, task, precision, 1024, subject.room, pairs, searches["greedy"], searches, texts).write()
+        Converted(target, task, precision, 1024, subject.room, pairs, searches["greedy"], searches, texts).write()
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from regard.ctranslate2.threads import open_engine
 workers: list[str] = []
 
 
-def make(asked: protocol.Asked) -> protocol.Step:
-    """A batch written."""
-    work = asked["work"]
-    converted = Converted.read(Path(asked["folder"]))
+def make(request: protocol.Request) -> protocol.Step:
+    """The timed step: generation for a batch."""
+    work = request["work"]
+    converted = Converted.read(Path(request["folder"]))
     engine = open_engine(converted, many=work["rows"] > 1)
     workers.append("{} x {} threads".format(*engine.workers))
-    texts = [engine.target.decode(row) for row in protocol.rows(work, asked["lengths"])]
+    texts = [engine.target.decode(row) for row in protocol.rows(work, request["lengths"])]
     count = {"max_length": work["write"], "min_length": work["write"] - 1}
     search = {**converted.searches["greedy" if work["beam"] == 1 else "beam"], **count}
     if work["beam"] > 1:
@@ -27,4 +27,4 @@ def make(asked: protocol.Asked) -> protocol.Step:
 
 
 if __name__ == "__main__":
-    protocol.speak(make, lambda: f"regard {__version__}, {workers[0]}")
+    protocol.serve(make, lambda: f"regard {__version__}, {workers[0]}")
