@@ -15,7 +15,7 @@ TARGETS = {
     "imdb": ("test", "accuracy", "≥ 0.85"),
     "wikitext2": ("valid", "perplexity", "≤ 95"),
 }
-RIVALS = MEASUREMENTS / "rivals"
+BASELINES = MEASUREMENTS / "baselines"
 VARIANTS = MEASUREMENTS / "variants"
 SYSTEMS = {
     "lstm": "LSTM, one sentence vector (Sutskever 2014)",
@@ -33,8 +33,8 @@ SYSTEMS = {
     "ensemble-two": "Ensemble: Transformer, LSTM with attention",
     "ensemble-three": "Ensemble: Transformer, LSTM with attention, ConvS2S",
 }
-RIVALS_HEAD = """
-## Rivals at equal training FLOPs
+BASELINES_HEAD = """
+## Baselines at equal training FLOPs
 
 Multi30k en→de, test2016, cased sacreBLEU (13a), beam 5. Every system has seven to eleven million parameters (the
 Transformer with experts seventeen, of which it uses eight a token), the same data, batches and schedule, and 6·10¹⁴
@@ -72,7 +72,7 @@ COMPARED = {
         "who learns fast, not who ends best; a change that makes steps cheaper gets more of them.",
     ),
     "street": (
-        "The Transformer and three rivals on the embedded corpus",
+        "The Transformer and three baselines on the embedded corpus",
         "regard compare recipes/sweeps/street.toml",
         "Made on two CPU cores; killed half-way and started again, it goes on with the runs that are missing.",
     ),
@@ -97,21 +97,21 @@ def main() -> None:
         if recipe in TARGETS and not result["error"]:
             rows.append(row(recipe, result))
     commands = [f"- `{json.loads(file.read_text())['command']}`" for file in sorted(MEASUREMENTS.glob("*-seed*.json"))]
-    text = HEAD + "\n".join(rows) + "\n\nCommands:\n\n" + "\n".join(commands) + "\n" + rivals() + comparisons()
+    text = HEAD + "\n".join(rows) + "\n\nCommands:\n\n" + "\n".join(commands) + "\n" + baselines() + comparisons()
     text += beyond_report.sections()
     Path("docs/results.md").write_text(text, encoding="utf-8")
     print(text)
 
 
-def rivals() -> str:
-    """The lectures' table, BLEU beside training FLOPs, and the rivals' language models and classifiers."""
-    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(RIVALS.glob("*.json"))}
-    lines = [RIVALS_HEAD]
+def baselines() -> str:
+    """The lectures' table, BLEU beside training FLOPs, and the baselines' language models and classifiers."""
+    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(BASELINES.glob("*.json"))}
+    lines = [BASELINES_HEAD]
     for name, label in SYSTEMS.items():
         if name in found:
             started = found[name].get("start")
             begun = f", begun at {started['valid']:.2f} and {started['test']:.2f}" if started else ""
-            lines.append(rival_row(label + begun, found[name]))
+            lines.append(baseline_row(label + begun, found[name]))
     lines += ["", LANGUAGE_HEAD]
     lines.append(language_row("transformer (without R-Drop)", variant("wikitext2@plain-seed1")))
     for name in ("wikitext2-rnn", "wikitext2-gru", "wikitext2-lstm", "wikitext2-window"):
@@ -125,8 +125,13 @@ def rivals() -> str:
         }
         chosen = {file.stem: variant(file.stem) for file in sorted(VARIANTS.glob("sst2-*@chosen-seed*.json"))}
         lines += ["", REVIEWS_HEAD, *review_rows({**found, **ours, **chosen}, [*reviews, *ours, *chosen])]
-    lines += ["", "Commands:", "", *(f"- `{result['command']}`" for result in found.values()), ""]
+    lines += ["", "Commands:", "", *(f"- `{command(result)}`" for result in found.values()), ""]
     return "\n".join(lines)
+
+
+def command(result: dict) -> str:
+    """The stored command; measurements before the folder's renaming have its old name."""
+    return result["command"].replace("recipes/rivals/", "recipes/baselines/")
 
 
 def variant(name: str) -> dict:
@@ -158,7 +163,7 @@ def ladder() -> str:
     return f"\n## A scaling ladder\n\n{command}.\n\n{file.read_text(encoding='utf-8')}\n{picture}\n"
 
 
-def rival_row(label: str, result: dict) -> str:
+def baseline_row(label: str, result: dict) -> str:
     scores, training = result["scores"], result.get("training")
     spent = (
         f"{training['flops']:.2e} | {training['step']:,} | {training['seconds'] / 60:.1f}" if training else "– | – | –"

@@ -25,9 +25,9 @@ FOLDERS |= {"multi30k-en-de": "multi30k", "images/fashion-mnist": "fashion-mnist
 
 
 def data_folder(recipe: str) -> str:
-    """The folder of a recipe's data set: `rivals/sst2-window` has that of sst2, other rivals that of Multi30k."""
-    if recipe.startswith("rivals/"):
-        name = recipe.removeprefix("rivals/").partition("-")[0]
+    """The folder of a recipe's data set: `baselines/sst2-window` has that of sst2, other baselines that of Multi30k."""
+    if recipe.startswith("baselines/"):
+        name = recipe.removeprefix("baselines/").partition("-")[0]
         recipe = name if name in ("sst2", "wikitext2") else "multi30k-en-de"
     return FOLDERS.get(recipe, recipe)
 

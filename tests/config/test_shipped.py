@@ -162,3 +162,9 @@ def test_the_shell_completes_names_and_settings_without_torch(tmp_path: Path, mo
         "complete('a')\nassert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_renamed_folder_of_recipes_is_found_by_its_old_name():
+    recipes = root() / "recipes"
+    assert recipe_file("rivals/lstm.toml", recipes) == recipes / "baselines" / "lstm.toml"
+    assert recipe_file(recipes / "rivals" / "lstm.toml") == recipes / "baselines" / "lstm.toml"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from onnx_checks import checked
-from tiny import ENGLISH, GERMAN, LLAMA, PAIRS, SMALL, T5, pair, randomised, rival, tokenizer
+from tiny import ENGLISH, GERMAN, LLAMA, PAIRS, SMALL, T5, baseline, pair, randomised, tokenizer
 
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, DataError
@@ -39,7 +39,7 @@ def one_stack(**settings: Any) -> Subject:
 
 
 def recurrent() -> Subject:
-    config, text = rival("lstm-seq2seq"), tokenizer(ENGLISH + GERMAN)
+    config, text = baseline("lstm-seq2seq"), tokenizer(ENGLISH + GERMAN)
     return as_summariser(randomised(config.build(text.vocab_size, text.vocab_size)), config, text)
 
 

@@ -73,24 +73,24 @@ class _Holder(Config):
     model: ModelConfig
 
 
-def rival(kind: str, **settings: Any) -> Any:
+def baseline(kind: str, **settings: Any) -> Any:
     """The settings of a small model that is no Transformer."""
     return _Holder.from_tree({"model": {"kind": kind, "width": 16, "depth": 2, "dropout": 0.0, **settings}}).model
 
 
-def rival_pair(kind: str, **settings: Any) -> Subject:
-    config, text = rival(kind, **settings), tokenizer(ENGLISH + GERMAN)
+def baseline_pair(kind: str, **settings: Any) -> Subject:
+    config, text = baseline(kind, **settings), tokenizer(ENGLISH + GERMAN)
     model = randomised(config.build(text.vocab_size, text.vocab_size))
     return Subject(model, config, "translation", {"source": text, "target": text}, length=48)
 
 
-def rival_decoder(kind: str, **settings: Any) -> Subject:
-    config, text = rival(kind, **settings), tokenizer(ENGLISH)
+def baseline_decoder(kind: str, **settings: Any) -> Subject:
+    config, text = baseline(kind, **settings), tokenizer(ENGLISH)
     return Subject(randomised(config.build(text.vocab_size)), config, "language_model", {"text": text}, length=48)
 
 
-def rival_encoder(kind: str, **settings: Any) -> Subject:
-    config, text, labels = rival(kind, **settings), tokenizer(ENGLISH), ("bad", "good", "odd")
+def baseline_encoder(kind: str, **settings: Any) -> Subject:
+    config, text, labels = baseline(kind, **settings), tokenizer(ENGLISH), ("bad", "good", "odd")
     model = randomised(config.build(text.vocab_size, len(labels)))
     return Subject(model, config, "classification", {"text": text}, labels, length=48)
 

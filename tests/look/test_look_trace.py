@@ -282,7 +282,7 @@ def test_patterns_show_who_may_attend():
     ],
     ids=["recurrent", "convolutional", "without attention"],
 )
-def test_rivals_get_what_applies_to_them(config: Any, layers: dict[str, int]):
+def test_baselines_get_what_applies_to_them(config: Any, layers: dict[str, int]):
     _, task = translator()
     model = task.build(config).eval()
     tree = trace(model, task, TEXT, TARGET, **{**QUICK, "paths": True, "coreference": True, "shuffles": 1})

@@ -6,7 +6,7 @@ budget = "flops=2e12"                       # what all variants may spend
 [variants]
 transformer = []                            # the base as it is
 rotary = ["model.position.kind=rotary"]     # key=value settings on top
-lstm = { recipe = "../rivals/lstm.toml" }   # another recipe
+lstm = { recipe = "../baselines/lstm.toml" }   # another recipe
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A learning rate for each variant, since an untuned rival is no rival: short runs, judged on validation data."""
+"""A learning rate for each variant, since an untuned baseline is no baseline: short runs, judged on validation data."""
 
 import math
 

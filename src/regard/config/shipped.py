@@ -19,6 +19,8 @@ from regard.errors import ConfigError, DataError
 
 SCHEME = "regard:"
 FOLDERS = ("examples", "recipes")
+RENAMED_FOLDERS = {"rivals": "baselines"}
+"""Folders of recipes that older commands and sweeps still name."""
 OWN_FILES = "# the example files that come with regard; take this line away for your own, beside this recipe"
 
 
@@ -89,6 +91,10 @@ def recipe_file(name: Path | str, folder: Path = Path()) -> Path:
     file = folder / name
     if file.is_file():
         return file
+    if file.parent.name in RENAMED_FOLDERS:
+        renamed = file.parent.with_name(RENAMED_FOLDERS[file.parent.name]) / file.name
+        if renamed.is_file():
+            return renamed
     known = shipped()
     word = Path(name)
     if str(name) in known:

@@ -1,7 +1,7 @@
 """One pass through a model with everything laid open: each attention's steps, and the vectors they were made from.
 
 Works on any model, however it was trained, because the recorded pass is computed by the reference. Where keys are
-projected or compressed, and in rivals that score in other ways, weights and scores are laid open, but no vectors.
+projected or compressed, and in baselines that score in other ways, weights and scores are laid open, but no vectors.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

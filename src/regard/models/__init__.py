@@ -1,4 +1,4 @@
-"""Parts assembled into models, Transformers and their rivals; each a kind that a recipe can name."""
+"""Parts assembled into models, Transformers and their baselines; each a kind that a recipe can name."""
 
 from typing import Annotated, get_args
 

@@ -289,5 +289,5 @@ class Stack(nn.Module):
 
 
 def stacks_of(model: nn.Module) -> list[Stack]:
-    """The stacks of a model: none in a rival."""
+    """The stacks of a model: none in a baseline."""
     return [part for part in model.modules() if isinstance(part, Stack)]

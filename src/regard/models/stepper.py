@@ -1,7 +1,7 @@
 """The one contract that every search algorithm is written on.
 
-A stepper writes sequences token by token. Transformers with their key/value caches, recurrent and convolutional rivals
-and ensembles all implement it, so greedy search, beam search and sampling exist once.
+A stepper writes sequences token by token. Transformers with their key/value caches, recurrent and convolutional
+baselines and ensembles all implement it, so greedy search, beam search and sampling exist once.
 """
 
 from typing import Any, Protocol, TypeVar, runtime_checkable

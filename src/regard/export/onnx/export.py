@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.errors import ConfigError, RegardError
 from regard.export.exported_model import Row, Subject
-from regard.export.onnx import baselines as onnx_rivals
+from regard.export.onnx import baselines as onnx_baselines
 from regard.export.onnx import transformers as onnx_modules
 from regard.export.onnx.engine import OnnxModel, padded
 from regard.export.onnx.graphs import Graph, Step
@@ -43,19 +43,19 @@ WRITERS: dict[type, Make] = {
     ],
     Decoder: lambda model, room: [onnx_modules.WriteOn(model, room)],
     RecurrentTranslator: lambda model, room: [
-        onnx_rivals.ReadRecurrently(model, room),
-        onnx_rivals.WriteRecurrently(model, room),
+        onnx_baselines.ReadRecurrently(model, room),
+        onnx_baselines.WriteRecurrently(model, room),
     ],
-    SingleRecurrent: lambda model, room: [onnx_rivals.ReadOn(model, room)],
-    Seq2Seq: lambda model, room: [onnx_rivals.ReadWindows(model, room), onnx_rivals.WriteWindows(model, room)],
-    WindowModel: lambda model, room: [onnx_rivals.SlideOn(model, room)],
+    SingleRecurrent: lambda model, room: [onnx_baselines.ReadOn(model, room)],
+    Seq2Seq: lambda model, room: [onnx_baselines.ReadWindows(model, room), onnx_baselines.WriteWindows(model, room)],
+    WindowModel: lambda model, room: [onnx_baselines.SlideOn(model, room)],
 }
 READERS: dict[type, Make] = {
     VisionTransformer: lambda model, room: [onnx_modules.LabelImage(model, room)],
     Encoder: lambda model, room: [onnx_modules.ReadTokens(model, room)],
     Decoder: lambda model, room: [onnx_modules.ReadTokens(model, room)],
-    SingleRecurrent: lambda model, room: [onnx_rivals.LabelRecurrently(model, room)],
-    WindowModel: lambda model, room: [onnx_rivals.LabelWindows(model, room)],
+    SingleRecurrent: lambda model, room: [onnx_baselines.LabelRecurrently(model, room)],
+    WindowModel: lambda model, room: [onnx_baselines.LabelWindows(model, room)],
 }
 
 

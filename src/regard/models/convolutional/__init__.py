@@ -1,4 +1,4 @@
-"""Convolutional rivals of the Transformer: word windows, ByteNet, ConvS2S."""
+"""Convolutional baselines: word windows, ByteNet, ConvS2S."""
 
 from regard.models.convolutional.bytenet import ByteNet as ByteNet
 from regard.models.convolutional.bytenet import ByteNetConfig as ByteNetConfig

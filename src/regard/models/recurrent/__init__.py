@@ -1,4 +1,4 @@
-"""The recurrent rivals: language models and encoders of one stack, and the translation systems of 2014 to 2017."""
+"""The recurrent baselines: language models and encoders of one stack, and the translation systems of 2014 to 2017."""
 
 from regard.models.recurrent.deep_att import DeepAttConfig as DeepAttConfig
 from regard.models.recurrent.gnmt import GnmtConfig as GnmtConfig

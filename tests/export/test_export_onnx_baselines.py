@@ -7,7 +7,7 @@ import onnx
 import pytest
 import torch
 from onnx_checks import checked
-from tiny import PAIRS, TEXTS, rival_decoder, rival_encoder, rival_pair
+from tiny import PAIRS, TEXTS, baseline_decoder, baseline_encoder, baseline_pair
 
 from regard.decode import GreedyConfig
 from regard.export.onnx.engine import OnnxModel, padded
@@ -19,26 +19,26 @@ pytest.importorskip("onnxscript")
 
 EXPERTS = {"experts": 4, "chosen": 2, "hidden": 8}
 SUBJECTS: dict[str, Any] = {
-    "lstm-seq2seq": lambda: rival_pair("lstm-seq2seq", depth=1, decoder_depth=2),
-    "gru": lambda: rival_decoder("recurrent", cell="gru", experts=EXPERTS),
+    "lstm-seq2seq": lambda: baseline_pair("lstm-seq2seq", depth=1, decoder_depth=2),
+    "gru": lambda: baseline_decoder("recurrent", cell="gru", experts=EXPERTS),
 }
 SLOW: dict[str, Any] = {
-    "windows": lambda: rival_decoder("window-decoder"),
-    "bi-rnn, experts": lambda: rival_encoder("recurrent-encoder", cell="rnn", experts=EXPERTS),
-    "rnn": lambda: rival_decoder("recurrent", cell="rnn", residual=True),
-    "lstm": lambda: rival_decoder("recurrent", embedding={"share": "all"}),
-    "no attention, backward": lambda: rival_pair(
+    "windows": lambda: baseline_decoder("window-decoder"),
+    "bi-rnn, experts": lambda: baseline_encoder("recurrent-encoder", cell="rnn", experts=EXPERTS),
+    "rnn": lambda: baseline_decoder("recurrent", cell="rnn", residual=True),
+    "lstm": lambda: baseline_decoder("recurrent", embedding={"share": "all"}),
+    "no attention, backward": lambda: baseline_pair(
         "lstm-seq2seq", attention="none", cell="gru", reading="backward", decoder_depth=3
     ),
-    "additive, tanh": lambda: rival_pair("lstm-seq2seq", attention="additive", readout="tanh", reading="forward"),
-    "gnmt": lambda: rival_pair("gnmt", experts=EXPERTS),
-    "deep-att": lambda: rival_pair("deep-att"),
-    "bytenet": lambda: rival_pair("bytenet", stretch=1.3, extra=2, kernel=2),
-    "bytenet, added": lambda: rival_pair("bytenet", join="add", decoder_kernel=1),
-    "convs2s": lambda: rival_pair("convs2s"),
-    "convs2s, waves": lambda: rival_pair("convs2s", position="sinusoidal", hidden=24, weight_norm=False),
-    "window classes": lambda: rival_encoder("window-encoder", head={"kind": "pooled", "pooling": "max"}),
-    "last of an lstm": lambda: rival_encoder("recurrent", head={"kind": "pooled", "pooling": "last"}),
+    "additive, tanh": lambda: baseline_pair("lstm-seq2seq", attention="additive", readout="tanh", reading="forward"),
+    "gnmt": lambda: baseline_pair("gnmt", experts=EXPERTS),
+    "deep-att": lambda: baseline_pair("deep-att"),
+    "bytenet": lambda: baseline_pair("bytenet", stretch=1.3, extra=2, kernel=2),
+    "bytenet, added": lambda: baseline_pair("bytenet", join="add", decoder_kernel=1),
+    "convs2s": lambda: baseline_pair("convs2s"),
+    "convs2s, waves": lambda: baseline_pair("convs2s", position="sinusoidal", hidden=24, weight_norm=False),
+    "window classes": lambda: baseline_encoder("window-encoder", head={"kind": "pooled", "pooling": "max"}),
+    "last of an lstm": lambda: baseline_encoder("recurrent", head={"kind": "pooled", "pooling": "last"}),
 }
 
 
@@ -59,7 +59,7 @@ def writes_as_torch_does(subject: Any, model: OnnxModel) -> None:
 
 
 def test_a_recurrent_layer_is_the_operator_that_onnx_has_for_it(tmp_path: Path) -> None:
-    checked(rival_encoder("recurrent-encoder", depth=1), TEXTS, tmp_path / "out")
+    checked(baseline_encoder("recurrent-encoder", depth=1), TEXTS, tmp_path / "out")
     operators = [node.op_type for node in onnx.load(tmp_path / "out" / "model.onnx").graph.node]
     assert operators.count("LSTM") == 1
     assert "Loop" not in operators

@@ -1,4 +1,4 @@
-"""Rivals train, stop, write and score by the same verbs as the Transformer."""
+"""Baselines train, stop, write and score by the same verbs as the Transformer."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from regard.nn.attention.reference import record_attention
 from regard.run.recipe import read_recipe
 
 SMALL = {"width": 16, "depth": 2}
-RIVALS = {
+BASELINES = {
     shape: [kind for kind in kinds_of(shape) if kind != shape] for shape in ("encoder-decoder", "decoder", "encoder")
 }
 TEXTS = ["The animal did not cross the street because it was too tired.", "", "The chef sings."]
@@ -21,17 +21,21 @@ TEXTS = ["The animal did not cross the street because it was too tired.", "", "T
 
 @pytest.fixture(scope="module")
 def translators(tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("rivals")
-    for kind in RIVALS["encoder-decoder"]:
+    folder = tmp_path_factory.mktemp("baselines")
+    for kind in BASELINES["encoder-decoder"]:
         train({**translation(steps=3), "model": {"kind": kind, **SMALL}}, folder / kind)
-    return {kind: folder / kind for kind in RIVALS["encoder-decoder"]}
+    return {kind: folder / kind for kind in BASELINES["encoder-decoder"]}
 
 
-def test_every_shape_has_rivals():
-    assert {shape: len(kinds) for shape, kinds in RIVALS.items()} == {"encoder-decoder": 5, "decoder": 2, "encoder": 2}
+def test_every_shape_has_baselines():
+    assert {shape: len(kinds) for shape, kinds in BASELINES.items()} == {
+        "encoder-decoder": 5,
+        "decoder": 2,
+        "encoder": 2,
+    }
 
 
-@pytest.mark.parametrize("kind", RIVALS["encoder-decoder"])
+@pytest.mark.parametrize("kind", BASELINES["encoder-decoder"])
 def test_translation(kind: str, translators: dict[str, Path]):
     run = api.load(translators[kind])
     together = [outputs[0].text for outputs in run.translate(TEXTS)]
@@ -55,7 +59,7 @@ def test_an_ensemble_needs_one_vocabulary(translators: dict[str, Path], tmp_path
         api.evaluate(translators["gnmt"], others=[stranger])
 
 
-@pytest.mark.parametrize("kind", RIVALS["decoder"])
+@pytest.mark.parametrize("kind", BASELINES["decoder"])
 def test_language_model(kind: str, tmp_path: Path):
     tree = {**language_model(tmp_path, steps=3), "model": {"kind": kind, **SMALL}}
     run = api.train(read_recipe(write_recipe(tmp_path, tree)), out=tmp_path / "run")
@@ -63,7 +67,7 @@ def test_language_model(kind: str, tmp_path: Path):
     assert api.evaluate(run, "valid").metrics["perplexity"] > 1
 
 
-@pytest.mark.parametrize("kind", RIVALS["encoder"])
+@pytest.mark.parametrize("kind", BASELINES["encoder"])
 def test_classification(kind: str, tmp_path: Path):
     tree = {**classification(tmp_path, steps=3), "model": {"kind": kind, **SMALL}}
     run = api.train(read_recipe(write_recipe(tmp_path, tree)), out=tmp_path / "run")
@@ -72,7 +76,7 @@ def test_classification(kind: str, tmp_path: Path):
     assert sum(labels.values()) == pytest.approx(1)
 
 
-def test_rivals_of_another_shape_are_refused(tmp_path: Path):
+def test_baselines_of_another_shape_are_refused(tmp_path: Path):
     with pytest.raises(
         ConfigError, match=r"translation needs one of encoder-decoder, lstm-seq2seq, gnmt.*got recurrent"
     ):

@@ -1,8 +1,8 @@
-"""Rows of the rivals' table that need trained runs: ensembles, and unknown words replaced or kept.
+"""Rows of the baselines' table that need trained runs: ensembles, and unknown words replaced or kept.
 
-    python benchmarks/rivals.py runs/results --out docs/measurements/rivals
+    python benchmarks/baselines.py runs/results --out docs/measurements/baselines
 
-Takes the runs that `benchmarks/results.py` left (multi30k-en-de, rivals/lstm-attention, rivals/words, …) and writes one
+Takes the runs of `benchmarks/results.py` (multi30k-en-de, baselines/lstm-attention, baselines/words, …) and writes one
 JSON object a row, as that script does.
 """
 
@@ -19,7 +19,7 @@ from regard import api
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("docs/measurements/rivals"))
+    parser.add_argument("--out", type=Path, default=Path("docs/measurements/baselines"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name, row in rows(arguments.runs).items():
@@ -30,9 +30,9 @@ def main() -> None:
 
 def rows(runs: Path) -> dict[str, dict[str, Any]]:
     transformer, lstm, convs2s = (
-        runs / name for name in ("multi30k-en-de-seed1", "rivals-lstm-attention-seed1", "rivals-convs2s-seed1")
+        runs / name for name in ("multi30k-en-de-seed1", "baselines-lstm-attention-seed1", "baselines-convs2s-seed1")
     )
-    words = runs / "rivals-words-seed1"
+    words = runs / "baselines-words-seed1"
     return {
         "ensemble-two": scored(transformer, "--ensemble", lstm),
         "ensemble-three": scored(transformer, "--ensemble", lstm, "--ensemble", convs2s),
