@@ -10,7 +10,7 @@ from toy_steppers import BOS, EOS, HashStepper
 
 from regard.decode import Ensemble, GreedyConfig, SampleConfig, make_job
 from regard.decode.steppers import choose_backend, with_backends
-from regard.models.prefix_decoder import Prompted
+from regard.models.stepper import PrefixDecoder
 from regard.models.transformer import DecoderConfig
 
 rows = st.lists(st.lists(st.integers(2, 4), max_size=4), min_size=1, max_size=6)
@@ -57,5 +57,5 @@ def test_quick_steppers_take_their_models_places(mean):
     together = with_backends(Ensemble([one, other], mean), table)
     assert together.members == [quick, other]
     assert together.mean == mean
-    behind = with_backends(Prompted(one, begin=1, separator=2), table)
+    behind = with_backends(PrefixDecoder(one, begin=1, separator=2), table)
     assert (behind.decoder, behind.begin, behind.separator) == (quick, 1, 2)

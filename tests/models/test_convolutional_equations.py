@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.models.convolutional import ByteNetConfig, ConvS2SConfig
-from regard.models.convolutional.gated import GatedNormalConfig, MultiStepAttention, SourceKV, scale_gradient
+from regard.models.convolutional.convs2s import GatedNormalConfig, MultiStepAttention, SourceKV, scale_gradient
+from regard.nn.convolution import NormedLinear
 from regard.nn.layout import Sequences
-from regard.nn.weight_norm import NormedLinear
 
 VOCAB = 19
 SOURCE, TARGET = [3, 1, 4, 1, 5], [9, 2, 6, 5, 3, 5, 8, 9]

@@ -13,7 +13,7 @@ from regard.models import DecoderConfig, EncoderDecoderConfig, Stepper
 from regard.models.decoding.cuda_graph import KEPT, Graphed, rounded
 from regard.models.decoding.fused_step import fusable, fused_head
 from regard.models.decoding.step import OneToken, obstacle
-from regard.models.prefix_decoder import Prompted
+from regard.models.stepper import PrefixDecoder
 from regard.models.transformer import DecoderState
 from regard.nn.layout import Sequences
 
@@ -210,7 +210,7 @@ def test_inside_an_ensemble_and_behind_a_prompt():
     own, other = (search(one, source, None, config, eos=EOS, bos=BOS) for one in (plain, fast))
     assert tokens_of(own) == tokens_of(other)
     model = writer(position="alibi")
-    plain, fast = (Prompted(one, begin=BOS, separator=3) for one in (model, Graphed(model)))
+    plain, fast = (PrefixDecoder(one, begin=BOS, separator=3) for one in (model, Graphed(model)))
     own, other = (search(one, source, None, config, eos=EOS, bos=BOS) for one in (plain, fast))
     assert tokens_of(own) == tokens_of(other)
 

@@ -6,8 +6,7 @@ import torch
 from regard.models import DecoderConfig
 from regard.models.decoding.cpu import Lean
 from regard.models.decoding.cuda_graph import Graphed
-from regard.models.prefix_decoder import Prompted
-from regard.models.stepper import last_logits
+from regard.models.stepper import PrefixDecoder, last_logits
 from regard.nn.layout import Sequences
 
 VOCAB = 23
@@ -53,7 +52,7 @@ def test_a_source_is_read_without_logits(model, monkeypatch):
     heard = []
     head = model.head.forward
     monkeypatch.setattr(model.head, "forward", lambda x: heard.append(x.shape[1]) or head(x))
-    stepper = Prompted(model, begin=1, separator=3)
+    stepper = PrefixDecoder(model, begin=1, separator=3)
     source = Sequences.padded([[5, 6, 7, 8, 2], [9, 2]])
     stepper.start(source, rows=2, capacity=4)
     assert heard == [1]

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.models.recurrent import DeepAttConfig, GnmtConfig, RecurrentDecoderConfig, Seq2SeqConfig
 from regard.nn.layout import Sequences
-from regard.nn.recurrent.layers import Recurrence
+from regard.nn.recurrent import RecurrentLayer
 
 State = tuple[Tensor, Tensor]
 SOURCE, TARGET = [4, 7, 2, 9, 5], [1, 8, 3, 6]
@@ -17,7 +17,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-def next_state(layer: Recurrence, x: Tensor, state: State, suffix: str = "") -> State:
+def next_state(layer: RecurrentLayer, x: Tensor, state: State, suffix: str = "") -> State:
     """h and c after one token, by torch's single cells; c stays as it is where the cell has none."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     weights = [layer.kernel.get_parameter(f"{name}_l0{suffix}") for name in names]
@@ -29,7 +29,7 @@ def next_state(layer: Recurrence, x: Tensor, state: State, suffix: str = "") -> 
     return h[0], c[0]
 
 
-def read_by_hand(layer: Recurrence, xs: list[Tensor]) -> tuple[list[Tensor], list[State]]:
+def read_by_hand(layer: RecurrentLayer, xs: list[Tensor]) -> tuple[list[Tensor], list[State]]:
     """One row through a layer in its direction: the vector at each token, and the last state of each direction."""
     found, last = [], []
     for way in ("forward", "backward") if layer.direction == "both" else (layer.direction,):

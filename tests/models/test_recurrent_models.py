@@ -17,7 +17,7 @@ from regard.models.recurrent import (
 from regard.models.stepper import Stepper
 from regard.nn.attention.recurrent import RecurrentAttention
 from regard.nn.layout import Layout, Sequences
-from regard.nn.recurrent.layers import Recurrence
+from regard.nn.recurrent import RecurrentLayer
 
 LENGTHS = [5, 9, 7]
 
@@ -97,7 +97,7 @@ def test_every_word_of_the_source_is_heard(name: str):
     model = built(TRANSLATORS[name], VOCAB).eval()
     x = model.source_embedding(torch.tensor(rows(6))).detach().requires_grad_()
     said = model.encoder(x, Layout.full(1, 6))
-    state = model.decoder.begin(said)
+    state = model.decoder.initial_state(said)
     y, _ = model.decoder(model.target_embedding(torch.tensor([[3]])), state)
     (slope,) = torch.autograd.grad(y.square().sum(), x)
     assert (slope[0].abs().amax(-1) > 0).all()
@@ -177,7 +177,7 @@ def test_half_precision_around_layers_trains():
 def test_every_kind_drops_weights_between_memories(name: str):
     kinds = {**DECODERS, "encoder": ENCODERS["gru"], **TRANSLATORS, "lstm": DECODERS["lstm"]}
     model = built(kinds[name].but(dropout={"memory": 0.5}), VOCAB)
-    dropping = [part for part in model.modules() if isinstance(part, Recurrence)]
+    dropping = [part for part in model.modules() if isinstance(part, RecurrentLayer)]
     assert dropping
     assert all(part.drop == 0.5 for part in dropping)
     inputs = [Sequences.padded(rows(6, 3)), Sequences.padded(rows(5, 9))][: 2 if name in TRANSLATORS else 1]

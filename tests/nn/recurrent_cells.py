@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from regard.nn.recurrent.layers import Recurrence
+from regard.nn.recurrent import RecurrentLayer
 
 State = tuple[Tensor, Tensor]
 
 
-def next_state(layer: Recurrence, x: Tensor, state: State, suffix: str = "") -> State:
+def next_state(layer: RecurrentLayer, x: Tensor, state: State, suffix: str = "") -> State:
     """h and c after one token; c is zero where the cell has none."""
     kernel, (h, c) = layer.kernel, state
     from_input = kernel.get_parameter(f"weight_ih_l0{suffix}") @ x + kernel.get_parameter(f"bias_ih_l0{suffix}")
@@ -26,7 +26,7 @@ def next_state(layer: Recurrence, x: Tensor, state: State, suffix: str = "") -> 
 
 
 def read_by_hand(
-    layer: Recurrence, xs: list[Tensor], start: list[State] | None = None
+    layer: RecurrentLayer, xs: list[Tensor], start: list[State] | None = None
 ) -> tuple[list[Tensor], list[State]]:
     """One row through a layer in its direction: the vector at each token, and the last state of each direction."""
     ways = {"forward": ["forward"], "backward": ["backward"], "both": ["forward", "backward"]}[layer.direction]

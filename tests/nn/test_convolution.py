@@ -12,11 +12,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.nn.convolution import (
     Convolution,
     Window,
-    blank,
     convolution_flops,
     convolution_params,
     dilations,
     receptive_field,
+    zero_padding,
 )
 
 sizes = {
@@ -110,8 +110,8 @@ def test_a_centred_convolution_has_no_past_to_go_on_from():
 def test_blank():
     x = torch.ones(2, 3, 1)
     valid = torch.tensor([[True, True, False], [True, False, False]])
-    assert blank(x, valid)[..., 0].tolist() == [[1, 1, 0], [1, 0, 0]]
-    assert blank(x, None) is x
+    assert zero_padding(x, valid)[..., 0].tolist() == [[1, 1, 0], [1, 0, 0]]
+    assert zero_padding(x, None) is x
 
 
 @given(depth=st.integers(1, 30), widest=st.integers(1, 70))

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.utils.parametrizations import weight_norm
 
+from regard.nn.convolution import NormedLinear, linear_map, linear_params, match_gains
 from regard.nn.initialise import XavierConfig
-from regard.nn.weight_norm import NormedLinear, linear_map, linear_params, match_gains
 
 
 @pytest.mark.parametrize("bias", [True, False])

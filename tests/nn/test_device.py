@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.nn.device import Arriving, sent
+from regard.nn.device import HostCopy, to_device
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -15,9 +15,9 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
     ids=["plain", "expanded", "turned", "empty"],
 )
 def test_there_and_back(device: str, tensor: torch.Tensor):
-    there = sent(tensor, device)
+    there = to_device(tensor, device)
     assert there.device.type == device
-    first, second = Arriving(there, there + 1).wait()
+    first, second = HostCopy(there, there + 1).wait()
     assert torch.equal(first, tensor)
     assert torch.equal(second, tensor + 1)
-    assert sent(there, device) is there
+    assert to_device(there, device) is there

@@ -9,8 +9,7 @@ from torch import nn
 
 from regard.errors import ConfigError
 from regard.nn.layout import Layout
-from regard.nn.recurrent.layers import Layer, Memory, Recurrence, mirrored, row_ends
-from regard.nn.recurrent.stack import RecurrentStack
+from regard.nn.recurrent import HiddenState, LayerSpec, RecurrentLayer, RecurrentStack, reverse_rows, row_lengths
 
 CELLS = ["rnn", "gru", "lstm"]
 DIRECTIONS = ["forward", "backward", "both"]
@@ -21,9 +20,11 @@ def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5)
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def made(cell: str = "lstm", direction: str = "forward", seed: int = 0, inputs: int = 3, width: int = 4) -> Recurrence:
+def made(
+    cell: str = "lstm", direction: str = "forward", seed: int = 0, inputs: int = 3, width: int = 4
+) -> RecurrentLayer:
     torch.manual_seed(seed)
-    return Recurrence(inputs, width, cell, direction)
+    return RecurrentLayer(inputs, width, cell, direction)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -32,16 +33,16 @@ def made(cell: str = "lstm", direction: str = "forward", seed: int = 0, inputs: 
 def test_equals_the_equations(cell: str, direction: str, lengths: list[int], seed: int):
     layer = made(cell, direction, seed)
     x = torch.randn(len(lengths), max(lengths) + 1, 3)
-    y, memory = layer(x, torch.tensor(lengths))
+    y, hidden_state = layer(x, torch.tensor(lengths))
     for row, length in enumerate(lengths):
         expected, last = read_by_hand(layer, [*x[row, :length]])
         close(y[row, :length], torch.stack(expected))
         assert (y[row, length:] == 0).all()
-        close(memory.output[:, row], torch.stack([h for h, _ in last]))
+        close(hidden_state.hidden[:, row], torch.stack([h for h, _ in last]))
         if cell == "lstm":
-            close(memory.cell[:, row], torch.stack([c for _, c in last]))
+            close(hidden_state.cell[:, row], torch.stack([c for _, c in last]))
         else:
-            assert memory.cell is None
+            assert hidden_state.cell is None
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -49,10 +50,10 @@ def test_goes_on_from_a_memory(cell: str):
     layer = made(cell)
     x = torch.randn(3, 7, 3)
     whole, at_the_end = layer(x)
-    first, memory = layer(x[:, :3])
-    rest, memory = layer(x[:, 3:], memory=memory)
+    first, hidden_state = layer(x[:, :3])
+    rest, hidden_state = layer(x[:, 3:], hidden_state=hidden_state)
     close(torch.cat([first, rest], 1), whole)
-    close(memory.output, at_the_end.output)
+    close(hidden_state.hidden, at_the_end.hidden)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -65,10 +66,10 @@ def test_rows_advance_by_their_own_lengths_and_those_without_a_token_stay_as_the
         alone = before.reorder(torch.tensor([row]))
         expected = torch.zeros(1, 0, 4)
         if length:
-            expected, alone = layer(x[row : row + 1, :length], memory=alone)
+            expected, alone = layer(x[row : row + 1, :length], hidden_state=alone)
         close(y[row : row + 1, :length], expected)
         assert (y[row, length:] == 0).all()
-        close(after.output[:, row], alone.output[:, 0])
+        close(after.hidden[:, row], alone.hidden[:, 0])
         if cell == "lstm":
             close(after.cell[:, row], alone.cell[:, 0])
 
@@ -77,8 +78,8 @@ def test_rows_advance_by_their_own_lengths_and_those_without_a_token_stay_as_the
 def test_padding_is_never_read(direction: str):
     layer = made(direction=direction)
     x = torch.randn(2, 5, 3, requires_grad=True)
-    y, memory = layer(x, torch.tensor([3, 5]))
-    (slope,) = torch.autograd.grad(y.sum() + memory.output.sum() + memory.cell.sum(), x)
+    y, hidden_state = layer(x, torch.tensor([3, 5]))
+    (slope,) = torch.autograd.grad(y.sum() + hidden_state.hidden.sum() + hidden_state.cell.sum(), x)
     assert (slope[0, 3:] == 0).all()
     assert (slope[0, :3] != 0).all()
 
@@ -94,11 +95,11 @@ def test_forward_sees_the_past_only_backward_the_future_only_both_everything():
 def test_mirrored_twice_is_the_same(lengths: list[int], seed: int):
     torch.manual_seed(seed)
     x, ends = torch.randn(len(lengths), max(lengths), 2), torch.tensor(lengths)
-    once = mirrored(x, ends)
+    once = reverse_rows(x, ends)
     for row, length in enumerate(lengths):
         assert torch.equal(once[row, :length], x[row, :length].flip(0))
-    assert torch.equal(mirrored(once, ends), x)
-    assert torch.equal(mirrored(x), mirrored(x, torch.full_like(ends, x.shape[1])))
+    assert torch.equal(reverse_rows(once, ends), x)
+    assert torch.equal(reverse_rows(x), reverse_rows(x, torch.full_like(ends, x.shape[1])))
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -107,25 +108,25 @@ def test_a_stack_equals_torchs_own_with_copied_weights(cell: str, both: bool):
     torch.manual_seed(0)
     theirs = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell](3, 4, 3, batch_first=True, bidirectional=both)
     direction, width = ("both", 8) if both else ("forward", 4)
-    stack = RecurrentStack([Recurrence(inputs, width, cell, direction) for inputs in (3, width, width)])
+    stack = RecurrentStack([RecurrentLayer(inputs, width, cell, direction) for inputs in (3, width, width)])
     with torch.no_grad():
         for number, layer in enumerate(stack.layers):
             for name, weight in layer.kernel.named_parameters():
                 weight.copy_(theirs.get_parameter(name.replace("_l0", f"_l{number}")))
     x = torch.randn(2, 6, 3)
-    y, memories = stack(x)
+    y, hidden_states = stack(x)
     expected, state = theirs(x)
     close(y, expected)
     h = state[0] if cell == "lstm" else state
-    close(torch.cat([memory.output for memory in memories]), h)
+    close(torch.cat([hidden_state.hidden for hidden_state in hidden_states]), h)
     if cell == "lstm":
-        close(torch.cat([memory.cell for memory in memories]), state[1])
+        close(torch.cat([hidden_state.cell for hidden_state in hidden_states]), state[1])
 
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_layer_is_counted_as_it_is_built(cell: str, direction: str):
-    layer = Layer(3, 4, cell, direction)
+    layer = LayerSpec(3, 4, cell, direction)
     built = layer.build()
     assert layer.num_params() == sum(weight.numel() for weight in built.parameters())
     matrices = sum(weight.numel() for name, weight in built.named_parameters() if "weight" in name)
@@ -136,29 +137,29 @@ def test_under_autocast_a_layer_keeps_its_own_format():
     layer = made()
     x = torch.randn(2, 5, 3)
     with torch.autocast("cpu", torch.bfloat16):
-        y, memory = layer(x.bfloat16(), torch.tensor([5, 2]))
-    assert y.dtype == memory.output.dtype == torch.float32
+        y, hidden_state = layer(x.bfloat16(), torch.tensor([5, 2]))
+    assert y.dtype == hidden_state.hidden.dtype == torch.float32
     close(y, layer(x.bfloat16().float(), torch.tensor([5, 2]))[0])
     assert layer.double()(x)[0].dtype == torch.float64
 
 
 def test_memories_of_both_directions_side_by_side():
     layer = made(direction="both")
-    _, memory = layer(torch.randn(2, 5, 3))
-    joined = memory.joined()
-    assert torch.equal(joined.output[0], torch.cat([memory.output[0], memory.output[1]], -1))
-    assert torch.equal(joined.cell[0], torch.cat([memory.cell[0], memory.cell[1]], -1))
-    assert Memory(memory.output).joined().cell is None
+    _, hidden_state = layer(torch.randn(2, 5, 3))
+    joined = hidden_state.concatenated()
+    assert torch.equal(joined.hidden[0], torch.cat([hidden_state.hidden[0], hidden_state.hidden[1]], -1))
+    assert torch.equal(joined.cell[0], torch.cat([hidden_state.cell[0], hidden_state.cell[1]], -1))
+    assert HiddenState(hidden_state.hidden).concatenated().cell is None
 
 
 def test_row_ends_are_none_where_nothing_is_padded():
-    assert row_ends(Layout.full(2, 3)) is None
-    assert row_ends(Layout.padded(torch.tensor([1, 3]), 3).to("cpu")).tolist() == [1, 3]
+    assert row_lengths(Layout.full(2, 3)) is None
+    assert row_lengths(Layout.padded(torch.tensor([1, 3]), 3).to("cpu")).tolist() == [1, 3]
 
 
 def test_an_odd_width_has_no_halves():
     with pytest.raises(ConfigError, match=r"model\.width: both directions have half of it each: .* got 5"):
-        Recurrence(3, 5, direction="both")
+        RecurrentLayer(3, 5, direction="both")
 
 
 @pytest.mark.parametrize("cell", CELLS)

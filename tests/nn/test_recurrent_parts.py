@@ -4,20 +4,19 @@ import pytest
 import torch
 from torch import nn
 
+from regard.nn.dropout import LockedDropout, RecurrentDropoutSettings
 from regard.nn.experts import Experts
-from regard.nn.recurrent.dropout import Drop, RecurrentDropoutSettings
-from regard.nn.recurrent.initialise import OrthogonalConfig, UniformConfig
-from regard.nn.recurrent.layers import Recurrence
-from regard.nn.recurrent.stack import RecurrentStack
+from regard.nn.initialise import OrthogonalConfig, UniformConfig
+from regard.nn.recurrent import RecurrentLayer, RecurrentStack
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-6) -> None:
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def layers(count: int, inputs: int = 4, width: int = 4) -> list[Recurrence]:
+def layers(count: int, inputs: int = 4, width: int = 4) -> list[RecurrentLayer]:
     torch.manual_seed(0)
-    return [Recurrence(inputs, width) for _ in range(count)]
+    return [RecurrentLayer(inputs, width) for _ in range(count)]
 
 
 def test_residuals_begin_where_they_are_told():
@@ -60,7 +59,7 @@ def test_padding_counts_for_nothing_in_the_balance_of_experts():
 @pytest.mark.parametrize("locked", [True, False])
 def test_dropout_keeps_the_mean_and_acts_while_training_only(locked: bool):
     torch.manual_seed(0)
-    drop, x = Drop(0.3, locked), torch.ones(50, 20, 30)
+    drop, x = LockedDropout(0.3, locked), torch.ones(50, 20, 30)
     y = drop(x)
     assert sorted(y.unique().tolist()) == pytest.approx([0.0, 1 / 0.7])
     assert y.mean() == pytest.approx(1.0, abs=0.05)
@@ -95,7 +94,7 @@ class Small(nn.Module):
         super().__init__()
         self.table, self.map = nn.Embedding(9, 8), nn.Linear(8, 8)
         self.layers = nn.ModuleList(
-            [Recurrence(8, 8, "lstm", "both"), Recurrence(8, 8, "gru"), Recurrence(8, 8, "rnn")]
+            [RecurrentLayer(8, 8, "lstm", "both"), RecurrentLayer(8, 8, "gru"), RecurrentLayer(8, 8, "rnn")]
         )
         self.experts, self.noisy = Experts(8, 4, 3), Experts(8, 4, 3, noise=True)
 

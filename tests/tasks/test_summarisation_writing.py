@@ -9,7 +9,7 @@ from test_summarisation import CPU, DECODERS, SIZES, TEXTS, built, task_of
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, score, search
 from regard.errors import ShapeError
 from regard.models import EncoderDecoderConfig
-from regard.models.prefix_decoder import Prompted
+from regard.models.stepper import PrefixDecoder
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, EOS, PAD, SEP
 from regard.text.tokenizer import BpeConfig, Tokenizer
@@ -23,8 +23,8 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(TEXTS, BpeConfig(size=300))
 
 
-def reading(kind: str) -> Prompted:
-    return Prompted(built(DECODERS[kind]), begin=BOS, separator=SEP)
+def reading(kind: str) -> PrefixDecoder:
+    return PrefixDecoder(built(DECODERS[kind]), begin=BOS, separator=SEP)
 
 
 SOURCES = [[8, 9, 10, 11, 12], [13, 14], [15, 16, 17, 18, 19, 7, 8, 9]]
@@ -83,7 +83,7 @@ class Stubborn:
 
 
 def test_quoting_the_input_is_no_repetition():
-    stepper = Prompted(Stubborn(), begin=BOS, separator=SEP)
+    stepper = PrefixDecoder(Stubborn(), begin=BOS, separator=SEP)
     grid = Sequences.padded([[9, 10, EOS]])
     config = GreedyConfig(max_length=2, no_repeat_ngram=1)
     assert search(stepper, grid, None, config, eos=EOS, bos=BOS, pad=PAD)[0][0].tokens == [9, 10]

@@ -12,7 +12,7 @@ from regard.claims.figure import ATTENTION, RECURRENT, label_line
 from regard.claims.setup import Setup, fastest, growth_rate
 from regard.models import EncoderConfig
 from regard.models.stack import Stack
-from regard.nn.recurrent.stack import RecurrentStack
+from regard.nn.recurrent import RecurrentStack
 
 LENGTHS = (16, 32, 64, 128, 256)
 WIDTH, HEADS = 128, 4

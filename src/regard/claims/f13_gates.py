@@ -12,7 +12,7 @@ from regard.claims.setup import Setup, growth_rate
 from regard.claims.toy_training import train
 from regard.models import RecurrentDecoderConfig
 from regard.nn.layout import Sequences
-from regard.nn.recurrent.layers import Cell
+from regard.nn.recurrent import Cell
 
 CELLS: tuple[Cell, ...] = ("rnn", "gru", "lstm")
 WIDTH, LENGTH, VOCAB = 64, 64, 8

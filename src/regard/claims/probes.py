@@ -16,8 +16,7 @@ from regard.nn.attention.reference import record_attention
 from regard.nn.block import Block
 from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout
-from regard.nn.recurrent.layers import Cell
-from regard.nn.recurrent.stack import RecurrentStack
+from regard.nn.recurrent import Cell, RecurrentStack
 
 MATRIX_PRODUCTS = ("Mm", "Addmm", "Bmm", "Baddbmm", "Convolution", "ScaledDotProduct", "MkldnnRnn", "Linear", "Matmul")
 """Prefixes of autograd's names of matrix products; all other nodes are elementwise or reductions."""
@@ -87,10 +86,10 @@ def recurrent_stack(cell: Cell, width: int, depth: int = 1) -> RecurrentStack:
 
 def token_by_token(stack: RecurrentStack, tokens: list[Tensor]) -> Tensor:
     """The output at the last token, by one call per token, so that every step is in the graph."""
-    memories = stack.blank(len(tokens[0]))
+    hidden_states = stack.initial_state(len(tokens[0]))
     outputs = tokens[0]
     for token in tokens:
-        outputs, memories = stack(token[:, None], memories=memories)
+        outputs, hidden_states = stack(token[:, None], hidden_states=hidden_states)
     return outputs[:, -1]
 
 

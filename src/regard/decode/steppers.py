@@ -14,8 +14,7 @@ from regard.models.decoding.cpu import Lean, too_special
 from regard.models.decoding.cuda_graph import Graphed, Way
 from regard.models.decoding.step import obstacle
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.prefix_decoder import Prompted
-from regard.models.stepper import Stepper
+from regard.models.stepper import PrefixDecoder, Stepper
 from regard.models.transformer import Decoder
 from regard.nn.device import HAS_TRITON
 from regard.nn.layout import Sequences
@@ -93,8 +92,8 @@ def with_backends(stepper: AnyStepper, backends: Mapping[int, AnyStepper]) -> An
     """A stepper with each model replaced by its backend, found by the model's id."""
     if isinstance(stepper, Ensemble):
         return Ensemble([with_backends(member, backends) for member in stepper.members], stepper.mean)
-    if isinstance(stepper, Prompted):
-        return Prompted(with_backends(stepper.decoder, backends), begin=stepper.begin, separator=stepper.separator)
+    if isinstance(stepper, PrefixDecoder):
+        return PrefixDecoder(with_backends(stepper.decoder, backends), begin=stepper.begin, separator=stepper.separator)
     return backends.get(id(stepper), stepper)
 
 
@@ -106,7 +105,7 @@ def max_positions(stepper: nn.Module | AnyStepper, source: Sequences | None = No
     if isinstance(stepper, Ensemble):
         members = [max_positions(member, source) for member in stepper.members]
         return min((positions for positions in members if positions is not None), default=None)
-    if isinstance(stepper, Prompted):
+    if isinstance(stepper, PrefixDecoder):
         positions = max_positions(stepper.decoder)
         prefix = 0 if source is None else int(source.layout.lengths.max()) - 1  # without its end token
         return None if positions is None else positions - prefix

@@ -15,7 +15,7 @@ from regard.decode.constraints import SearchBase
 from regard.decode.job import GeneratedToken, Hypothesis, Job
 from regard.decode.trace import Trace
 from regard.errors import Failure
-from regard.nn.device import HAS_TRITON, Arriving
+from regard.nn.device import HAS_TRITON, HostCopy
 
 Choose = Callable[[Float[Tensor, "rows vocab"], Int[Tensor, "rows past"], Int[Tensor, " rows"], int], Tensor]
 """The next token of each row, from allowed log-probabilities, history, sequence numbers and the step."""
@@ -43,7 +43,7 @@ class Stepwise(ABC):
         for number in count():
             logits = batch.logits
             tokens, logprobs = self.pick(choose, batch, number)
-            pending = PendingTokens(number, batch.numbers, Arriving(tokens, logprobs))
+            pending = PendingTokens(number, batch.numbers, HostCopy(tokens, logprobs))
             if job.ahead and number + 1 < max(job.limits):
                 batch.advance(tokens)
             step = batch.read(pending)
@@ -154,7 +154,7 @@ class PendingTokens:
 
     step: int
     sequences: list[int]
-    arriving: Arriving
+    arriving: HostCopy
 
     def read(self) -> tuple[list[int], list[float]]:
         """Token and log-probability in each row of the batch; waits until they have arrived."""

@@ -18,7 +18,7 @@ from regard.decode import GreedyConfig, in_batches, search
 from regard.errors import Failure
 from regard.export.exported_model import Row, Subject, torch_device
 from regard.models import Patches
-from regard.models.prefix_decoder import Prompted
+from regard.models.stepper import PrefixDecoder
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, EOS, PAD, SEP
@@ -84,7 +84,7 @@ class Trained:
             found = search(self.subject.model, grid, None, config, eos=EOS, bos=BOS, pad=PAD)  # type: ignore[arg-type]
         elif self.subject.prompted:
             grid = self._grid([[*prompt(row)[:-1], EOS] for row in rows])
-            reading: Any = Prompted(self.subject.model, begin=BOS, separator=SEP)
+            reading: Any = PrefixDecoder(self.subject.model, begin=BOS, separator=SEP)
             found = search(reading, grid, None, config, eos=EOS, bos=BOS, pad=PAD)
         else:
             ends, prompts = EOS if self.subject.documents else None, [prompt(row) for row in rows]

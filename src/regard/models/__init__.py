@@ -9,7 +9,6 @@ from regard.models.convolutional import WindowDecoderConfig as WindowDecoderConf
 from regard.models.convolutional import WindowEncoderConfig as WindowEncoderConfig
 from regard.models.encoder_decoder import EncoderDecoder as EncoderDecoder
 from regard.models.encoder_decoder import EncoderDecoderConfig as EncoderDecoderConfig
-from regard.models.patches import Patches as Patches
 from regard.models.presets import PRESETS as PRESETS
 from regard.models.presets import preset as preset
 from regard.models.recurrent import DeepAttConfig as DeepAttConfig
@@ -22,10 +21,11 @@ from regard.models.transformer import Decoder as Decoder
 from regard.models.transformer import DecoderConfig as DecoderConfig
 from regard.models.transformer import Encoder as Encoder
 from regard.models.transformer import EncoderConfig as EncoderConfig
+from regard.models.vision import Patches as Patches
 from regard.models.vision import VisionConfig as VisionConfig
+from regard.models.vision import VisionEncoderDecoder as VisionEncoderDecoder
+from regard.models.vision import VisionEncoderDecoderConfig as VisionEncoderDecoderConfig
 from regard.models.vision import VisionTransformer as VisionTransformer
-from regard.models.vision_decoder import VisionEncoderDecoder as VisionEncoderDecoder
-from regard.models.vision_decoder import VisionEncoderDecoderConfig as VisionEncoderDecoderConfig
 
 AnyModelConfig = (
     EncoderDecoderConfig

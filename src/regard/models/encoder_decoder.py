@@ -6,10 +6,11 @@ from typing import ClassVar, Literal
 import torch
 from jaxtyping import Float, Int
 from pydantic import PositiveInt, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config import refuse
-from regard.models.stack import Stack, TextStackConfig
+from regard.models.contract import GenerativeModel
+from regard.models.stack import Stack, StackConfig, TextStackConfig
 from regard.models.stepper import padded_source
 from regard.models.transformer import DecoderState, refuse_tree, start_decoding
 from regard.nn.attention.kinds import AttentionConfig
@@ -94,7 +95,7 @@ class EncoderDecoderConfig(TextStackConfig):
         return total + self.head.flops(self.width, vocab, batch * target, factor)
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(GenerativeModel[StackConfig]):
     """decoder(target so far, encoder(source)); a Stepper."""
 
     def __init__(self, config: EncoderDecoderConfig, source_vocab: int, target_vocab: int) -> None:
@@ -165,7 +166,3 @@ class EncoderDecoder(nn.Module):
         x = self.target_embedding(tokens)
         x = self.decoder(x, context, None, state.source_kv, source_context, state.caches, state.cache_lengths)
         return self.head(x), replace(state, cache_lengths=state.cache_lengths.advance(time, lengths))
-
-    def reorder(self, state: DecoderState, rows: Int[Tensor, " rows"]) -> DecoderState:
-        """The state of the chosen rows."""
-        return state.reorder(rows)

@@ -9,8 +9,9 @@ from jaxtyping import Bool, Float
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.config import Config, refuse
+from regard.config import refuse
 from regard.errors import ConfigError
+from regard.models.contract import ModelConfig
 from regard.nn.attention.kinds import AttentionConfig, FullConfig
 from regard.nn.attention.module import BaseAttentionConfig
 from regard.nn.block import Block, NormPlace, Residual, block_class
@@ -29,7 +30,7 @@ from regard.nn.position import PositionConfig, RotaryConfig, SinusoidalConfig
 Vectors = Float[Tensor, "batch time width"]
 
 
-class StackConfig(Config):
+class StackConfig(ModelConfig):
     """Settings that every Transformer has, whatever its shape."""
 
     width: PositiveInt = 256
@@ -82,11 +83,6 @@ class StackConfig(Config):
         """Most tokens of a sequence, where positions or attention have such a limit."""
         limits = (self.position.longest, self.attention.longest)
         return min((limit for limit in limits if limit is not None), default=None)
-
-    @property
-    def longest_target(self) -> int | None:
-        """Most tokens of a sequence that is generated, the last of which is never read."""
-        return self.longest
 
     @property
     def has_final_norm(self) -> bool:

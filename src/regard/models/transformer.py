@@ -6,10 +6,11 @@ from typing import ClassVar, Literal
 import torch
 from jaxtyping import Float, Int
 from pydantic import model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config import refuse
 from regard.errors import ConfigError
+from regard.models.contract import GenerativeModel, Model
 from regard.models.stack import Stack, TextStackConfig
 from regard.models.stepper import at_last
 from regard.nn.cache import CacheLengths, KVCache
@@ -56,7 +57,7 @@ class SingleStackConfig(TextStackConfig):
         return total + head.flops(self.width, classes or 0, batch if isinstance(head, PooledHeadConfig) else tokens)
 
 
-class SingleStack(nn.Module):
+class SingleStack(Model[SingleStackConfig]):
     """Embedding, stack, output layer."""
 
     def __init__(self, config: SingleStackConfig, vocab: int, classes: int | None, causal: bool) -> None:
@@ -67,7 +68,7 @@ class SingleStack(nn.Module):
         self.stack = Stack(config, config.depth, config.position, causal, input_norm=config.embedding.norm)
         if isinstance(head, VocabularyHeadConfig):
             shared = self.embedding if config.embedding.shares_output else None
-            self.head: nn.Module = head.build(config.width, vocab, shared)
+            self.head = head.build(config.width, vocab, shared)
         else:
             self.head = head.build(config.width, classes or 0)
         config.initialise.apply(self, config.depth)
@@ -181,7 +182,7 @@ class DecoderState:
         )
 
 
-class Decoder(SingleStack):
+class Decoder(SingleStack, GenerativeModel[SingleStackConfig]):
     """Every token sees itself and those before it; a Stepper."""
 
     def __init__(self, config: DecoderConfig, vocab: int, classes: int | None = None) -> None:
@@ -216,10 +217,6 @@ class Decoder(SingleStack):
         context = self.stack.next_context(state.cache_lengths, time)
         x = self.stack(self.embedding(tokens), context, caches=state.caches, cache_lengths=state.cache_lengths)
         return x, replace(state, cache_lengths=state.cache_lengths.advance(time, lengths))
-
-    def reorder(self, state: DecoderState, rows: Int[Tensor, " rows"]) -> DecoderState:
-        """The state of the chosen rows."""
-        return state.reorder(rows)
 
 
 def start_decoding(stack: Stack, like: Tensor, rows: int, capacity: int) -> DecoderState:

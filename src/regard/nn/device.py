@@ -11,14 +11,14 @@ HAS_TRITON = find_spec("triton") is not None
 A constant and no function: blocks that are compiled ask for it, and torch would follow the search for a module."""
 
 
-def sent(tensor: Tensor, device: torch.device | str) -> Tensor:
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     """The tensor on a device. To a GPU it goes by way of memory that cannot be moved, so that nobody waits for it."""
     if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
         return tensor.contiguous().pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
-class Arriving:
+class HostCopy:
     """Tensors on their way to the processor, which may do other things until it asks for them."""
 
     def __init__(self, *tensors: Tensor) -> None:

@@ -11,6 +11,7 @@ from regard.nn.attention.heads import NarrowHeadProjection
 from regard.nn.attention.module import Attention
 from regard.nn.experts import Experts
 from regard.nn.feedforward import FeedForward, GatedFeedForward
+from regard.nn.recurrent import RecurrentLayer
 
 
 class XavierConfig(Config):
@@ -78,3 +79,75 @@ def _zero(bias: nn.Parameter | None) -> None:
 
 
 InitialiseConfig = Annotated[XavierConfig | NormalConfig | KeepConfig, BY_KIND, BARE_KIND]
+
+
+class RecurrentInitialise(Config):
+    """What the schemes of recurrent models share."""
+
+    forget: float = 1.0
+    """Bias of an LSTM's forget gate: above zero it remembers at first (Jozefowicz 2015)."""
+
+
+class OrthogonalConfig(RecurrentInitialise):
+    """From memory to memory an orthogonal matrix a gate, which keeps lengths; all other maps scaled by their size."""
+
+    kind: Literal["orthogonal"] = "orthogonal"
+
+    def apply(self, model: nn.Module, depth: int) -> None:
+        """Draws all matrices anew."""
+        XavierConfig().apply(model, depth)
+        for part in model.modules():
+            if isinstance(part, RecurrentLayer):
+                self._draw(part)
+        zero_noisy_routers(model)
+
+    def _draw(self, part: RecurrentLayer) -> None:
+        for name, weight in part.kernel.named_parameters():
+            for gate in weight.data.split(part.kernel.hidden_size):
+                if name.startswith("weight_hh"):
+                    nn.init.orthogonal_(gate)
+                elif name.startswith("weight_ih"):
+                    nn.init.xavier_uniform_(gate)
+                else:
+                    nn.init.zeros_(gate)
+        remember(part, self.forget)
+
+
+class UniformConfig(RecurrentInitialise):
+    """Uniform in ±reach everywhere (Sutskever 2014: 0.08; GNMT: 0.04)."""
+
+    kind: Literal["uniform"] = "uniform"
+    reach: PositiveFloat = 0.08
+    """Largest number drawn."""
+
+    def apply(self, model: nn.Module, depth: int) -> None:
+        """Draws all matrices and biases of maps and layers anew."""
+        for part in model.modules():
+            if isinstance(part, nn.Linear | nn.Embedding | nn.RNNBase | Experts):
+                for weight in part.parameters(recurse=False):
+                    nn.init.uniform_(weight, -self.reach, self.reach)
+        for part in model.modules():
+            if isinstance(part, RecurrentLayer):
+                remember(part, self.forget)
+        zero_noisy_routers(model)
+
+
+def remember(part: RecurrentLayer, forget: float) -> None:
+    """Sets the bias of an LSTM's forget gates; torch keeps two, whose sum counts."""
+    if part.cell != "lstm":
+        return
+    for name, bias in part.kernel.named_parameters():
+        if name.startswith("bias"):
+            gate = bias.data.split(part.kernel.hidden_size)[1]
+            nn.init.constant_(gate, forget if name.startswith("bias_ih") else 0.0)
+
+
+def zero_noisy_routers(model: nn.Module) -> None:
+    """Where noise picks the experts, routers start at zero: all are used evenly from the first step (Shazeer 2017)."""
+    for part in model.modules():
+        if isinstance(part, Experts) and part.noise is not None:
+            nn.init.zeros_(part.router.weight)
+            nn.init.zeros_(part.noise.weight)
+
+
+RecurrentInitialiseConfig = Annotated[OrthogonalConfig | UniformConfig | KeepConfig, BY_KIND, BARE_KIND]

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.nn.device import sent
+from regard.nn.device import to_device
 from regard.nn.pattern import Padding, Pattern, Segments
 from regard.nn.shapes import expect
 
@@ -93,8 +93,8 @@ class Layout:
 
     def to(self, device: torch.device | str) -> "Layout":
         """The same layout on another device."""
-        tree = None if self.tree is None else sent(self.tree, device)
-        segment, index, lengths = (sent(part, device) for part in (self.segment, self.index, self.lengths))
+        tree = None if self.tree is None else to_device(self.tree, device)
+        segment, index, lengths = (to_device(part, device) for part in (self.segment, self.index, self.lengths))
         return replace(self, segment=segment, index=index, lengths=lengths, tree=tree)
 
     @property
@@ -148,4 +148,4 @@ class Sequences:
 
     def to(self, device: torch.device | str) -> "Sequences":
         """The same sequences on another device."""
-        return type(self)(sent(self.tokens, device), self.layout.to(device))
+        return type(self)(to_device(self.tokens, device), self.layout.to(device))

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.config import Unused, unused_sentences
 from regard.errors import ConfigError
-from regard.models.recurrent.settings import RecurrentConfig
+from regard.models.recurrent.single_stack import RecurrentConfig
 from regard.models.stack import StackConfig
 from regard.nn.attention.kinds import MemoryCompressedConfig
 from regard.run.recipe import Recipe

@@ -16,7 +16,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.errors import ConfigError, DataError, nearest, shortened
-from regard.nn.device import sent
+from regard.nn.device import to_device
 from regard.nn.loss import Losses, cross_entropy, smoothed_losses
 from regard.tasks.adversarial import adversarial_loss
 from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, total_tokens, with_balance
@@ -102,7 +102,7 @@ class Classification(Task):
         """Texts and the numbers of their labels."""
         text = batch.fields["text"]
         assert not isinstance(text, Packed)
-        targets = sent(torch.from_numpy(batch.labels["label"]), device)
+        targets = to_device(torch.from_numpy(batch.labels["label"]), device)
         flops = model.flops(*text.tokens.shape, self.tokenizer.vocab_size, len(self.number))
         return Inputs(
             (to_sequences(text, device),), targets, len(targets), total_tokens(batch), 3.0 * float(flops) * self.passes

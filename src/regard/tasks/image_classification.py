@@ -15,7 +15,7 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.errors import DataError, nearest, shortened
-from regard.nn.device import sent
+from regard.nn.device import to_device
 from regard.tasks.base import Inputs, Task, Vocabularies, need_shape
 from regard.tasks.classification import Classification
 from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
@@ -79,7 +79,7 @@ class ImageClassification(ImageTask, Classification):
     def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
         """Images and the numbers of their labels."""
         images = self.numbers(batch.images[IMAGE], device)
-        targets = sent(torch.from_numpy(batch.labels["label"]), device)
+        targets = to_device(torch.from_numpy(batch.labels["label"]), device)
         flops = 3.0 * model.flops(len(images), len(self.number)) * self.passes
         return Inputs((images,), targets, len(targets), len(images) * model.tokens, flops)
 

@@ -17,7 +17,7 @@ from regard.data.images.folders import read_image
 from regard.data.images.store import ImageStore, open_image_store
 from regard.data.settings import DataConfig
 from regard.errors import ConfigError
-from regard.nn.device import sent
+from regard.nn.device import to_device
 from regard.tasks.base import Task, TaskBase
 
 TOKENS_AT_ONCE = 1 << 15
@@ -93,7 +93,7 @@ class ImageTask(Task):
         self, pixels: UInt8[np.ndarray, "batch height width channels"], device: torch.device
     ) -> Float[Tensor, "batch channels height width"]:
         """Pixels as a model takes them: around zero, colour by colour."""
-        x = sent(torch.from_numpy(np.ascontiguousarray(pixels)), device).permute(0, 3, 1, 2).float() / 255
+        x = to_device(torch.from_numpy(np.ascontiguousarray(pixels)), device).permute(0, 3, 1, 2).float() / 255
         mean, deviation = (torch.tensor(part, device=device) for part in (self.config.mean, self.config.deviation))
         return ((x - mean[:, None, None]) / deviation[:, None, None]).contiguous()
 

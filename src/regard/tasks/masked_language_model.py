@@ -23,8 +23,8 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.errors import ConfigError
-from regard.models.recurrent.single import SingleRecurrentConfig
-from regard.nn.device import sent
+from regard.models.recurrent.single_stack import SingleRecurrentConfig
+from regard.nn.device import to_device
 from regard.nn.loss import Losses, cross_entropy
 from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, total_tokens, with_balance
 from regard.tasks.consistency import consistent_losses, twice
@@ -119,11 +119,11 @@ class MaskedLanguageModel(Task):
         flops -= head_flops(model, vocab, text.tokens.size) - head_flops(model, vocab, count)
         return MaskedInputs(
             (to_sequences(masked.field, device),),
-            sent(torch.from_numpy(masked.answers), device),
+            to_device(torch.from_numpy(masked.answers), device),
             max(1, count),  # texts without a token to hide are no reason to divide by zero
             total_tokens(batch),
             3.0 * flops * self.passes,
-            sent(torch.from_numpy(masked.places), device),
+            to_device(torch.from_numpy(masked.places), device),
         )
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:

@@ -23,7 +23,7 @@ from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import Ensemble
 from regard.errors import ConfigError
-from regard.models.prefix_decoder import Prompted
+from regard.models.stepper import PrefixDecoder
 from regard.nn.loss import IGNORED, Losses
 from regard.tasks.base import GenerationTask, Inputs, TaskBase, Vocabularies, need_shape, with_balance
 from regard.tasks.summarisation_generation import Summariser
@@ -177,7 +177,7 @@ def losses_at_answers(model: nn.Module, x: Tensor, targets: Tensor, smoothing: f
 
 def reads_source(stepper: Any) -> Any:  # noqa: ANN401
     """A model of one stack made to read a source; one of two does so already."""
-    return Prompted(stepper, begin=BOS, separator=SEP) if stepper.config.shape == "decoder" else stepper
+    return PrefixDecoder(stepper, begin=BOS, separator=SEP) if stepper.config.shape == "decoder" else stepper
 
 
 def need_separator(source: Tokenizer, target: Tokenizer) -> None:

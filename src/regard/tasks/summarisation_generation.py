@@ -7,7 +7,7 @@ from functools import cached_property
 from regard.decode import Ensemble, in_batches, score
 from regard.decode.search import AnySearch
 from regard.decode.steppers import max_positions
-from regard.models.prefix_decoder import Prompted
+from regard.models.stepper import PrefixDecoder
 from regard.nn.layout import Sequences
 from regard.tasks.generation import TextGenerator
 from regard.text.inputs import SourceSegment, truncate_document
@@ -42,7 +42,7 @@ class Summariser(TextGenerator):
         """Most tokens of a summary; of a model of one stack, what the longest input leaves of its positions."""
         steppers = self.stepper.members if isinstance(self.stepper, Ensemble) else [self.stepper]
         limits = [
-            positions - self.input_tokens + 1 if isinstance(stepper, Prompted) else positions
+            positions - self.input_tokens + 1 if isinstance(stepper, PrefixDecoder) else positions
             for stepper in steppers
             if (positions := max_positions(stepper)) is not None
         ]

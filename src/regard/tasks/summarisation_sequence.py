@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.collate import Packed, Padded, Ragged, pack, pad
-from regard.nn.device import sent
+from regard.nn.device import to_device
 from regard.nn.layout import Layout
 from regard.nn.loss import IGNORED
 from regard.tasks.base import Inputs
@@ -70,7 +70,7 @@ def joined_inputs(
     whole = join(source, target)
     written, targets = shift(whole, device)
     outputs = targets.masked_fill(
-        _before_output(written.layout, sent(torch.from_numpy(source.lengths), device)), IGNORED
+        _before_output(written.layout, to_device(torch.from_numpy(source.lengths), device)), IGNORED
     )
     tokens, count = int(np.sum(whole.lengths - 1)), int(np.sum(target.lengths - 1))
     answers, answer_count = (targets, tokens) if predict_input else (outputs, count)

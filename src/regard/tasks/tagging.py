@@ -22,7 +22,7 @@ from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import in_batches
 from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError, nearest, shortened
-from regard.nn.device import sent
+from regard.nn.device import to_device
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED, Losses, cross_entropy, smoothed_losses
@@ -134,7 +134,7 @@ class Tagging(Task):
             cost = self.packed_flops(partial(flops, 1), text.lengths)
         else:
             cost = float(flops(*text.tokens.shape))
-        targets = sent(torch.where(tags > 0, tags - 1, IGNORED), device)
+        targets = to_device(torch.where(tags > 0, tags - 1, IGNORED), device)
         count, tokens = int((tags > 0).sum()), int(text.lengths.sum())
         return Inputs((sequences,), targets, count, tokens, 3.0 * cost * self.passes)
 

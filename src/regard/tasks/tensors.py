@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.data.collate import Packed, Padded
 from regard.errors import ConfigError
-from regard.nn.device import sent
+from regard.nn.device import to_device
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED
 
@@ -38,7 +38,7 @@ def with_heads(sequences: Sequences, heads: Padded | Packed) -> Sequences:
     else:
         own = torch.arange(places.shape[1])
         tree = torch.where(own < lengths[:, None], places, own)
-    return Sequences(sequences.tokens, layout.with_tree(sent(tree, sequences.tokens.device)))
+    return Sequences(sequences.tokens, layout.with_tree(to_device(tree, sequences.tokens.device)))
 
 
 def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[Tensor, "batch time"]]:
@@ -47,9 +47,9 @@ def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[
         ends = np.cumsum(field.lengths)
         inputs = Packed(np.delete(field.tokens, ends - 1, axis=1), field.lengths - 1)
         targets = torch.from_numpy(np.delete(field.tokens, ends - field.lengths, axis=1))
-        return to_sequences(inputs, device), sent(targets, device)
+        return to_sequences(inputs, device), to_device(targets, device)
     tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
     inputs = Padded(tokens[:, :-1].contiguous().numpy(), (lengths - 1).numpy())
     beyond = torch.arange(tokens.shape[1] - 1) >= (lengths - 1)[:, None]
     targets = tokens[:, 1:].masked_fill(beyond, IGNORED)
-    return to_sequences(inputs, device), sent(targets, device)
+    return to_sequences(inputs, device), to_device(targets, device)

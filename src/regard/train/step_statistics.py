@@ -14,7 +14,7 @@ from torch.nn.utils import get_total_norm
 from regard.data.batches import Batch
 from regard.data.collate import Padded, Ragged
 from regard.errors import Failure
-from regard.nn.device import Arriving
+from regard.nn.device import HostCopy
 from regard.text.tokenizer import Tokenizer
 from regard.train.parallel.state import full_tensor, is_sharded, local_part
 
@@ -47,7 +47,7 @@ class PendingStatistics:
         beside = [] if plain is None else [plain.float().to(loss.device)]
         values = torch.stack((loss.detach().float(), norm.float().to(loss.device), *beside))
         self._loss_and_norm = values[:2]
-        self._arriving = Arriving(values)
+        self._arriving = HostCopy(values)
 
     def read(self) -> StepStatistics:
         return StepStatistics(*self._arriving.wait()[0].tolist())

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.convolutional.gated import ROOT_HALF, MultiStepAttention, SourceKV
+from regard.models.convolutional.convs2s import ROOT_HALF, MultiStepAttention, SourceKV
 from regard.nn.attention.heads import join_heads
 from regard.nn.attention.linformer import Linformer
 from regard.nn.attention.memory_compressed import Compression, MemoryCompressed
@@ -16,7 +16,7 @@ from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
 from regard.nn.pattern import Pattern
 from regard.nn.position import Bias, Position, Relative
-from regard.nn.position.bias import Rule
+from regard.nn.position.base import Rule
 
 HIDDEN = -1e30
 """The score of a pair that may not be seen; infinity would make 0/0 of a query that sees nothing."""

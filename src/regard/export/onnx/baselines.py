@@ -1,4 +1,4 @@
-"""The graphs of recurrent and convolutional models: what was written before is a memory or a window, of fixed size."""
+"""The graphs of recurrent and convolutional models: the decoder state is a hidden state or a window, of fixed size."""
 
 import math
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from regard.models.convolutional import ByteNet
 from regard.models.recurrent.seq2seq import AttentionDecoder
 from regard.models.recurrent.translator import TranslatorState
 from regard.nn.attention.recurrent import SourceKV
-from regard.nn.convolution import Convolution, Window, blank
+from regard.nn.convolution import Convolution, Window, zero_padding
 from regard.nn.layout import Sequences
-from regard.nn.recurrent.layers import Memory, Recurrence
+from regard.nn.recurrent import HiddenState, RecurrentLayer
 
 WRITTEN = Part("past.written", ("rows",), whole=True)
 """How many tokens each row holds."""
@@ -24,7 +24,7 @@ WRITTEN = Part("past.written", ("rows",), whole=True)
 
 def memory_parts(decoder: nn.Module) -> list[Part]:
     """What each layer of a decoder carries from one token to the next."""
-    layers = [part for part in decoder.modules() if isinstance(part, Recurrence)]
+    layers = [part for part in decoder.modules() if isinstance(part, RecurrentLayer)]
     return [
         Part(f"past.{number}.{part}", ("rows", layer.width))
         for number, layer in enumerate(layers)
@@ -32,19 +32,19 @@ def memory_parts(decoder: nn.Module) -> list[Part]:
     ]
 
 
-def memories_of(past: Sequence[Tensor], parts: Sequence[Part]) -> tuple[Memory, ...]:
+def memories_of(past: Sequence[Tensor], parts: Sequence[Part]) -> tuple[HiddenState, ...]:
     """The layers' memories from tensors with a row each."""
     found: list[list[Tensor]] = []
     for part, tensor in zip(parts, past, strict=True):
         if part.name.endswith("output"):
             found.append([])
         found[-1].append(tensor[None])
-    return tuple(Memory(*tensors) for tensors in found)
+    return tuple(HiddenState(*tensors) for tensors in found)
 
 
-def tensors_of(memories: Sequence[Memory]) -> list[Tensor]:
+def tensors_of(hidden_states: Sequence[HiddenState]) -> list[Tensor]:
     """The reverse."""
-    pairs = [(memory.output, memory.cell) for memory in memories]
+    pairs = [(hidden_state.hidden, hidden_state.cell) for hidden_state in hidden_states]
     return [tensor[0] for pair in pairs for tensor in pair if tensor is not None]
 
 
@@ -58,8 +58,8 @@ class ReadOn(Step):
 
     def forward(self, tokens: Tensor, past: list[Tensor]) -> list[Tensor]:
         """Logits of what follows each token, and the memories after them."""
-        x, memories = self.model.stack(self.model.embedding(tokens), None, memories_of(past, self.past))
-        return [self.model.head(x), *tensors_of(memories)]
+        x, hidden_states = self.model.stack(self.model.embedding(tokens), None, memories_of(past, self.past))
+        return [self.model.head(x), *tensors_of(hidden_states)]
 
 
 def listening_parts(decoder: nn.Module) -> list[Part]:
@@ -72,7 +72,7 @@ def listening_parts(decoder: nn.Module) -> list[Part]:
 
 def _width(decoder: nn.Module, name: str) -> int:
     """Numbers of a key or a value: what the attention makes of vectors as wide as the decoder's memories."""
-    width = next(part.width for part in decoder.modules() if isinstance(part, Recurrence))
+    width = next(part.width for part in decoder.modules() if isinstance(part, RecurrentLayer))
     vectors = torch.zeros(1, 1, width)
     return vectors.shape[-1] if name == "values" else decoder.cross.keys(vectors).shape[-1]  # type: ignore[union-attr, operator]
 
@@ -95,7 +95,7 @@ class ReadRecurrently(Read):
             heard = decoder.cross.project_source(encoded.vectors)
             said = [heard.keys, heard.values]
         if isinstance(decoder, AttentionDecoder):
-            ends = [memory.joined() for memory in encoded.memories]
+            ends = [hidden_state.concatenated() for hidden_state in encoded.hidden_states]
             said += tensors_of([ends[min(number, len(ends) - 1)] for number in range(len(decoder.stack.layers))])
         return said
 
@@ -117,7 +117,7 @@ class WriteRecurrently(Step):
             source = SourceKV(keys, values, torch.arange(keys.shape[1])[None] < lengths[:, None])
         state = TranslatorState(memories_of(past, self.past), torch.arange(tokens.shape[0]), source)
         y, state = self.model.decoder(self.model.target_embedding(tokens), state)
-        return [self.model.head(y), *tensors_of(state.memories)]
+        return [self.model.head(y), *tensors_of(state.hidden_states)]
 
 
 def window_parts(convolutions: Sequence[Convolution]) -> list[Part]:
@@ -169,13 +169,13 @@ def draw_out(model: ByteNet, tokens: Tensor, lengths: Tensor) -> Tensor:
     """The encoder's columns, some more than the longest row has; those beyond a row's own are zero, as ever."""
     config, time = model.config, tokens.shape[1]
     columns = math.ceil(config.stretch) * time + config.extra + 1
-    x = blank(model.source_embedding(tokens), torch.arange(time)[None] < lengths[:, None])
+    x = zero_padding(model.source_embedding(tokens), torch.arange(time)[None] < lengths[:, None])
     x = F.pad(x, (0, 0, 0, columns - time))
     own = (lengths.double() * config.stretch).long() + config.extra
     valid = torch.arange(columns)[None] < own[:, None]
     for block in model.encoder:
         x = block(x, valid)
-    return blank(x, valid)
+    return zero_padding(x, valid)
 
 
 def beside_columns(
@@ -198,7 +198,7 @@ class WriteWindows(Step):
         twin = for_graph(model, room)
         heard = columns_parts(twin)
         listens = [] if isinstance(twin, ByteNet) else [LENGTHS]
-        super().__init__([*window_parts(twin.writers()), WRITTEN], [*heard, *listens])
+        super().__init__([*window_parts(twin.decoder_convolutions()), WRITTEN], [*heard, *listens])
         self.model = twin
 
     def forward(self, tokens: Tensor, past: list[Tensor], heard: list[Tensor]) -> list[Tensor]:

@@ -25,7 +25,7 @@ from regard.models import Decoder, Encoder, EncoderDecoder, VisionEncoderDecoder
 from regard.models.convolutional.base import Seq2Seq
 from regard.models.convolutional.windows import WindowModel
 from regard.models.recurrent import RecurrentTranslator
-from regard.models.recurrent.single import SingleRecurrent
+from regard.models.recurrent.single_stack import SingleRecurrent
 from regard.text.tokenizer import save_tokenizers
 
 HINT = "a graph has no input for a sentence's tree; the torch engine runs the model as it is"

@@ -14,7 +14,7 @@ from regard.models.stack import Stack
 from regard.nn.convolution import Convolution
 from regard.nn.experts import Experts
 from regard.nn.layout import PADDING, Layout
-from regard.nn.recurrent.layers import Memory, Recurrence
+from regard.nn.recurrent import HiddenState, RecurrentLayer
 
 GATE_ORDER: dict[str, tuple[int, ...]] = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
 """Which of torch's gates stands where in ONNX: of an LSTM i, o, f, c, where torch has i, f, c, o."""
@@ -26,7 +26,7 @@ def for_graph(model: nn.Module, room: int) -> Any:  # noqa: ANN401
     twin = copy.deepcopy(model).float().cpu().eval()
     for part in list(twin.modules()):
         for name, child in list(part.named_children()):
-            if isinstance(child, Recurrence):
+            if isinstance(child, RecurrentLayer):
                 part._modules[name] = GraphRecurrence(child)
         rewrite_attention(part, room)
         for kind, rewrite in REWRITES.items():
@@ -35,10 +35,10 @@ def for_graph(model: nn.Module, room: int) -> Any:  # noqa: ANN401
     return twin
 
 
-class GraphRecurrence(Recurrence):
+class GraphRecurrence(RecurrentLayer):
     """One recurrent layer as the operator that ONNX has for it; lengths say where rows end, as packing does here."""
 
-    def __init__(self, layer: Recurrence) -> None:
+    def __init__(self, layer: RecurrentLayer) -> None:
         nn.Module.__init__(self)
         self.inputs, self.width, self.cell, self.direction = layer.inputs, layer.width, layer.cell, layer.direction
         self.kernel = layer.kernel
@@ -56,21 +56,23 @@ class GraphRecurrence(Recurrence):
         gates = [self.kernel.get_parameter(one).detach().split(self.kernel.hidden_size) for one in names]
         return torch.stack([torch.cat([side[gate] for gate in self.order]) for side in gates])
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None, memory: Memory | None = None) -> tuple[Tensor, Memory]:
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, hidden_state: HiddenState | None = None
+    ) -> tuple[Tensor, HiddenState]:
         """The vectors at all places, and the memory after each row's last token."""
         time, rows, sides, width = x.shape[1], x.shape[0], len(self.maps), self.kernel.hidden_size
         given = [x.transpose(0, 1), self.maps, self.recurrent, self.biases]
-        given += [None if lengths is None else lengths.int(), None if memory is None else memory.output]
+        given += [None if lengths is None else lengths.int(), None if hidden_state is None else hidden_state.hidden]
         settings: dict[str, Any] = {"hidden_size": width, "direction": DIRECTIONS[self.direction]}
         shapes: list[list[Any]] = [[time, sides, rows, width], [sides, rows, width]]
         if self.cell == "lstm":
-            given.append(None if memory is None else memory.cell)
+            given.append(None if hidden_state is None else hidden_state.cell)
             shapes.append([sides, rows, width])
         if self.cell == "gru":
             settings["linear_before_reset"] = 1
         types = [torch.float32] * len(shapes)
         y, *state = torch.onnx.ops.symbolic_multi_out(self.cell.upper(), given, settings, dtypes=types, shapes=shapes)
-        return y.permute(2, 0, 1, 3).flatten(2), Memory(*state)
+        return y.permute(2, 0, 1, 3).flatten(2), HiddenState(*state)
 
 
 def all_experts(part: Experts, x: Tensor, valid: Tensor | None = None) -> Tensor:

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import PositiveInt, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.config import Config, refuse
+from regard.config import refuse
 from regard.errors import ConfigError, ShapeError
+from regard.models.contract import GenerativeModel, ModelConfig
 from regard.models.stepper import padded_source
 from regard.nn.cache import CacheLengths
 from regard.nn.convolution import Convolution, Window
@@ -41,7 +42,7 @@ class ConvolutionState:
     """What a convolutional model has written so far: the last inputs of each layer, and what it listens to."""
 
     cache_lengths: CacheLengths
-    pasts: tuple[Float[Tensor, "batch _ _"], ...]
+    layer_inputs: tuple[Float[Tensor, "batch _ _"], ...]
     source_kv: tuple[Tensor, ...] = ()
     """What the encoder said, row by row."""
     source_rows: Int[Tensor, " batch"] | None = None
@@ -50,8 +51,8 @@ class ConvolutionState:
     @classmethod
     def start(cls, convolutions: Iterable[Convolution], like: Tensor, rows: int, capacity: int) -> "ConvolutionState":
         """Nothing written yet."""
-        pasts = tuple(convolution.room(rows, like) for convolution in convolutions)
-        return cls(CacheLengths.empty(rows, capacity, like.device), pasts)
+        layer_inputs = tuple(convolution.room(rows, like) for convolution in convolutions)
+        return cls(CacheLengths.empty(rows, capacity, like.device), layer_inputs)
 
     def windows(self, time: int, lengths: Int[Tensor, " batch"] | None) -> list[Window]:
         """One for each layer, through which `time` more tokens may pass."""
@@ -60,14 +61,14 @@ class ConvolutionState:
             raise ShapeError(
                 f"the state has room for {self.cache_lengths.capacity} tokens, got {end}; ask for more capacity"
             )
-        return [Window(past, lengths) for past in self.pasts]
+        return [Window(past, lengths) for past in self.layer_inputs]
 
     def after(self, windows: Sequence[Window], time: int, lengths: Int[Tensor, " batch"] | None) -> "ConvolutionState":
         """The state once they have passed."""
         return replace(
             self,
             cache_lengths=self.cache_lengths.advance(time, lengths),
-            pasts=tuple(window.past for window in windows),
+            layer_inputs=tuple(window.past for window in windows),
         )
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "ConvolutionState":
@@ -76,11 +77,11 @@ class ConvolutionState:
         if source_rows is not None and not torch.equal(source_rows[rows], source_rows):
             source_kv, source_rows = tuple(part[rows] for part in source_kv), source_rows[rows]
         return ConvolutionState(
-            self.cache_lengths.reorder(rows), tuple(past[rows] for past in self.pasts), source_kv, source_rows
+            self.cache_lengths.reorder(rows), tuple(past[rows] for past in self.layer_inputs), source_kv, source_rows
         )
 
 
-class Seq2SeqConfig(Config):
+class Seq2SeqConfig(ModelConfig):
     """What convolutional models that read one sequence and write another have in common."""
 
     shape: ClassVar[str] = "encoder-decoder"
@@ -108,16 +109,6 @@ class Seq2SeqConfig(Config):
         """Layers of the decoder."""
         return self.decoder_depth or self.depth
 
-    @property
-    def longest(self) -> int | None:
-        """Most tokens of a sequence, where there is such a limit."""
-        return None
-
-    @property
-    def longest_target(self) -> int | None:
-        """Most tokens of a target, where there is such a limit."""
-        return self.longest
-
     def outer_params(self, source_vocab: int, target_vocab: int | None) -> int:
         """Learned numbers of embeddings and output layer."""
         target_vocab = self.embedding.target_vocab(source_vocab, target_vocab)
@@ -132,7 +123,10 @@ class Seq2SeqConfig(Config):
         return total + self.head.flops(self.width, vocab, batch * target, factor)
 
 
-class Seq2Seq(nn.Module):
+AnySeq2SeqConfig = TypeVar("AnySeq2SeqConfig", bound=Seq2SeqConfig)
+
+
+class Seq2Seq(GenerativeModel[AnySeq2SeqConfig]):
     """Embeddings of both sides and the output layer around `listen` and `decode`; a Stepper."""
 
     def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:
@@ -158,7 +152,7 @@ class Seq2Seq(nn.Module):
         """The vectors of the target's tokens at these places; with windows, of the newest tokens only."""
         raise TypeError(f"{type(self).__name__} must say how it writes")
 
-    def writers(self) -> list[Convolution]:
+    def decoder_convolutions(self) -> list[Convolution]:
         """The decoder's convolutions, one for each window."""
         raise TypeError(f"{type(self).__name__} must name its convolutions")
 
@@ -175,7 +169,7 @@ class Seq2Seq(nn.Module):
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:
         """Reads the source; nothing written yet."""
         source = padded_source(source, rows)
-        state = ConvolutionState.start(self.writers(), self.target_embedding.table.weight, rows, capacity)
+        state = ConvolutionState.start(self.decoder_convolutions(), self.target_embedding.table.weight, rows, capacity)
         source_rows = torch.arange(rows, device=source.tokens.device)
         return replace(state, source_kv=self.project_source(source), source_rows=source_rows)
 
@@ -188,7 +182,3 @@ class Seq2Seq(nn.Module):
         windows = state.windows(time, lengths)
         x = self.decode(tokens, state.cache_lengths.next_positions(time), state.source_kv, windows)
         return self.head(x), state.after(windows, time, lengths)
-
-    def reorder(self, state: ConvolutionState, rows: Int[Tensor, " rows"]) -> ConvolutionState:
-        """The state of the chosen rows."""
-        return state.reorder(rows)

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from regard.config import refuse
 from regard.models.convolutional.base import Seq2Seq, Seq2SeqConfig, refuse_dropout
-from regard.nn.convolution import Convolution, Window, blank, convolution_flops, convolution_params, dilations
+from regard.nn.convolution import Convolution, Window, convolution_flops, convolution_params, dilations, zero_padding
 from regard.nn.dropout import DropLayers, Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
@@ -128,12 +128,12 @@ class ByteNetBlock(nn.Module):
     ) -> Vectors:
         """Each place with its neighbours; norms are computed as precisely as the stream x, products perhaps not."""
         h = self.down(F.relu(self.norm_down(x))).to(x.dtype)
-        h = blank(F.relu(self.norm_around(h)), valid)
+        h = zero_padding(F.relu(self.norm_around(h)), valid)
         h = self.convolution(h, window).to(x.dtype)
         return x + self.dropout(self.up(F.relu(self.norm_up(h))))
 
 
-class ByteNet(Seq2Seq):
+class ByteNet(Seq2Seq[ByteNetConfig]):
     """decoder(target so far beside encoder(source drawn out)), column by column; a Stepper."""
 
     def __init__(self, config: ByteNetConfig, source_vocab: int, target_vocab: int) -> None:
@@ -155,19 +155,19 @@ class ByteNet(Seq2Seq):
         return blocks
 
     @override
-    def writers(self) -> list[Convolution]:
+    def decoder_convolutions(self) -> list[Convolution]:
         return [block.convolution for block in self.decoder]  # type: ignore[misc]
 
     @override
     def project_source(self, source: Sequences) -> tuple[Tensor, ...]:
         """One vector for each column of the source drawn out; zero beyond a row's own columns, and in a last one."""
         layout, columns = source.layout, self.config.columns(source.tokens.shape[1])
-        x = blank(self.source_embedding(source.tokens), None if layout.whole else layout.valid)
+        x = zero_padding(self.source_embedding(source.tokens), None if layout.whole else layout.valid)
         x = self.dropout(F.pad(x, (0, 0, 0, columns - x.shape[1])))
         valid = None if layout.whole else self._columns_of(layout.lengths, columns)
         for block in self.encoder:
             x = block(x, valid)
-        return (F.pad(blank(x, valid), (0, 0, 0, 1)),)
+        return (F.pad(zero_padding(x, valid), (0, 0, 0, 1)),)
 
     def _columns_of(self, lengths: Int[Tensor, " batch"], columns: int) -> Bool[Tensor, "batch columns"]:
         own = (lengths.double() * self.config.stretch).long() + self.config.extra  # as `columns` reckons, row by row

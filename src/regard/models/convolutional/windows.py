@@ -12,18 +12,18 @@ from jaxtyping import Bool, Float, Int
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.config import Config
 from regard.errors import ConfigError
+from regard.models.contract import GenerativeModel, Model, ModelConfig
 from regard.models.convolutional.base import ConvolutionState, refuse_dropout, refuse_packed
 from regard.nn.block import NormPlace, Residual
 from regard.nn.convolution import (
     Convolution,
     Window,
-    blank,
     convolution_flops,
     convolution_params,
     dilations,
     receptive_field,
+    zero_padding,
 )
 from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.embedding import EmbeddingConfig
@@ -43,13 +43,8 @@ from regard.nn.norm import LayerNormConfig, NormConfig
 Vectors = Float[Tensor, "batch time width"]
 
 
-class WindowsConfig(Config):
+class WindowsConfig(ModelConfig):
     """Settings of stacked word windows: h_t = f(W [window of words around t] + b), layer after layer."""
-
-    longest: ClassVar[int | None] = None
-    """Most tokens of a sequence: any number."""
-    longest_target: ClassVar[int | None] = None
-    """Most tokens of a target: any number."""
 
     width: PositiveInt = 256
     """Numbers that describe one token inside the model."""
@@ -136,10 +131,10 @@ class WindowLayer(nn.Module):
         self, x: Vectors, valid: Bool[Tensor, "batch time"] | None = None, window: Window | None = None
     ) -> Vectors:
         """Each token with its neighbours."""
-        return self.around(x, lambda h: activate(self.convolution(blank(h, valid), window), self.activation))
+        return self.around(x, lambda h: activate(self.convolution(zero_padding(h, valid), window), self.activation))
 
 
-class WindowModel(nn.Module):
+class WindowModel(Model[WindowsConfig]):
     """Embedding, layers of windows, output layer."""
 
     def __init__(self, config: WindowsConfig, vocab: int, classes: int | None, causal: bool) -> None:
@@ -153,7 +148,7 @@ class WindowModel(nn.Module):
         self.final_norm = norm.build(config.width) if config.has_final_norm else nn.Identity()
         if isinstance(head, VocabularyHeadConfig):
             shared = self.embedding if config.embedding.shares_output else None
-            self.head: nn.Module = head.build(config.width, vocab, shared)
+            self.head = head.build(config.width, vocab, shared)
         else:
             self.head = head.build(config.width, classes or 0)
         config.initialise.apply(self, config.depth)
@@ -220,7 +215,7 @@ class WindowDecoderConfig(WindowsConfig):
         return WindowDecoder(self, vocab, classes)
 
 
-class WindowDecoder(WindowModel):
+class WindowDecoder(WindowModel, GenerativeModel[WindowsConfig]):
     """Every token sees itself and the last few before it; a Stepper."""
 
     def __init__(self, config: WindowDecoderConfig, vocab: int, classes: int | None = None) -> None:
@@ -241,7 +236,3 @@ class WindowDecoder(WindowModel):
         time = tokens.shape[1]
         windows = state.windows(time, lengths)
         return self.head(self.slide(tokens, windows=windows)), state.after(windows, time, lengths)
-
-    def reorder(self, state: ConvolutionState, rows: Int[Tensor, " rows"]) -> ConvolutionState:
-        """The state of the chosen rows."""
-        return state.reorder(rows)

@@ -20,15 +20,15 @@ from torch import Tensor, nn
 from regard.config import refuse
 from regard.models.recurrent.translator import (
     Encoded,
-    RecurrentReader,
-    RecurrentWriter,
     TranslatorConfig,
+    TranslatorDecoder,
+    TranslatorEncoder,
     TranslatorState,
 )
 from regard.nn.attention.recurrent import AdditiveConfig, AnyRecurrentAttentionConfig, RecurrentAttention
+from regard.nn.dropout import LockedDropout
 from regard.nn.layout import Layout
-from regard.nn.recurrent.dropout import Drop
-from regard.nn.recurrent.layers import Direction, Layer, Memory, Recurrence, Vectors, row_ends
+from regard.nn.recurrent import Direction, HiddenState, LayerSpec, RecurrentLayer, Vectors, row_lengths
 
 
 class DeepAttConfig(TranslatorConfig):
@@ -57,46 +57,46 @@ class DeepAttConfig(TranslatorConfig):
             )
         return self
 
-    def column(self, first: Literal["forward", "backward"]) -> list[Layer]:
+    def column(self, first: Literal["forward", "backward"]) -> list[LayerSpec]:
         """The layers of one column of the encoder from the bottom up, every other one in the other direction."""
         second: Direction = "backward" if first == "forward" else "forward"
         return [
-            Layer(self._inputs(number), self.width, direction=second if number % 2 else first)
+            LayerSpec(self._inputs(number), self.width, direction=second if number % 2 else first)
             for number in range(self.depth)
         ]
 
-    def writer_layers(self) -> list[Layer]:
+    def decoder_layers(self) -> list[LayerSpec]:
         """The decoder's layers from the bottom up; the second also takes the context."""
         return [
-            Layer(self._inputs(number) + (self.width if number == 1 else 0), self.width)
+            LayerSpec(self._inputs(number) + (self.width if number == 1 else 0), self.width)
             for number in range(self.target_depth)
         ]
 
     def _inputs(self, number: int) -> int:
         return 3 * self.width if number else self.token_width
 
-    def reader(self) -> "DeepAttReader":
+    def build_encoder(self) -> "DeepAttEncoder":
         """The encoder."""
-        return DeepAttReader(self._column(self.column("forward")), self._column(self.column("backward")), self.width)
+        return DeepAttEncoder(self._column(self.column("forward")), self._column(self.column("backward")), self.width)
 
-    def writer(self) -> "DeepAttWriter":
+    def build_decoder(self) -> "DeepAttDecoder":
         """The decoder."""
         cross = self.attention.build(self.width, self.width, self.dropout.attention)
-        return DeepAttWriter(self._column(self.writer_layers()), cross)
+        return DeepAttDecoder(self._column(self.decoder_layers()), cross)
 
-    def _column(self, layers: list[Layer]) -> "FastForward":
+    def _column(self, layers: list[LayerSpec]) -> "FastForward":
         built = [layer.build(self.dropout.memory) for layer in layers]
         return FastForward(built, self.dropout.between, self.dropout.locked)
 
     def stacks_params(self) -> int:
         """Learned numbers of encoder and decoder."""
-        layers = self.column("forward") + self.column("backward") + self.writer_layers()
+        layers = self.column("forward") + self.column("backward") + self.decoder_layers()
         joined = (6 * self.width + 1) * self.width
         return sum(layer.num_params() for layer in layers) + joined + self.attention.num_params(self.width, self.width)
 
     def stacks_flops(self, batch: int, source: int, target: int) -> int:
         """Matrix-product FLOPs of encoder and decoder; the half of f that goes on is computed a second time."""
-        sides = [(2 * self.column("forward"), batch * source, 0), (self.writer_layers(), batch * target, 1)]
+        sides = [(2 * self.column("forward"), batch * source, 0), (self.decoder_layers(), batch * target, 1)]
         total = 0
         for layers, tokens, last in sides:
             total += sum(layer.flops(tokens) for layer in layers)
@@ -108,41 +108,41 @@ class DeepAttConfig(TranslatorConfig):
 class FastForward(nn.Module):
     """LSTM layers above one another: each takes half of what enters the gates of the one below, and all it gives."""
 
-    def __init__(self, layers: Sequence[Recurrence], dropout: float = 0.0, locked: bool = False) -> None:
+    def __init__(self, layers: Sequence[RecurrentLayer], dropout: float = 0.0, locked: bool = False) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.dropout = Drop(dropout, locked)
+        self.dropout = LockedDropout(dropout, locked)
 
     def forward(
         self,
         x: Float[Tensor, "batch time inputs"],
         lengths: Int[Tensor, " batch"] | None = None,
-        memories: Sequence[Memory | None] | None = None,
+        hidden_states: Sequence[HiddenState | None] | None = None,
         hear: Callable[[Vectors], Vectors] | None = None,
-    ) -> tuple[Vectors, Float[Tensor, "batch time top_inputs"], tuple[Memory, ...]]:
+    ) -> tuple[Vectors, Float[Tensor, "batch time top_inputs"], tuple[HiddenState, ...]]:
         """The top layer's vectors, its inputs, and what each layer remembers.
 
         `hear` gives a context for the bottom layer's vectors, which the second layer takes beside its input.
         """
-        before = [None] * len(self.layers) if memories is None else memories
+        before = [None] * len(self.layers) if hidden_states is None else hidden_states
         after, h = [], x
         for number, layer in enumerate(self.layers):
             if number:
                 context = [hear(h)] if hear is not None and number == 1 else []
                 x = torch.cat([half(self.layers[number - 1], x), self.dropout(h), *context], -1)  # type: ignore[arg-type]
-            h, memory = layer(x, lengths, before[number])
-            after.append(memory)
+            h, hidden_state = layer(x, lengths, before[number])
+            after.append(hidden_state)
         return h, x, tuple(after)
 
 
-def half(layer: Recurrence, x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time half"]:
+def half(layer: RecurrentLayer, x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time half"]:
     """The first half of f = W x + b; the kernel keeps its own to itself, so it is computed once more."""
     weight, bias = layer.kernel.get_parameter("weight_ih_l0"), layer.kernel.get_parameter("bias_ih_l0")
     count = len(weight) // 2
     return F.linear(x, weight[:count], bias[:count])
 
 
-class DeepAttReader(RecurrentReader):
+class DeepAttEncoder(TranslatorEncoder):
     """e = W [h; half(f); h'; half(f')] of the tops of two columns that read against each other."""
 
     def __init__(self, forward: FastForward, backward: FastForward, width: int) -> None:
@@ -152,24 +152,26 @@ class DeepAttReader(RecurrentReader):
 
     def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
         """What both columns say about each token."""
-        lengths, said = row_ends(layout), []
+        lengths, said = row_lengths(layout), []
         for column in self.columns:
             h, inputs, _ = column(x, lengths)
             said += [h, half(column.layers[-1], inputs)]  # type: ignore[union-attr, index]
         return Encoded(self.join(torch.cat(said, -1)), layout)
 
 
-class DeepAttWriter(RecurrentWriter):
+class DeepAttDecoder(TranslatorDecoder):
     """A column that reads forward; its bottom layer asks, the second hears."""
 
     def __init__(self, column: FastForward, cross: RecurrentAttention) -> None:
         super().__init__()
         self.column, self.cross = column, cross
 
-    def begin(self, encoded: Encoded) -> TranslatorState:
+    def initial_state(self, encoded: Encoded) -> TranslatorState:
         """Empty memories."""
-        memories = tuple(layer.blank(len(encoded.vectors)) for layer in self.column.layers)  # type: ignore[operator]
-        return TranslatorState(memories, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid))
+        hidden_states = tuple(layer.initial_state(len(encoded.vectors)) for layer in self.column.layers)  # type: ignore[operator]
+        return TranslatorState(
+            hidden_states, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid)
+        )
 
     def forward(
         self,
@@ -181,5 +183,5 @@ class DeepAttWriter(RecurrentWriter):
         """The top layer's vectors."""
         source_kv = state.source_kv
         assert source_kv is not None
-        h, _, memories = self.column(x, lengths, state.memories, lambda s: self.cross(s, source_kv))
-        return h, replace(state, memories=memories)
+        h, _, hidden_states = self.column(x, lengths, state.hidden_states, lambda s: self.cross(s, source_kv))
+        return h, replace(state, hidden_states=hidden_states)

@@ -8,13 +8,12 @@ from pydantic import PositiveInt, model_validator
 from torch import Tensor
 
 from regard.config import refuse
-from regard.models.recurrent.seq2seq import StackReader
-from regard.models.recurrent.settings import even_width
-from regard.models.recurrent.translator import Encoded, RecurrentWriter, TranslatorConfig, TranslatorState
+from regard.models.recurrent.seq2seq import StackEncoder
+from regard.models.recurrent.single_stack import even_width
+from regard.models.recurrent.translator import Encoded, TranslatorConfig, TranslatorDecoder, TranslatorState
 from regard.nn.attention.recurrent import AdditiveConfig, AnyRecurrentAttentionConfig, RecurrentAttention
 from regard.nn.experts import Experts, ExpertsConfig
-from regard.nn.recurrent.layers import Layer, Recurrence, Vectors
-from regard.nn.recurrent.stack import RecurrentStack
+from regard.nn.recurrent import LayerSpec, RecurrentLayer, RecurrentStack, Vectors
 
 FIRST_RESIDUAL = 2
 """The layer, counted from zero, from which on inputs are added to outputs: the third, as in the paper."""
@@ -48,28 +47,28 @@ class GnmtConfig(TranslatorConfig):
                 raise refuse(setting, f"others stand above the bottom layer: expected at least 2, got {depth}")
         return self
 
-    def reader_layers(self) -> list[Layer]:
+    def encoder_layers(self) -> list[LayerSpec]:
         """The encoder's layers from the bottom up."""
-        return [Layer(self.token_width, self.width, direction="both"), *self._layers(self.width, self.depth - 1)]
+        return [LayerSpec(self.token_width, self.width, direction="both"), *self._layers(self.width, self.depth - 1)]
 
-    def writer_layers(self) -> list[Layer]:
+    def decoder_layers(self) -> list[LayerSpec]:
         """The decoder's layers from the bottom up."""
-        return [Layer(self.token_width, self.width), *self._layers(2 * self.width, self.target_depth - 1)]
+        return [LayerSpec(self.token_width, self.width), *self._layers(2 * self.width, self.target_depth - 1)]
 
-    def _layers(self, inputs: int, count: int) -> list[Layer]:
-        return [Layer(inputs, self.width) for _ in range(count)]
+    def _layers(self, inputs: int, count: int) -> list[LayerSpec]:
+        return [LayerSpec(inputs, self.width) for _ in range(count)]
 
-    def reader(self) -> StackReader:
+    def build_encoder(self) -> StackEncoder:
         """The encoder."""
-        return StackReader(self._stack(self.reader_layers(), FIRST_RESIDUAL))
+        return StackEncoder(self._stack(self.encoder_layers(), FIRST_RESIDUAL))
 
-    def writer(self) -> "GnmtWriter":
+    def build_decoder(self) -> "GnmtDecoder":
         """The decoder."""
-        bottom, *others = self.writer_layers()
+        bottom, *others = self.decoder_layers()
         cross = self.attention.build(self.width, self.width, self.dropout.attention)
-        return GnmtWriter(bottom.build(self.dropout.memory), cross, self._stack(others, FIRST_RESIDUAL - 1))
+        return GnmtDecoder(bottom.build(self.dropout.memory), cross, self._stack(others, FIRST_RESIDUAL - 1))
 
-    def _stack(self, layers: list[Layer], residual_from: int) -> RecurrentStack:
+    def _stack(self, layers: list[LayerSpec], residual_from: int) -> RecurrentStack:
         experts: Experts | None = self.experts.build(self.width) if self.experts is not None else None
         return RecurrentStack(
             [layer.build(self.dropout.memory) for layer in layers],
@@ -81,30 +80,32 @@ class GnmtConfig(TranslatorConfig):
 
     def stacks_params(self) -> int:
         """Learned numbers of encoder and decoder."""
-        total = sum(layer.num_params() for layer in self.reader_layers() + self.writer_layers())
+        total = sum(layer.num_params() for layer in self.encoder_layers() + self.decoder_layers())
         total += 0 if self.experts is None else 2 * self.experts.num_params(self.width)
         return total + self.attention.num_params(self.width, self.width)
 
     def stacks_flops(self, batch: int, source: int, target: int) -> int:
         """Matrix-product FLOPs of encoder and decoder."""
-        total = sum(layer.flops(batch * source) for layer in self.reader_layers())
-        total += sum(layer.flops(batch * target) for layer in self.writer_layers())
+        total = sum(layer.flops(batch * source) for layer in self.encoder_layers())
+        total += sum(layer.flops(batch * target) for layer in self.decoder_layers())
         total += 0 if self.experts is None else self.experts.flops(self.width, batch * (source + target))
         return total + self.attention.flops(self.width, self.width, batch, target, source)
 
 
-class GnmtWriter(RecurrentWriter):
+class GnmtDecoder(TranslatorDecoder):
     """s = bottom(y);  c = cross(s);  others(s, c): one bottom layer asks, those above it hear."""
 
-    def __init__(self, bottom: Recurrence, cross: RecurrentAttention, others: RecurrentStack) -> None:
+    def __init__(self, bottom: RecurrentLayer, cross: RecurrentAttention, others: RecurrentStack) -> None:
         super().__init__()
         self.bottom, self.cross, self.others = bottom, cross, others
 
-    def begin(self, encoded: Encoded) -> TranslatorState:
+    def initial_state(self, encoded: Encoded) -> TranslatorState:
         """Empty memories."""
         rows = len(encoded.vectors)
-        memories = (self.bottom.blank(rows), *self.others.blank(rows))
-        return TranslatorState(memories, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid))
+        hidden_states = (self.bottom.initial_state(rows), *self.others.initial_state(rows))
+        return TranslatorState(
+            hidden_states, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid)
+        )
 
     def forward(
         self,
@@ -115,7 +116,7 @@ class GnmtWriter(RecurrentWriter):
     ) -> tuple[Vectors, TranslatorState]:
         """The top layer's vectors."""
         assert state.source_kv is not None
-        s, first = self.bottom(x, lengths, state.memories[0])
+        s, first = self.bottom(x, lengths, state.hidden_states[0])
         context = self.cross(s, state.source_kv)
-        y, others = self.others(s, lengths, state.memories[1:], valid, context)
-        return y, replace(state, memories=(first, *others))
+        y, others = self.others(s, lengths, state.hidden_states[1:], valid, context)
+        return y, replace(state, hidden_states=(first, *others))

@@ -9,28 +9,27 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.config import BARE_KIND, BY_KIND, Config
-from regard.models.recurrent.settings import even_width
+from regard.models.recurrent.single_stack import even_width
 from regard.models.recurrent.translator import (
     Encoded,
-    RecurrentReader,
-    RecurrentWriter,
     TranslatorConfig,
+    TranslatorDecoder,
+    TranslatorEncoder,
     TranslatorState,
 )
 from regard.nn.attention.recurrent import AdditiveConfig, DotConfig, GeneralConfig, RecurrentAttention
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.layout import Layout
-from regard.nn.recurrent.layers import Cell, Direction, Layer, Vectors, row_ends
-from regard.nn.recurrent.stack import RecurrentStack
+from regard.nn.recurrent import Cell, Direction, LayerSpec, RecurrentStack, Vectors, row_lengths
 
 
-class DeafConfig(Config):
-    """No attention: all that the decoder knows of the source is one vector, the encoder's last memory."""
+class NoAttentionConfig(Config):
+    """No attention: all that the decoder knows of the source is one vector, the encoder's last hidden state."""
 
     kind: Literal["none"] = "none"
 
 
-AttentionOrNone = Annotated[DotConfig | GeneralConfig | AdditiveConfig | DeafConfig, BY_KIND, BARE_KIND]
+AttentionOrNone = Annotated[DotConfig | GeneralConfig | AdditiveConfig | NoAttentionConfig, BY_KIND, BARE_KIND]
 
 
 class Seq2SeqConfig(TranslatorConfig):
@@ -65,23 +64,23 @@ class Seq2SeqConfig(TranslatorConfig):
     @property
     def head_width(self) -> int:
         """Numbers that the output layer is given."""
-        if isinstance(self.attention, DeafConfig):
+        if isinstance(self.attention, NoAttentionConfig):
             return self.width
         return self.token_width if self.readout == "tanh" else 2 * self.width
 
-    def layers(self, depth: int, direction: Direction) -> list[Layer]:
+    def layers(self, depth: int, direction: Direction) -> list[LayerSpec]:
         """The layers of one stack from the bottom up."""
         inputs = [self.token_width] + [self.width] * (depth - 1)
-        return [Layer(size, self.width, self.cell, direction) for size in inputs]
+        return [LayerSpec(size, self.width, self.cell, direction) for size in inputs]
 
-    def reader(self) -> "StackReader":
+    def build_encoder(self) -> "StackEncoder":
         """The encoder."""
-        return StackReader(self._stack(self.depth, self.reading))
+        return StackEncoder(self._stack(self.depth, self.reading))
 
-    def writer(self) -> "AttentionDecoder":
+    def build_decoder(self) -> "AttentionDecoder":
         """The decoder."""
         stack = self._stack(self.target_depth, "forward")
-        if isinstance(self.attention, DeafConfig):
+        if isinstance(self.attention, NoAttentionConfig):
             return AttentionDecoder(stack)
         cross = self.attention.build(self.width, self.width, self.dropout.attention)
         readout = nn.Linear(2 * self.width, self.token_width) if self.readout == "tanh" else None
@@ -95,7 +94,7 @@ class Seq2SeqConfig(TranslatorConfig):
         """Learned numbers of encoder and decoder."""
         layers = self.layers(self.depth, self.reading) + self.layers(self.target_depth, "forward")
         total = sum(layer.num_params() for layer in layers)
-        if isinstance(self.attention, DeafConfig):
+        if isinstance(self.attention, NoAttentionConfig):
             return total
         total += self.attention.num_params(self.width, self.width)
         return total + ((2 * self.width + 1) * self.token_width if self.readout == "tanh" else 0)
@@ -104,13 +103,13 @@ class Seq2SeqConfig(TranslatorConfig):
         """Matrix-product FLOPs of encoder and decoder."""
         total = sum(layer.flops(batch * source) for layer in self.layers(self.depth, self.reading))
         total += sum(layer.flops(batch * target) for layer in self.layers(self.target_depth, "forward"))
-        if isinstance(self.attention, DeafConfig):
+        if isinstance(self.attention, NoAttentionConfig):
             return total
         total += self.attention.flops(self.width, self.width, batch, target, source)
         return total + (4 * batch * target * self.width * self.token_width if self.readout == "tanh" else 0)
 
 
-class StackReader(RecurrentReader):
+class StackEncoder(TranslatorEncoder):
     """A recurrent stack that reads the source."""
 
     def __init__(self, stack: RecurrentStack) -> None:
@@ -119,11 +118,11 @@ class StackReader(RecurrentReader):
 
     def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
         """The top layer's vectors, and all layers' last memories."""
-        y, memories = self.stack(x, row_ends(layout), valid=None if layout.whole else layout.valid)
-        return Encoded(y, layout, memories)
+        y, hidden_states = self.stack(x, row_lengths(layout), valid=None if layout.whole else layout.valid)
+        return Encoded(y, layout, hidden_states)
 
 
-class AttentionDecoder(RecurrentWriter):
+class AttentionDecoder(TranslatorDecoder):
     """A recurrent stack that writes, and attention that asks with the vectors of its top layer."""
 
     def __init__(
@@ -132,12 +131,12 @@ class AttentionDecoder(RecurrentWriter):
         super().__init__()
         self.stack, self.cross, self.readout = stack, cross, readout
 
-    def begin(self, encoded: Encoded) -> TranslatorState:
+    def initial_state(self, encoded: Encoded) -> TranslatorState:
         """Each layer starts from the memory of its partner in the encoder; those without one from its top layer's."""
-        ends = [memory.joined() for memory in encoded.memories]
-        memories = tuple(ends[min(number, len(ends) - 1)] for number in range(len(self.stack.layers)))
+        ends = [hidden_state.concatenated() for hidden_state in encoded.hidden_states]
+        hidden_states = tuple(ends[min(number, len(ends) - 1)] for number in range(len(self.stack.layers)))
         source_kv = None if self.cross is None else self.cross.project_source(encoded.vectors, encoded.valid)
-        return TranslatorState(memories, encoded.source_rows, source_kv)
+        return TranslatorState(hidden_states, encoded.source_rows, source_kv)
 
     def forward(
         self,
@@ -147,8 +146,8 @@ class AttentionDecoder(RecurrentWriter):
         valid: Bool[Tensor, "batch time"] | None = None,
     ) -> tuple[Vectors, TranslatorState]:
         """s, or [s; c] with attention, or tanh(W[s; c])."""
-        s, memories = self.stack(x, lengths, state.memories, valid)
-        state = replace(state, memories=memories)
+        s, hidden_states = self.stack(x, lengths, state.hidden_states, valid)
+        state = replace(state, hidden_states=hidden_states)
         if self.cross is None or state.source_kv is None:
             return s, state
         both = torch.cat([s, self.cross(s, state.source_kv)], -1)

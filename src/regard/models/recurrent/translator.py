@@ -15,13 +15,14 @@ from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.config import refuse
-from regard.models.recurrent.settings import RecurrentConfig, refuse_packed
+from regard.models.contract import GenerativeModel
+from regard.models.recurrent.single_stack import RecurrentConfig, refuse_packed
 from regard.models.stepper import padded_source
 from regard.nn.attention.recurrent import SourceKV
+from regard.nn.dropout import LockedDropout
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
-from regard.nn.recurrent.dropout import Drop
-from regard.nn.recurrent.layers import Memory, Vectors
+from regard.nn.recurrent import HiddenState, Vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Encoded:
 
     vectors: Vectors
     layout: Layout
-    memories: tuple[Memory, ...] = ()
+    hidden_states: tuple[HiddenState, ...] = ()
 
     @property
     def valid(self) -> Bool[Tensor, "batch time"] | None:
@@ -47,21 +48,24 @@ class Encoded:
 class TranslatorState:
     """How far a recurrent decoder has come: one memory a layer, and what it listens to."""
 
-    memories: tuple[Memory, ...]
+    hidden_states: tuple[HiddenState, ...]
     source_rows: Int[Tensor, " batch"]
     """Which sentence of the source each row translates; several rows of a beam share one."""
     source_kv: SourceKV | None = None
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "TranslatorState":
         """The chosen rows, copied; the source only where rows leave their sentence."""
-        memories, source_rows = tuple(memory.reorder(rows) for memory in self.memories), self.source_rows[rows]
+        hidden_states, source_rows = (
+            tuple(hidden_state.reorder(rows) for hidden_state in self.hidden_states),
+            self.source_rows[rows],
+        )
         source_kv = self.source_kv
         if source_kv is not None and not torch.equal(source_rows, self.source_rows):
             source_kv = source_kv.reorder(rows)
-        return TranslatorState(memories, source_rows, source_kv)
+        return TranslatorState(hidden_states, source_rows, source_kv)
 
 
-class RecurrentReader(nn.Module, ABC):
+class TranslatorEncoder(nn.Module, ABC):
     """The encoder's side: tokens' vectors in, what there is to say about them out."""
 
     @abstractmethod
@@ -69,11 +73,11 @@ class RecurrentReader(nn.Module, ABC):
         """What the encoder has to say about each token."""
 
 
-class RecurrentWriter(nn.Module, ABC):
+class TranslatorDecoder(nn.Module, ABC):
     """The decoder's side, in training and in writing alike."""
 
     @abstractmethod
-    def begin(self, encoded: Encoded) -> TranslatorState:
+    def initial_state(self, encoded: Encoded) -> TranslatorState:
         """The state before the first token."""
 
     @abstractmethod
@@ -116,11 +120,11 @@ class TranslatorConfig(RecurrentConfig):
         """Numbers that the output layer is given."""
         return self.width
 
-    def reader(self) -> RecurrentReader:
+    def build_encoder(self) -> TranslatorEncoder:
         """The encoder."""
         raise TypeError(f"{type(self).__name__} must build its encoder")
 
-    def writer(self) -> RecurrentWriter:
+    def build_decoder(self) -> TranslatorDecoder:
         """The decoder."""
         raise TypeError(f"{type(self).__name__} must build its decoder")
 
@@ -151,7 +155,7 @@ class TranslatorConfig(RecurrentConfig):
         return total + self.head.flops(self.head_width, vocab, batch * target, factor)
 
 
-class RecurrentTranslator(nn.Module):
+class RecurrentTranslator(GenerativeModel[TranslatorConfig]):
     """decoder(target so far, encoder(source)); a Stepper."""
 
     def __init__(self, config: TranslatorConfig, source_vocab: int, target_vocab: int) -> None:
@@ -162,8 +166,8 @@ class RecurrentTranslator(nn.Module):
         own = None if embedding.shares_inputs else embedding.build(source_vocab, config.token_width)
         self.source_embedding = own or self.target_embedding
         self.input_dropout = config.dropout.on_inputs()
-        self.encoder, self.decoder = config.reader(), config.writer()
-        self.output_dropout = Drop(config.dropout.output, config.dropout.locked)
+        self.encoder, self.decoder = config.build_encoder(), config.build_decoder()
+        self.output_dropout = LockedDropout(config.dropout.output, config.dropout.locked)
         shared = self.target_embedding if embedding.shares_output else None
         self.head = config.head.build(config.head_width, target_vocab, shared)
         config.initialise.apply(self, config.depth)
@@ -177,7 +181,7 @@ class RecurrentTranslator(nn.Module):
         refuse_packed(target.layout)
         valid = None if target.layout.whole else target.layout.valid
         x = self.input_dropout(self.target_embedding(target.tokens))
-        y, _ = self.decoder(x, self.decoder.begin(self.encode(source)), valid=valid)
+        y, _ = self.decoder(x, self.decoder.initial_state(self.encode(source)), valid=valid)
         return self.output_dropout(y)
 
     def encode(self, source: Sequences) -> Encoded:
@@ -189,7 +193,7 @@ class RecurrentTranslator(nn.Module):
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> TranslatorState:
         """Reads the source; nothing written yet, and memories need no room for what is to come."""
         source = padded_source(source, rows)
-        return self.decoder.begin(self.encode(source))
+        return self.decoder.initial_state(self.encode(source))
 
     @torch.no_grad()
     def step(
@@ -199,7 +203,3 @@ class RecurrentTranslator(nn.Module):
         ends = None if lengths is None else lengths.cpu()
         y, state = self.decoder(self.input_dropout(self.target_embedding(tokens)), state, ends)
         return self.head(self.output_dropout(y)), state
-
-    def reorder(self, state: TranslatorState, rows: Int[Tensor, " rows"]) -> TranslatorState:
-        """The state of the chosen rows."""
-        return state.reorder(rows)

@@ -6,9 +6,9 @@ from regard.nn.position.absolute import LearnedConfig as LearnedConfig
 from regard.nn.position.absolute import NoPositionConfig as NoPositionConfig
 from regard.nn.position.absolute import Sinusoidal as Sinusoidal
 from regard.nn.position.absolute import SinusoidalConfig as SinusoidalConfig
+from regard.nn.position.base import Bias as Bias
 from regard.nn.position.base import Position as Position
 from regard.nn.position.base import PositionConfig as PositionConfig
-from regard.nn.position.bias import Bias as Bias
 from regard.nn.position.relative import Alibi as Alibi
 from regard.nn.position.relative import AlibiConfig as AlibiConfig
 from regard.nn.position.relative import Relative as Relative

@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from regard.errors import ConfigError
 from regard.nn.context import AttentionContext
-from regard.nn.position.base import Position, PositionConfig
-from regard.nn.position.bias import Bias, Rule
+from regard.nn.position.base import Bias, Position, PositionConfig, Rule
 
 
 def distances(context: AttentionContext) -> Rule:

@@ -12,8 +12,7 @@ from regard.config import refuse
 from regard.errors import ConfigError
 from regard.nn.context import AttentionContext
 from regard.nn.position.absolute import waves
-from regard.nn.position.base import Position, PositionConfig
-from regard.nn.position.bias import Bias, Rule
+from regard.nn.position.base import Bias, Position, PositionConfig, Rule
 from regard.nn.position.relative import Relative
 
 

@@ -1,16 +1,18 @@
-"""Recurrent models of one stack: the language model, which reads forward and writes on, and the two-way encoder."""
+"""Recurrent models of one stack, language models and encoders, and the settings of all recurrent models."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import model_validator
-from torch import Tensor, nn
+from pydantic import PositiveInt, model_validator
+from torch import Tensor
 
 from regard.config import refuse
 from regard.errors import ConfigError
-from regard.models.recurrent.settings import RecurrentConfig, even_width, refuse_packed
+from regard.models.contract import GenerativeModel, Model, ModelConfig
+from regard.nn.dropout import LockedDropout, RecurrentDropoutConfig, RecurrentDropoutSettings
+from regard.nn.embedding import EmbeddingConfig
 from regard.nn.experts import ExpertsConfig
 from regard.nn.head import (
     AnyHeadConfig,
@@ -20,10 +22,51 @@ from regard.nn.head import (
     VocabularyHeadConfig,
     head_for,
 )
+from regard.nn.initialise import OrthogonalConfig, RecurrentInitialiseConfig
 from regard.nn.layout import Layout, Sequences
-from regard.nn.recurrent.dropout import Drop
-from regard.nn.recurrent.layers import Cell, Direction, Layer, Memory, row_ends
-from regard.nn.recurrent.stack import RecurrentStack
+from regard.nn.recurrent import Cell, Direction, HiddenState, LayerSpec, RecurrentStack, row_lengths
+
+
+class RecurrentConfig(ModelConfig):
+    """Settings that every recurrent model has, whatever its shape."""
+
+    width: PositiveInt = 256
+    """Numbers that come out of a layer at each token."""
+    depth: PositiveInt = 2
+    """Layers, one above the other."""
+    embedding_width: PositiveInt | None = None
+    """Numbers of a token's vector before the first layer; as many as width when left out."""
+    embedding: EmbeddingConfig = EmbeddingConfig()
+    """How tokens become vectors, and what source, target and output share."""
+    dropout: RecurrentDropoutConfig = RecurrentDropoutSettings(embedding=0.2, between=0.2, output=0.2)
+    """What is dropped while training; one number sets embedding, between and output."""
+    initialise: RecurrentInitialiseConfig = OrthogonalConfig()
+    """Random numbers that training starts from."""
+
+    @model_validator(mode="after")
+    def _plain_inputs(self) -> "RecurrentConfig":
+        if self.embedding.norm:
+            raise refuse("embedding.norm", "recurrent layers take their inputs as they are; leave it out")
+        return self
+
+    @property
+    def token_width(self) -> int:
+        """Numbers of a token's vector before the first layer."""
+        return self.embedding_width or self.width
+
+
+def even_width(width: int, setting: str) -> None:
+    """Layers that read both ways have half the width each."""
+    if width % 2:
+        raise refuse(setting, f"both directions have half of it each: expected an even number, got {width}")
+
+
+def refuse_packed(layout: Layout) -> None:
+    """A hidden state runs through its whole row, so a row can hold one sequence only."""
+    if layout.packed:
+        raise ConfigError(
+            "data.batching", "recurrent models read one sequence a row, got packed batches; use 'bucketed' ones"
+        )
 
 
 class SingleRecurrentConfig(RecurrentConfig):
@@ -51,12 +94,12 @@ class SingleRecurrentConfig(RecurrentConfig):
         """The output layer's config, checked against what is asked of it."""
         return head_for(self.head, classes, VocabularyHeadConfig(bias=True))
 
-    def layers(self, classes: int | None = None) -> list[Layer]:
+    def layers(self, classes: int | None = None) -> list[LayerSpec]:
         """The layers from the bottom up; an output layer that shares the embedding makes the top one as wide as it."""
         tied = classes is None and self.embedding.shares_output
         widths = [self.width] * (self.depth - 1) + [self.token_width if tied else self.width]
         inputs = [self.token_width, *widths[:-1]]
-        return [Layer(*sizes, self.cell, self.direction) for sizes in zip(inputs, widths, strict=True)]
+        return [LayerSpec(*sizes, self.cell, self.direction) for sizes in zip(inputs, widths, strict=True)]
 
     def num_params(self, vocab: int, classes: int | None = None) -> int:
         """Learned numbers of the whole model."""
@@ -79,7 +122,7 @@ class SingleRecurrentConfig(RecurrentConfig):
         return total + head.flops(layers[-1].width, classes or 0, places)
 
 
-class SingleRecurrent(nn.Module):
+class SingleRecurrent(Model[SingleRecurrentConfig]):
     """Embedding, recurrent layers, output layer."""
 
     def __init__(self, config: SingleRecurrentConfig, vocab: int, classes: int | None = None) -> None:
@@ -95,10 +138,10 @@ class SingleRecurrent(nn.Module):
             locked=drop.locked,
             experts=config.experts.build(config.width) if config.experts is not None else None,
         )
-        self.output_dropout = Drop(drop.output, drop.locked)
+        self.output_dropout = LockedDropout(drop.output, drop.locked)
         if isinstance(head, VocabularyHeadConfig):
             shared = self.embedding if config.embedding.shares_output else None
-            self.head: nn.Module = head.build(layers[-1].width, vocab, shared)
+            self.head = head.build(layers[-1].width, vocab, shared)
         else:
             self.head = head.build(layers[-1].width, classes or 0)
         config.initialise.apply(self, config.depth)
@@ -120,14 +163,14 @@ class SingleRecurrent(nn.Module):
 
     def _lengths(self, layout: Layout) -> Int[Tensor, " batch"] | None:
         """Where rows end; who reads forward only never comes from padding to a token and need not know."""
-        return None if self.config.direction == "forward" else row_ends(layout)
+        return None if self.config.direction == "forward" else row_lengths(layout)
 
 
 class RecurrentDecoderConfig(SingleRecurrentConfig):
     """The language model before the Transformer: an RNN, GRU or LSTM reads forward and predicts what follows.
 
     Strong settings of the time (Zaremba 2014, Merity 2018): two or three LSTM layers, heavy dropout, `dropout.locked`,
-    `dropout.memory`, an output layer that shares the embedding. Where we differ: every row starts with an empty memory,
+    `dropout.memory`, an output layer that shares the embedding. Where we differ: every row starts with an empty state,
     none is carried over from the batch before.
     """
 
@@ -141,39 +184,38 @@ class RecurrentDecoderConfig(SingleRecurrentConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class RecurrentDecoderState:
     """What a recurrent decoder knows of all it has read or written: one memory a layer, however long the text."""
 
-    memories: tuple[Memory, ...]
+    hidden_states: tuple[HiddenState, ...]
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> "Read":
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "RecurrentDecoderState":
         """The chosen rows, copied."""
-        return replace(self, memories=tuple(memory.reorder(rows) for memory in self.memories))
+        return replace(self, hidden_states=tuple(hidden_state.reorder(rows) for hidden_state in self.hidden_states))
 
 
-class RecurrentDecoder(SingleRecurrent):
+class RecurrentDecoder(SingleRecurrent, GenerativeModel[SingleRecurrentConfig]):
     """Every token knows those before it through the layers' memories; a Stepper."""
 
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Read:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> RecurrentDecoderState:
         """Nothing read yet; memories need no room for what is to come."""
         if source is not None:
             raise ConfigError(
                 "model.kind", "a recurrent language model has no source; give the text as a prompt instead"
             )
-        return Read(self.stack.blank(rows))
+        return RecurrentDecoderState(self.stack.initial_state(rows))
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: Read, lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], Read]:
+        self,
+        tokens: Int[Tensor, "batch time"],
+        state: RecurrentDecoderState,
+        lengths: Int[Tensor, " batch"] | None = None,
+    ) -> tuple[Float[Tensor, "batch time vocab"], RecurrentDecoderState]:
         """Appends tokens to each row; the logits of what follows them."""
         ends = None if lengths is None else lengths.cpu()
-        x, memories = self.stack(self.input_dropout(self.embedding(tokens)), ends, state.memories)
-        return self.head(self.output_dropout(x)), replace(state, memories=memories)
-
-    def reorder(self, state: Read, rows: Int[Tensor, " rows"]) -> Read:
-        """The state of the chosen rows."""
-        return state.reorder(rows)
+        x, hidden_states = self.stack(self.input_dropout(self.embedding(tokens)), ends, state.hidden_states)
+        return self.head(self.output_dropout(x)), replace(state, hidden_states=hidden_states)
 
 
 class RecurrentEncoderConfig(SingleRecurrentConfig):

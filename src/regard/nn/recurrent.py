@@ -13,7 +13,7 @@ ours, and dropout comes from torch's own generator, so that a resumed run drops 
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,6 +26,8 @@ from torch.nn.functional import dropout
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import ConfigError
+from regard.nn.dropout import LockedDropout
+from regard.nn.experts import Experts
 from regard.nn.layout import Layout
 
 Cell = Literal["rnn", "lstm", "gru"]
@@ -37,35 +39,34 @@ KERNELS: dict[Cell, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, 
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
-    """What a layer carries from one token to the next; a direction each where it reads both ways."""
+class HiddenState:
+    """What a layer passes from one token to the next; one row of `directions` each where it is bidirectional."""
 
-    output: Float[Tensor, "directions batch width"]
+    hidden: Float[Tensor, "directions batch width"]
     """h"""
     cell: Float[Tensor, "directions batch width"] | None = None
-    """c, which only an LSTM has."""
+    """c, in an LSTM"""
 
-    def reorder(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """The chosen rows, copied."""
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "HiddenState":
         cell = None if self.cell is None else self.cell.index_select(1, rows)
-        return Memory(self.output.index_select(1, rows), cell)
+        return HiddenState(self.hidden.index_select(1, rows), cell)
 
-    def where(self, chosen: Bool[Tensor, " batch"], other: "Memory") -> "Memory":
-        """This memory in the chosen rows, the other in the rest."""
+    def where(self, chosen: Bool[Tensor, " batch"], other: "HiddenState") -> "HiddenState":
+        """This state in the chosen rows, the other in the rest."""
         chosen = chosen[None, :, None]
-        output = torch.where(chosen, self.output, other.output)
+        hidden = torch.where(chosen, self.hidden, other.hidden)
         if self.cell is None or other.cell is None:
-            return Memory(output)
-        return Memory(output, torch.where(chosen, self.cell, other.cell))
+            return HiddenState(hidden)
+        return HiddenState(hidden, torch.where(chosen, self.cell, other.cell))
 
-    def joined(self) -> "Memory":
-        """Both directions side by side, as the memory of one layer of twice the width."""
-        output = torch.cat([*self.output], -1)[None]
-        return Memory(output, None if self.cell is None else torch.cat([*self.cell], -1)[None])
+    def concatenated(self) -> "HiddenState":
+        """Both directions as the state of one layer of twice the width."""
+        hidden = torch.cat([*self.hidden], -1)[None]
+        return HiddenState(hidden, None if self.cell is None else torch.cat([*self.cell], -1)[None])
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerSpec:
     """A recurrent layer before it is built: what it is, how much it learns, what it costs."""
 
     inputs: int
@@ -73,9 +74,9 @@ class Layer:
     cell: Cell = "lstm"
     direction: Direction = "forward"
 
-    def build(self, drop: float = 0.0) -> "Recurrence":
+    def build(self, drop: float = 0.0) -> "RecurrentLayer":
         """The module; `drop` is how much of U it forgets while training."""
-        return Recurrence(self.inputs, self.width, self.cell, self.direction, drop)
+        return RecurrentLayer(self.inputs, self.width, self.cell, self.direction, drop)
 
     @property
     def _matrices(self) -> tuple[int, int]:
@@ -94,7 +95,7 @@ class Layer:
         return 2 * tokens * rows * (self.inputs + inner)
 
 
-class Recurrence(nn.Module):
+class RecurrentLayer(nn.Module):
     """One recurrent layer that reads forward, backward, or both ways with half the width each.
 
     Padding never counts: given the rows' lengths, a backward reading starts at each row's last token, the memory is the
@@ -102,7 +103,7 @@ class Recurrence(nn.Module):
     is carried from token to token is rounded at each of them otherwise.
 
     While training, a share `drop` of U is zero, the same numbers at every token (Merity 2018): dropping what is carried
-    itself would wipe out the memory within a few tokens.
+    itself would wipe out the hidden state within a few tokens.
     """
 
     def __init__(
@@ -117,33 +118,33 @@ class Recurrence(nn.Module):
         self.inputs, self.width, self.cell, self.direction, self.drop = inputs, width, cell, direction, drop
         self.kernel = KERNELS[cell](inputs, width // 2 if both else width, batch_first=True, bidirectional=both)
 
-    def blank(self, rows: int) -> Memory:
-        """The memory before the first token: zeros."""
+    def initial_state(self, rows: int) -> HiddenState:
+        """The hidden state before the first token: zeros."""
         weight = self.kernel.weight_hh_l0
         zeros = weight.new_zeros(1 + self.kernel.bidirectional, rows, self.kernel.hidden_size)  # type: ignore[operator]
-        return Memory(zeros, zeros if self.cell == "lstm" else None)
+        return HiddenState(zeros, zeros if self.cell == "lstm" else None)
 
     def forward(
         self,
         x: Float[Tensor, "batch time inputs"],
         lengths: Int[Tensor, " batch"] | None = None,
-        memory: Memory | None = None,
-    ) -> tuple[Vectors, Memory]:
+        hidden_state: HiddenState | None = None,
+    ) -> tuple[Vectors, HiddenState]:
         """The vectors at all places, and the memory after each row's last token.
 
         `lengths` are the tokens of each row, all there are when left out; best kept on the processor, where the packing
         of rows wants them.
         """
-        memory = memory or self.blank(len(x))
+        hidden_state = hidden_state or self.initial_state(len(x))
         with _own_format(x):
             x = x.to(self.kernel.weight_hh_l0.dtype)  # type: ignore[arg-type]
             if self.direction != "backward":
-                return self._read(x, lengths, memory)
-            y, memory = self._read(mirrored(x, lengths), lengths, memory)
-            return mirrored(y, lengths), memory
+                return self._read(x, lengths, hidden_state)
+            y, hidden_state = self._read(reverse_rows(x, lengths), lengths, hidden_state)
+            return reverse_rows(y, lengths), hidden_state
 
-    def _read(self, x: Tensor, lengths: Tensor | None, before: Memory) -> tuple[Tensor, Memory]:
-        state = before.output if before.cell is None else (before.output, before.cell)
+    def _read(self, x: Tensor, lengths: Tensor | None, before: HiddenState) -> tuple[Tensor, HiddenState]:
+        state = before.hidden if before.cell is None else (before.hidden, before.cell)
         if lengths is None:
             y, state = self._run(x, state)
             return y, _memory(state)
@@ -170,11 +171,11 @@ class Recurrence(nn.Module):
             return functional_call(self.kernel, fewer, (x, state))
 
 
-def _memory(state: Tensor | tuple[Tensor, Tensor]) -> Memory:
-    return Memory(state) if isinstance(state, Tensor) else Memory(*state)
+def _memory(state: Tensor | tuple[Tensor, Tensor]) -> HiddenState:
+    return HiddenState(state) if isinstance(state, Tensor) else HiddenState(*state)
 
 
-def mirrored(x: Vectors, lengths: Int[Tensor, " batch"] | None = None) -> Vectors:
+def reverse_rows(x: Vectors, lengths: Int[Tensor, " batch"] | None = None) -> Vectors:
     """Each row's tokens from the last to the first; padding stays behind them."""
     if lengths is None:
         return x.flip(1)
@@ -184,7 +185,7 @@ def mirrored(x: Vectors, lengths: Int[Tensor, " batch"] | None = None) -> Vector
     return x.gather(1, other[..., None].expand_as(x))
 
 
-def row_ends(layout: Layout) -> Int[Tensor, " batch"] | None:
+def row_lengths(layout: Layout) -> Int[Tensor, " batch"] | None:
     """The rows' lengths as layers like them; None where no row is padded. A GPU is waited for, once for all layers."""
     return None if layout.whole else layout.lengths.cpu()
 
@@ -194,3 +195,54 @@ def _own_format(x: Tensor) -> AbstractContextManager[object]:
     device = x.device.type
     on = device in ("cpu", "cuda") and torch.is_autocast_enabled(device)
     return torch.autocast(device, enabled=False) if on else nullcontext()
+
+
+class RecurrentStack(nn.Module):
+    """Layers that are given to it: x ← layer(x), or x ← x + layer(x) from layer `residual_from` on.
+
+    A mixture of experts stands below the top layer, x ← x + σ(experts(x)), as in Shazeer 2017.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[RecurrentLayer],
+        *,
+        residual_from: int | None = None,
+        dropout: float = 0.0,
+        locked: bool = False,
+        experts: Experts | None = None,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.residual_from = len(layers) if residual_from is None else residual_from
+        self.dropout = LockedDropout(dropout, locked)
+        self.experts = experts
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        lengths: Int[Tensor, " batch"] | None = None,
+        hidden_states: Sequence[HiddenState | None] | None = None,
+        valid: Bool[Tensor, "batch time"] | None = None,
+        context: Float[Tensor, "batch time context"] | None = None,
+    ) -> tuple[Vectors, tuple[HiddenState, ...]]:
+        """The vectors after the top layer, and what each layer remembers.
+
+        `lengths` as a single layer takes them; `valid` says which tokens count for the experts; the `context`, if there
+        is one, is put beside every layer's input.
+        """
+        before = [None] * len(self.layers) if hidden_states is None else hidden_states
+        after = []
+        for number, layer in enumerate(self.layers):
+            if self.experts is not None and number == len(self.layers) - 1:
+                x = x + self.dropout(torch.sigmoid(self.experts(x, valid)))
+            inputs = x if number == 0 else self.dropout(x)
+            inputs = inputs if context is None else torch.cat([inputs, context], -1)
+            y, hidden_state = layer(inputs, lengths, before[number])
+            x = x + y if number >= self.residual_from else y
+            after.append(hidden_state)
+        return x, tuple(after)
+
+    def initial_state(self, rows: int) -> tuple[HiddenState, ...]:
+        """What the layers remember before the first token."""
+        return tuple(layer.initial_state(rows) for layer in self.layers)  # type: ignore[operator]

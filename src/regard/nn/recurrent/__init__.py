@@ -1,1 +1,0 @@
-"""Recurrent layers: RNN, GRU and LSTM cells, stacks, dropout, initialisation."""
