@@ -114,6 +114,14 @@ def test_a_bad_file_costs_no_recipe(tmp_path: Path, capsys, monkeypatch):
     assert not (tmp_path / "mine.toml").exists()
 
 
+@pytest.mark.parametrize("content", ["", "\ufeff", "\n\n \n\t\n", "\ufeff\r\n\r\n"])
+def test_a_file_without_text_is_refused_before_a_recipe_is_written(content: str, tmp_path: Path, capsys, monkeypatch):
+    (tmp_path / "a.txt").write_bytes(content.encode())
+    monkeypatch.chdir(tmp_path)
+    assert sentence("init", "a.txt", capsys=capsys, monkeypatch=monkeypatch) == "regard: a.txt: no examples\n"
+    assert not (tmp_path / "mine.toml").exists()
+
+
 def test_init_says_how_long_training_will_take(tmp_path: Path):
     written(tmp_path, {"a.txt": "A story.\nIt ends.\n"})
     done = subprocess.run(

@@ -254,7 +254,8 @@ class Session:
         ]  # fmt: skip
         lines += [[verb, "--help"] for verb in HELPED]
         for words in self.random.sample(lines, self.random.randint(4, 12)):
-            self.command(*words, exact=True, targets=["pattern.png", "page.html"])
+            copied = [str(Path(words[-1]) / name) for name in ("examples", "recipes")] if "--copy" in words else []
+            self.command(*words, exact=True, targets=["pattern.png", "page.html", *copied])
             yield
 
     # Training, and what can be done with a run

@@ -67,6 +67,16 @@ def test_whatever_is_decided_is_a_valid_recipe(task: str, machine: Machine, exam
     assert recipe.model.width % recipe.model.heads == 0
 
 
+@pytest.mark.parametrize("machine", [CPU, GPU], ids=lambda machine: machine.device)
+@pytest.mark.parametrize("task", FACTS)
+@pytest.mark.parametrize("examples", [1, 5])
+@pytest.mark.parametrize("closed", [False, True])
+def test_rules_divide_by_nothing_of_texts_without_content(task: str, machine: Machine, examples: int, closed: bool):
+    empty = dict.fromkeys(("source", "target", "long", "long_target", "words", "valid"), 0)
+    facts = Facts(**{**vars(FACTS[task]), **empty, "examples": examples, "closed": closed})
+    assert completed(facts, machine, {}).train.minutes is not None
+
+
 def test_multi30k_on_a_gpu_is_as_the_shipped_recipe_has_it():
     found = decided(MULTI30K, GPU)
     assert (found["model.width"], found["model.depth"], found["tokenizer.size"]) == (256, 3, 8000)

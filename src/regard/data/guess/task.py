@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged
+from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.guess.columns import CONTENTS, Asked, Roles, guess_roles, is_summary, needs_header
 from regard.data.guess.files import Found, found_files, relative_name
@@ -287,14 +287,15 @@ def _count(guess: Guess, base: Path) -> None:
     """Reads every split to its end, and counts."""
     findings = Findings()
     for split, source in guess.sources.items():
-        number, labels = 0, set()
+        number, has_text, labels = 0, False, set()
         for example in islice(read_examples(source, base, findings), MOST_ROWS):
             number += 1
+            has_text |= not isinstance(example, Text) or bool(example.text.strip())
             if not guess.sample and split == "train":
                 guess.sample = shown(example)
             if isinstance(example, Labelled | LabelledPicture):
                 labels.add(example.label)
-        if not number:
+        if not has_text:  # a line of running text may be blank, but not all of them
             raise DataError(source.files(base)[0], "no examples")
         more = "at least " if number == MOST_ROWS else ""
         of = f" of {len(labels)} labels" if labels else ""

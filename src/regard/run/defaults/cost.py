@@ -57,6 +57,9 @@ class Candidate:
     passes: int = 1
     """How often a step reads its batch."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reads", max(1.0, self.reads))  # the end token of an empty text, if nothing else
+
     @property
     def parameters(self) -> float:
         """Weights of the blocks, without embeddings."""

@@ -18,7 +18,7 @@ from regard.data.readers.lines import BLOCK, READ_ERRORS, open_stream
 from regard.data.readers.source_reader import read_examples
 from regard.data.settings import DataConfig
 from regard.data.sources import SourceConfig, parse_part
-from regard.errors import RegardError
+from regard.errors import DataError, RegardError
 
 SURVEYED = 50_000
 """Examples that are read for their lengths."""
@@ -104,15 +104,17 @@ def survey(task: Any, data: DataConfig) -> Facts:  # noqa: ANN401
     reads, writes, words = (list(map(len_of, first)) for len_of in (_read_bytes, _written_bytes, _words))
     spread = first[:: max(1, len(first) // PICTURES)]
     pictures = [example.picture for example in spread if isinstance(example, LabelledPicture | DescribedPicture)]
+    if len(first) < SURVEYED and not any(words) and not pictures:  # not one word in any of them
+        raise DataError(", ".join(map(str, source.files(base))) or "data.train", "no examples with text")
     return Facts(
         task=task.kind,
         unit=source.unit,
         examples=number,
-        source=fmean(reads) if reads else 0.0,
+        source=max(1.0, fmean(reads)) if reads and not pictures else 0.0,
         target=fmean(writes) if writes else 0.0,
         long=float(np.percentile([max(pair) for pair in zip(reads, writes, strict=True)], LONG)) if reads else 0.0,
         long_target=float(np.percentile(writes, LONG)) if writes else 0.0,
-        words=fmean(words) if words else 0.0,
+        words=max(1.0, fmean(words)) if words and not pictures else 0.0,
         closed=any(UNKNOWN in getattr(example, "text", "") for example in first[:1000]),
         classes=len({name for example in first for name in task.classes_of(example)}) if task.has_classes else 0,
         valid=0 if data.valid is None else _counted(data.valid, base),

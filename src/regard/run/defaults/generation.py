@@ -132,7 +132,7 @@ def _vocabulary(job: Job, kind: str) -> tuple[int, float]:
         size = int(job.settled.given.get("tokenizer.size", job.subword_size()))
         return size, subwords(size)
     if kind == "word":
-        return 30_000, facts.source / max(facts.words, 0.1)
+        return 30_000, max(1.0, facts.source / max(facts.words, 0.1))
     return 300, 1.0
 
 

@@ -68,7 +68,7 @@ def _long_texts(job: Job) -> None:
     if kind == "word":
         settled("tokenizer.size", 20000, "the most frequent words")
         settled("tokenizer.split", "punctuation", "words without the marks beside them")
-    per_token = facts.source / max(1.2 * facts.words, 1.0) if kind == "word" else 4.0
+    per_token = max(1.0, facts.source / max(1.2 * facts.words, 1.0)) if kind == "word" else 4.0
 
     def make(width: int, depth: int) -> Candidate:
         return Candidate(width, depth, 0, facts.source / per_token, predicts=False)
