@@ -201,7 +201,7 @@ def work(recipe_file: str, out: str) -> None:
     """Trains and writes down what this process saw."""
     import torch
 
-    from regard.run import training
+    from regard.run import trainer, training
     from regard.run.recipe import resolve_recipe
     from regard.train.loop import Trainer
     from regard.train.monitor import Watcher
@@ -243,7 +243,7 @@ def work(recipe_file: str, out: str) -> None:
 
         def say(self, sentence: str) -> None: ...
 
-    training.Trainer = Timed  # type: ignore[misc]
+    trainer.Trainer = Timed  # type: ignore[misc]
     training.train_run(resolve_recipe(json.loads(Path(recipe_file).read_text())), Path(out) / "run", Quiet())
     Path(out, f"process-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(told))
 

@@ -25,7 +25,6 @@ from regard.errors import ConfigError, Interrupted, RunError
 from regard.export.export import Target, export_model, target_of
 from regard.export.exported_model import HeldOut, Subject
 from regard.export.huggingface.import_model import read_folder
-from regard.export.images import ImageForm
 from regard.export.parity import Parity
 from regard.files.run_folder import CHECKPOINTS_FOLDER, METRICS_FILE, list_checkpoints
 from regard.progress import VERBOSITY
@@ -34,7 +33,6 @@ from regard.run.conclusion import conclusion, resume_sentence
 from regard.run.imported_model import refuse_occupied, write_imported
 from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
-from regard.tasks import Summarisation
 from regard.tasks.images import ImageTask
 from regard.text.inputs import Overlong
 from regard.train.log import read_metrics
@@ -249,19 +247,7 @@ def export(
         raise ConfigError("examples", f"expected a whole number above 0, got {examples!r}")
     run = _opened(run, "cpu")
     read = islice(read_examples(_source(run, data), Path(run.recipe.data.folder or "")), examples)
-    subject = Subject(
-        run.model,
-        run.recipe.model,
-        run.recipe.task.kind,
-        run.task.vocabularies.tokenizers,
-        run.task.vocabularies.labels,
-        run.documents,
-        run.longest or run.recipe.data.max_length,
-        run.name,
-        ImageForm.of(run.recipe.task, run.recipe.model) if isinstance(run.task, ImageTask) else None,
-        run.task.input_tokens if isinstance(run.task, Summarisation) else None,
-    )
-    return export_model(subject, HeldOut.of(read), to, Path(out), int8=int8)
+    return export_model(Subject.of(run), HeldOut.of(read), to, Path(out), int8=int8)
 
 
 def import_run(folder: str | Path, out: str | Path, *, say: Callable[[str], None] = lambda sentence: None) -> Run:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from regard.run import training
+from regard.run import conclusion
 
 
 @pytest.fixture(autouse=True, scope="module")
 def no_curves():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "curves", lambda *_: None)
+        patch.setattr(conclusion, "curves", lambda *_: None)
         yield

@@ -22,7 +22,7 @@ from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError, Failure, RegardError, RunError
 from regard.run import Run
-from regard.run.ctranslate2_conversion import make
+from regard.run.ctranslate2_conversion import convert
 from regard.web.ctranslate2_run import FastEngine, engine_for
 from regard.web.engine import RunEngine
 
@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def converted(run: Run) -> Converted:
-    return Converted.read(make(run.folder, "float32"))
+    return Converted.read(convert(run.folder, "float32"))
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_language_models_write_on_alike(documents: bool, tmp_path: Path) -> None
         changes = {"data": {"train": source, "valid": source, "batching": {"kind": "bucketed"}}}
     run = language_model(tmp_path / "text", **changes)
     assert run.documents == documents
-    made = Converted.read(make(run.folder, "float32"))
+    made = Converted.read(convert(run.folder, "float32"))
     prompts = ["the dog ", "", "a", "the hen sees the fox and then"]
     remote = Remote(made)
     try:
@@ -205,7 +205,7 @@ def test_a_beam_is_taken_where_it_was_seen_to_write_the_same(run: Run, converted
 def test_engines_are_compared_once(run: Run, converted: Converted) -> None:
     search = BeamConfig(size=2, max_length=5).tree()
     assert converted.agreement(search) is None
-    make(run.folder, "float32", search)
+    convert(run.folder, "float32", search)
     same, of = converted.agreement(search) or (0, 0)
     assert 0 <= same <= of
     assert 20 <= of <= 40  # those of the validation sentences that fit
@@ -228,7 +228,7 @@ def test_a_stale_conversion_is_never_used(
         patched.setattr(converting, "_converter", lambda: "another version")
         assert folder_for(copy, "float32").name not in names
     with pytest.raises(RunError, match="manifest"):
-        make(copy, "float32")  # the checkpoint is no longer what its manifest says
+        convert(copy, "float32")  # the checkpoint is no longer what its manifest says
 
 
 def test_a_process_that_cannot_convert_says_why(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_what_cannot_be_converted_is_tried_once(tmp_path: Path) -> None:
         model={"kind": "encoder-decoder", "width": 16, "depth": 1, "heads": 2, "position": "alibi"},
         train={"steps": 1, "tokens_per_batch": 64, "save_every": 1, "precision": "float32"},
     )
-    made = make(run.folder, "float32")
+    made = convert(run.folder, "float32")
     assert "model.position.kind: CTranslate2 needs" in (made / REFUSED).read_text()
     found = choose(run.folder, "auto", "translation", lambda converted: converted.usual)
     assert (found.engine, found.converted) == ("torch", None)
@@ -285,7 +285,7 @@ def test_other_reasons_for_torch(run: Run, converted: Converted, monkeypatch: py
 
 
 def test_int8_is_another_folder(run: Run, converted: Converted) -> None:
-    made = Converted.read(make(run.folder, "int8"))
+    made = Converted.read(convert(run.folder, "int8"))
     assert made.folder != converted.folder
     assert (made.folder / "model.bin").stat().st_size < (converted.folder / "model.bin").stat().st_size
     found = choose(run.folder, "auto", "translation", lambda converted: converted.usual, int8=True)

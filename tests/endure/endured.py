@@ -56,7 +56,7 @@ def train(
     recipe: Recipe, out: Path, after: Mapping[int, Callable[[], None]] | None = None, *, resume: bool = False
 ) -> Watching:
     watching = Watching(after)
-    with patch("regard.run.training.curves"):  # a picture takes longer than all the steps
+    with patch("regard.run.conclusion.curves"):  # a picture takes longer than all the steps
         train_run(recipe, out, watching, resume)
     return watching
 

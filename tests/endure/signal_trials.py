@@ -35,7 +35,7 @@ def started(recipe: Path, out: Path, words: Path) -> int:
         os.dup2(stream, 2)
         sys.argv = ["regard", "train", str(recipe), "--out", str(out)]
         try:
-            with patch("regard.run.training.curves"):
+            with patch("regard.run.conclusion.curves"):
                 regard()
             os._exit(0)
         except SystemExit as left:

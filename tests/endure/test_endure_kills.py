@@ -82,4 +82,4 @@ def test_killed_after_patience_has_ended_it_makes_no_further_step(tmp_path: Path
 
 def test_a_run_without_a_checkpoint_says_that_it_begins_anew(tmp_path: Path):
     said = train(tiny_recipe(2), tmp_path / "run", resume=True).said
-    assert f"{tmp_path / 'run'}: no checkpoint yet, so the run begins at its beginning" in said
+    assert f"{tmp_path / 'run'}: no checkpoint yet, so training starts from the beginning" in said

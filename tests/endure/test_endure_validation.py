@@ -9,7 +9,7 @@ from endured import course, differences, tiny_recipe, train
 
 from regard.errors import RunError
 from regard.files.run_folder import BEST, link_checkpoint, linked_step
-from regard.run import training
+from regard.run import trainer, training
 from regard.run.trained import Run
 from regard.tasks.generation import TextGenerator
 from regard.train.checkpoint import load
@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 def failing(at: int, error: type[BaseException]):
     """`measure` as training calls it, which fails in validation number `at`."""
-    original, calls = training.measure, []
+    original, calls = trainer.measure, []
 
     def measure(*arguments: object) -> dict[str, float]:
         calls.append(1)
@@ -40,7 +40,7 @@ def test_a_failure_in_a_validation_costs_no_step(tmp_path: Path, monkeypatch, er
     recipe = tiny_recipe(6, save_every=100, valid_every=3)
     train(recipe, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(training, "measure", failing(at, error))
+        patch.setattr(trainer, "measure", failing(at, error))
         with pytest.raises(error, match="in the validation"):
             train(recipe, tmp_path / "run")
     state = load(tmp_path / "run" / "checkpoints" / "last").state
@@ -63,8 +63,8 @@ def test_a_validation_that_was_written_is_not_made_again(tmp_path: Path, monkeyp
             train(recipe, tmp_path / "run")
     with monkeypatch.context() as patch:
         calls = []
-        original = training.measure
-        patch.setattr(training, "measure", lambda *given: calls.append(1) or original(*given))
+        original = trainer.measure
+        patch.setattr(trainer, "measure", lambda *given: calls.append(1) or original(*given))
         train(recipe, tmp_path / "run", resume=True)
         assert len(calls) == 1  # that of step 6
     assert differences(tmp_path / "run", tmp_path / "whole") == []

@@ -87,7 +87,10 @@ def hastened() -> Iterator[None]:
     that measures threads. Both run as they are in one of twenty sessions."""
     from regard.ctranslate2.model import Workers
 
-    with patch("regard.run.training.curves"), patch("regard.ctranslate2.threads.workers_for", lambda *_: Workers(1, 1)):
+    with (
+        patch("regard.run.conclusion.curves"),
+        patch("regard.ctranslate2.threads.workers_for", lambda *_: Workers(1, 1)),
+    ):
         yield
 
 

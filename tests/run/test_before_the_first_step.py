@@ -10,7 +10,7 @@ from small_runs import TINY_MODEL, classification, language_model, translation, 
 from regard import api
 from regard.errors import ConfigError, DataError, RegardError, RunError
 from regard.files.lock import RunLock
-from regard.run import preflight, training
+from regard.run import conclusion, preflight, trainer
 from regard.train.monitor import Quiet
 
 
@@ -73,7 +73,7 @@ def test_what_would_fail_later_is_refused_first_and_leaves_nothing(case: str, tm
         monkeypatch.setitem(__import__("sys").modules, "trackio", None)
     tree = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr(training.Trainer, "step", lambda self: pytest.fail("a step was made"))
+    monkeypatch.setattr(trainer.Trainer, "step", lambda self: pytest.fail("a step was made"))
     with pytest.raises(error, match=said):
         train(tmp_path, tree, *settings)
     assert [path for path in sorted(tmp_path.rglob("*")) if path not in before] == [tmp_path / "recipe.toml"]
@@ -91,14 +91,14 @@ def test_a_refused_start_leaves_nothing(tmp_path: Path):
 
 
 def test_an_error_in_the_first_step_leaves_nothing_and_in_a_later_one_everything(tmp_path: Path, monkeypatch):
-    original, at = training.Trainer._next_inputs, [0]
+    original, at = trainer.Trainer._next_inputs, [0]
 
-    def fails(self: training.Trainer) -> list:
+    def fails(self: trainer.Trainer) -> list:
         if self.spent.steps == at[0]:
             raise ConfigError("model", "cannot compute this")
         return original(self)
 
-    monkeypatch.setattr(training.Trainer, "_next_inputs", fails)
+    monkeypatch.setattr(trainer.Trainer, "_next_inputs", fails)
     with pytest.raises(ConfigError):
         train(tmp_path, translation(4))
     assert not (tmp_path / "runs").exists()
@@ -201,10 +201,10 @@ def test_a_disk_without_room_for_a_checkpoint_is_refused(tmp_path: Path, monkeyp
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("name", ["curves", "write_card"])
+@pytest.mark.parametrize("name", ["curves", "model_card"])
 def test_a_picture_or_card_that_cannot_be_written_fails_no_finished_run(name: str, tmp_path: Path, monkeypatch):
     def fails(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(training, name, fails)
+    monkeypatch.setattr(conclusion, name, fails)
     assert train(tmp_path, translation(1)).step == 1

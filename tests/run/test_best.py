@@ -7,7 +7,7 @@ from small_runs import classification, language_model, write_recipe
 
 from regard import api
 from regard.files.run_folder import BEST, LAST, linked_step
-from regard.run import training
+from regard.run import trainer
 from regard.run.conclusion import conclusion
 from regard.run.trained import Run
 from regard.train.monitor import Quiet
@@ -20,7 +20,7 @@ def test_a_best_model_between_two_checkpoints_is_kept(
     losses: list[float], best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     coming = iter(losses)
-    monkeypatch.setattr(training, "measure", lambda *_: {"loss": float(next(coming))})
+    monkeypatch.setattr(trainer, "measure", lambda *_: {"loss": float(next(coming))})
     tree = language_model(tmp_path, steps=6)
     tree["train"] |= {"save_every": 4, "valid_every": 1}
     api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
@@ -34,7 +34,7 @@ def test_of_equal_scores_the_lower_loss_is_the_best(
     losses: list[float], best: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     coming = iter(losses)
-    monkeypatch.setattr(training, "measure", lambda *_: {"loss": float(next(coming)), "accuracy": 1.0})
+    monkeypatch.setattr(trainer, "measure", lambda *_: {"loss": float(next(coming)), "accuracy": 1.0})
     tree = classification(tmp_path, steps=3)
     tree["train"] |= {"save_every": 1, "best": "accuracy"}
     api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())

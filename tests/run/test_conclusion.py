@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from regard import api
 from regard.cli import app
 from regard.metrics.baseline import Baseline, most_frequent, unigram_loss
-from regard.run import training
 from regard.run.conclusion import best_validation, conclusion, next_commands, read_baselines, sample_input
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
@@ -56,7 +55,7 @@ def test_a_baseline_is_beaten_by_the_score_that_counts(scores: dict[str, float],
 
 @pytest.fixture(autouse=True)
 def no_picture(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(training, "curves", lambda *_: None)
+    monkeypatch.setattr("regard.run.conclusion.curves", lambda *_: None)
 
 
 def trained(where: Path, tree: dict[str, Any]) -> Any:

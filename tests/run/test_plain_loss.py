@@ -8,7 +8,7 @@ from small_runs import TINY_MODEL, classification, language_model, translation, 
 
 from regard import api
 from regard.data import plan
-from regard.run import training
+from regard.run import conclusion
 from regard.train.curves import draw
 from regard.train.log import read_metrics
 from regard.train.monitor import Quiet
@@ -53,7 +53,7 @@ def recipe(folder: Path, kind: str, task: dict[str, Any], changes: dict[str, Any
 
 @pytest.fixture(autouse=True)
 def one_batch(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(training, "curves", lambda *_: None)
+    monkeypatch.setattr(conclusion, "curves", lambda *_: None)
     monkeypatch.setattr(plan, "FEWEST_POOLS", 1)  # all examples in one batch
 
 

@@ -253,7 +253,7 @@ def test_without_a_checkpoint_all_begins_anew_with_the_data_of_now(base: Path):
     shutil.rmtree(base / "run" / "checkpoints")
     change_data(base, "good", "fine")
     out, said = resume(base)
-    assert any("begins at its beginning" in sentence for sentence in said)
+    assert any("starts from the beginning" in sentence for sentence in said)
     run = api.load(out)
     assert "fine" in run.task.vocabularies.tokenizers["text"].core.get_vocab()
     assert run.step == 8

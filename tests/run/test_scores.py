@@ -13,7 +13,7 @@ from regard.data.sources import SourceConfig
 from regard.decode import score
 from regard.errors import ConfigError
 from regard.files.run_folder import BEST, linked_step
-from regard.run import training
+from regard.run import trainer
 from regard.run.recipe import Recipe
 from regard.tasks import LanguageModel
 from regard.text.special_tokens import BOS, EOS
@@ -102,7 +102,7 @@ def test_the_best_checkpoint_follows_the_direction_of_its_score(best: str, tmp_p
     """Every score that a task can give may choose the best checkpoint, in its own direction; others are refused."""
     task = {"kind": "summarisation", "input_tokens": 20} if best == "rouge_l" else "translation"
     coming = iter([3.0, 1.0, 2.0])
-    monkeypatch.setattr(training, "score_generated", lambda *_: {best: next(coming)})
+    monkeypatch.setattr(trainer, "score_generated", lambda *_: {best: next(coming)})
     tree = {**translation(steps=3, save_every=1, valid_every=1, best=best), "task": task}
     api.train(write_recipe(tmp_path, tree), out=tmp_path / "run", watcher=Quiet())
     assert linked_step(tmp_path / "run" / "checkpoints", BEST) == (2 if best == "ter" else 1)
@@ -122,7 +122,7 @@ def test_a_score_that_is_not_registered_cannot_be_logged(tmp_path: Path, monkeyp
     ("best", "sentence"),
     [
         ("los", "train.best: the validation has no metric 'los'; did you mean 'loss'"),
-        ("bleu", "train.best: 'bleu' needs a task that writes, got classification"),
+        ("bleu", "train.best: 'bleu' needs a task that generates text, got classification"),
     ],
 )
 def test_a_metric_that_nobody_measures_is_refused_before_the_first_step(tmp_path: Path, best: str, sentence: str):

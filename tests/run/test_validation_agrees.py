@@ -9,7 +9,7 @@ from small_runs import TINY_MODEL, translation, write_recipe
 
 from regard import api
 from regard.metrics.registry import METRICS
-from regard.run import training
+from regard.run import conclusion
 from regard.train.log import read_metrics
 from regard.train.monitor import Quiet
 
@@ -81,7 +81,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_both_agree(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(training, "curves", lambda *_: None)
+    monkeypatch.setattr(conclusion, "curves", lambda *_: None)
     given = CASES[case]
     if given["content"] == "trees":
         trees(tmp_path)

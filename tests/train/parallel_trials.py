@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from regard.run import training
+from regard.run import trainer, training
 from regard.run.recipe import resolve_recipe
 from regard.train.loop import Trainer
 from regard.train.monitor import Watcher
@@ -43,7 +43,7 @@ class Silent(Watcher):
 
 def main() -> None:
     trials, out = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
-    training.Trainer = Counting  # type: ignore[misc]
+    trainer.Trainer = Counting  # type: ignore[misc]
     for name, recipes in trials.items():
         for turn, recipe in enumerate(recipes):
             training.train_run(resolve_recipe(recipe), out / name, Silent(), resume=turn > 0 or (out / name).exists())

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from regard.train import advice
-from regard.train.advice import Facts
-from regard.train.adviser import Adviser
+from regard.train.advice import Adviser, Facts
 from regard.train.monitor import Quiet
 
 FACTS = Facts("pair", 29_000, 1_014)

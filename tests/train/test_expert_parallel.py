@@ -21,7 +21,7 @@ from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.models.recurrent.gnmt import GnmtConfig
 from regard.nn.experts import Alone, Experts
-from regard.run import training
+from regard.run import trainer
 from regard.run.recipe import resolve_recipe
 from regard.train.compilation import compile_blocks
 from regard.train.parallel.experts import ExpertParallel, choose_expert_parallel, expert_matrices, held_params
@@ -117,8 +117,8 @@ def test_a_run_counts_what_each_process_will_hold(among: int, chosen: str, monke
     tree = {"task": "language_model", "model": {"kind": "decoder", "width": 64, "heads": 2, "feedforward": experts}}
     asked, task = resolve_recipe(tree), Mock(num_params=lambda model: model.num_params(100))
     whole, eighth = (held_params(asked.model, task.num_params, processes) for processes in (1, 8))
-    monkeypatch.setattr(training, "gpu_memory", lambda device: 16 * (whole + eighth))  # half of it lies between the two
-    assert training._parallel(asked, task, World(0, 8, torch.device("cpu")), among) == chosen
+    monkeypatch.setattr(trainer, "gpu_memory", lambda device: 16 * (whole + eighth))  # half of it lies between the two
+    assert trainer.parallel_kind(asked, task, World(0, 8, torch.device("cpu")), among) == chosen
 
 
 def test_refused_before_anything_is_made(tmp_path: Path):

@@ -57,7 +57,7 @@ class TestWriting:
 
     def test_a_run_is_never_written_over(self, file):
         write_steps(file, range(3))
-        with pytest.raises(RunError, match=r"a run was here already; go on with --resume"):
+        with pytest.raises(RunError, match=r"a run was here already; continue it with --resume"):
             MetricsLog(file)
 
     def test_a_full_disk_is_a_failure_with_numbers(self, file, monkeypatch):

@@ -20,7 +20,7 @@ from regard.errors import ConfigError
 from regard.models import DecoderConfig
 from regard.models.recurrent.seq2seq import Seq2SeqConfig
 from regard.nn.layout import Sequences
-from regard.run import training
+from regard.run import trainer, training
 from regard.run.recipe import resolve_recipe
 from regard.train.log import read_metrics
 from regard.train.parallel.model import (
@@ -302,7 +302,7 @@ def test_four_processes_hold_a_quarter_and_two_go_on(alone: Path, tmp_path: Path
             assert tell(tmp_path / kind, rank) == vars(held(model, kind, 4, rank))
     ended_well(launched({"half": [recipe(6, parallel="fsdp")]}, tmp_path, "--standalone", "--nproc-per-node=2"))
     assert losses(tmp_path / "half")[-4:] == pytest.approx(losses(alone)[-4:], rel=1e-4)
-    monkeypatch.setattr(training, "Trainer", Counting)
+    monkeypatch.setattr(trainer, "Trainer", Counting)
     here(recipe(9), tmp_path / "half", resume=True)
     assert vars(held(model, "none", 1)) == HELD
 

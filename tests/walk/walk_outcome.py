@@ -66,15 +66,15 @@ class Heard(Quiet):
 @contextmanager
 def _quick(trainers: list[Trainer]) -> Iterator[None]:
     """Training without pictures, cards and waiting for disks; the trainer is kept to be looked at."""
-    make = training._trainer
+    make = training.build_trainer
 
     def kept(*args: Any, **settings: Any) -> Trainer:
         trainers.append(make(*args, **settings))
         return trainers[-1]
 
     with (
-        mock.patch.object(training, "_trainer", kept),
-        mock.patch.object(training, "_write_summaries", return_value=None),
+        mock.patch.object(training, "build_trainer", kept),
+        mock.patch.object(training, "write_summaries", return_value=None),
         mock.patch.object(os, "fsync", return_value=None),
     ):
         yield

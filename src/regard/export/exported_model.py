@@ -13,6 +13,8 @@ from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPi
 from regard.errors import DataError
 from regard.export.images import ImageForm
 from regard.nn.head import TokenHeadConfig
+from regard.tasks.images import ImageTask
+from regard.tasks.trained import Trained
 from regard.text.special_tokens import BOS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS
 from regard.text.tokenizer import Tokenizer
 
@@ -57,6 +59,17 @@ class Subject:
     """Where a summariser cuts its inputs, the token after them counted."""
     spare_positions: int = 0
     """Positions behind the end of a learned table, for a library that reads the end token of what it scores."""
+
+    @classmethod
+    def of(cls, trained: Trained, length: int | None = None, spare_positions: int = 0) -> "Subject":
+        """A trained model with the limits of its export."""
+        recipe = trained.recipe
+        images = ImageForm.of(recipe.task, recipe.model) if isinstance(trained.task, ImageTask) else None
+        return cls(
+            trained.model, recipe.model, recipe.task.kind, trained.tokenizers, trained.labels, trained.documents,
+            length or trained.longest or recipe.data.max_length, trained.name, images, trained.input_tokens,
+            spare_positions,
+        )  # fmt: skip
 
     @property
     def prompted(self) -> bool:

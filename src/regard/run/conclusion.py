@@ -1,57 +1,151 @@
-"""The end of a run in a few sentences: what was reached, beside a trivial baseline, and the commands to go on."""
+"""The end of a run: baselines, curves, the model card, what was reached in a few sentences, and the next commands."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-from regard import metrics
+from regard import __version__, metrics
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Tagged
 from regard.data.readers.source_reader import read_examples, read_pairs
-from regard.errors import RegardError
+from regard.data.store import Store
+from regard.errors import RegardError, counted
 from regard.files.atomic import write_atomic
-from regard.files.run_folder import BASELINE_FILE, METRICS_FILE, RECIPE_FILE
+from regard.files.run_folder import BASELINE_FILE, CARD_FILE, CURVES_FILE, METRICS_FILE, RECIPE_FILE
 from regard.files.strict_json import from_json, to_json
 from regard.metrics.baseline import Baseline
-from regard.metrics.registry import METRICS
+from regard.metrics.registry import METRICS, needs_text
 from regard.progress.text import duration
 from regard.run.recipe import Recipe
 from regard.run.trained import Run
+from regard.tasks import Task
+from regard.tasks.baseline import trivial_baseline
+from regard.train.curves import curves
 from regard.train.log import read_metrics
+from regard.train.loop import Trainer
+from regard.train.monitor import Watcher
 from regard.train.trend import shown_scores, shown_value
 
 MOST_PAIRS = 1000
 """Pairs whose sources are scored as if they were translations."""
 LONGEST_SAMPLE = 40
 """Characters of a text in a command."""
+USES = {
+    "translation": "echo 'Your text' | regard translate {folder}",
+    "summarisation": "echo 'Your text' | regard translate {folder}",
+    "language_model": "echo 'Once upon' | regard generate {folder}",
+    "masked_language_model": "regard train RECIPE model.from={folder}",
+    "tagging": "echo 'Your words , one space apart' | regard classify {folder}",
+    "classification": "echo 'Your text' | regard classify {folder}",
+    "image_classification": "regard classify {folder} image.png",
+    "image_description": "regard translate {folder} image.png",
+}
 
 Line = Mapping[str, Any]
 
 
-def copy_baseline(recipe: Recipe, base: Path) -> Baseline:
-    """The BLEU of sources that are left as they are, on the validation data."""
+# Trivial baselines
+
+
+def write_baselines(
+    folder: Path, recipe: Recipe, task: Task, splits: Mapping[str, Store], base: Path, metric: str
+) -> None:
+    """Scores of trivial answers on the validation data: always the most frequent one, or a copy of the source."""
+    baselines = [trivial_baseline(task, splits["train"], splits["valid"])]
+    if recipe.task.kind == "translation" and needs_text(metric):
+        baselines.append(_copy_baseline(recipe, base))
+    text = to_json({baseline.answer: dict(baseline.scores) for baseline in baselines}, indent=1)
+    write_atomic(folder / BASELINE_FILE, f"{text}\n")
+
+
+def _copy_baseline(recipe: Recipe, base: Path) -> Baseline:
     pairs = list(islice(read_pairs(recipe.data.split("valid"), base), MOST_PAIRS))
     score = metrics.bleu([pair.source for pair in pairs], [pair.target for pair in pairs])
     return Baseline("copying the source", {"bleu": score.value})
 
 
-def resume_sentence(folder: Path) -> str:
-    """How a run that was stopped goes on."""
-    return f"resume with: regard train {shlex.quote(str(folder / RECIPE_FILE))} --resume"
+def read_baselines(folder: Path) -> list[Baseline]:
+    """The trivial baselines in a run folder; none where there are none."""
+    try:
+        tree = from_json((folder / BASELINE_FILE).read_bytes())
+        return [
+            Baseline(answer, {name: scores[name] for name in _metrics_in(scores)}) for answer, scores in tree.items()
+        ]
+    except (OSError, ValueError, AttributeError, TypeError):
+        return []
+
+
+def _metrics_in(scores: Line) -> list[str]:
+    """The names of its metrics, the loss first."""
+    return sorted((name for name in scores if name in METRICS), key=lambda name: name != "loss")
+
+
+# Curves and model card
+
+
+def write_summaries(folder: Path, recipe: Recipe, task: Task, trainer: Trainer, watcher: Watcher) -> None:
+    """The curves and the model card; training has finished, so an error here is only reported."""
+    title = f"{folder.absolute().name}: {recipe.task.kind.replace('_', ' ')}"
+
+    def write_curves() -> None:
+        curves(folder / METRICS_FILE, folder / CURVES_FILE, title, trainer.metric, read_baselines(folder))
+
+    def write_card() -> None:
+        write_atomic(folder / CARD_FILE, model_card(folder, recipe, task, trainer))
+
+    for name, write in ((CURVES_FILE, write_curves), (CARD_FILE, write_card)):
+        try:
+            write()
+        except Exception as error:
+            watcher.say(f"{folder / name} could not be written ({error}); the trained model is whole")
+
+
+def model_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> str:
+    """README.md of a run: what the model is, how good it is and how to use it."""
+    spent, model = trainer.spent, recipe.model
+    valid = [line for line in read_metrics(folder / METRICS_FILE) if line.get("split") == "valid"]
+    scores = {name: value for name, value in (valid[-1] if valid else {}).items() if name in METRICS}
+    lines = [
+        f"# {folder.name}",
+        "",
+        f"A model for {recipe.task.kind.replace('_', ' ')}, trained with regard {__version__}.",
+        "",
+        f"- model: {model.kind}, {task.num_params(model):,} parameters, "
+        f"{counted(model.depth, 'layer')} of width {model.width}",
+        f"- training: {counted(spent.steps, 'step')}, {counted(spent.tokens, 'token')}, {spent.flops:.3g} FLOPs, "
+        f"{spent.seconds / 60:.1f} minutes, seed {recipe.seed}",
+        f"- best {trainer.metric} on the validation data: {trainer.best:.4f}" if trainer.best is not None else "",
+        "",
+        "| last validation | |",
+        "|---|---|",
+        *(f"| {METRICS[name].label} | {value:,.4g} |" for name, value in scores.items()),
+        "",
+        "```",
+        USES[recipe.task.kind].format(folder=folder),
+        f"regard evaluate {folder}",
+        "```",
+        "",
+        f"`{RECIPE_FILE}` has every setting; `{METRICS_FILE}` and `{CURVES_FILE}` show how training went.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+# What is said at the end
 
 
 def conclusion(run: Run) -> list[str]:
-    """What a run reached, and what a trivial answer would have."""
+    """The best validation of a run, beside the trivial baselines."""
     lines, metric = read_metrics(run.folder / METRICS_FILE), run.recipe.train.best or run.task.best_metric
     best = best_validation(lines, metric)
     if best is None:
         return []
     mean = f", mean of {best['averaged']} checkpoints" if "averaged" in best else ""
-    took = max((line["seconds"] for line in lines if "seconds" in line), default=0.0)
+    seconds = max((line["seconds"] for line in lines if "seconds" in line), default=0.0)
     sentences = [
-        f"best: step {best['step']:,}{mean}, validation {shown_scores(best, metric)} ({duration(took)} of training)"
+        f"best: step {best['step']:,}{mean}, validation {shown_scores(best, metric)} ({duration(seconds)} of training)"
     ]
     baselines = read_baselines(run.folder)
     for baseline in baselines:
@@ -74,23 +168,12 @@ def best_validation(lines: Iterable[Line], metric: str) -> Line | None:
     return min(valid, key=lambda line: (sign * line[metric], line.get("loss", 0.0)))
 
 
-def write_baselines(folder: Path, baselines: Sequence[Baseline]) -> None:
-    """Keeps what trivial answers score on the validation data of a run."""
-    text = to_json({baseline.answer: dict(baseline.scores) for baseline in baselines}, indent=1)
-    write_atomic(folder / BASELINE_FILE, f"{text}\n")
-
-
-def read_baselines(folder: Path) -> list[Baseline]:
-    """The trivial baselines that a run keeps; none where it keeps none."""
-    try:
-        tree = from_json((folder / BASELINE_FILE).read_bytes())
-        return [Baseline(answer, {name: scores[name] for name in _known(scores)}) for answer, scores in tree.items()]
-    except (OSError, ValueError, AttributeError, TypeError):
-        return []
+def resume_sentence(folder: Path) -> str:
+    return f"resume with: regard train {shlex.quote(str(folder / RECIPE_FILE))} --resume"
 
 
 def next_commands(run: Run) -> list[str]:
-    """Commands that go on with a trained run, with a text of the user's own."""
+    """Commands that use a trained run, with a text of the user's own."""
     folder, sample, verb = shlex.quote(str(run.folder)), sample_input(run.recipe), run.task.verb
     commands = [f"regard evaluate {folder}"]
     if verb is None:
@@ -128,8 +211,3 @@ def _input_of(example: Example) -> str:
         case Tagged():
             return " ".join(example.words)
     return getattr(example, "source", None) or getattr(example, "text", "")
-
-
-def _known(line: Line) -> Sequence[str]:
-    """The scores of a line, the loss first."""
-    return sorted((name for name in line if name in METRICS), key=lambda name: name != "loss")

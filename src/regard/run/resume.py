@@ -10,13 +10,15 @@ from pathlib import Path
 
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
-from regard.files.run_folder import RECIPE_FILE, is_run
+from regard.files.run_folder import CHECKPOINTS_FOLDER, RECIPE_FILE, is_run
 from regard.run.fingerprint import Fingerprint, changed_settings, shown
 from regard.run.recipe import Recipe
 from regard.run.trained import read_run_recipe
 from regard.tasks import Vocabularies
+from regard.train import checkpoint
 from regard.train.budget import BudgetConfig, Spent
 from regard.train.checkpoint import Checkpoint
+from regard.train.loop import Trainer
 
 FREE = ("data.folder", "data.train", "data.valid", "data.test", "search", "train")
 """Settings that may change: data is compared by its contents, and no weight depends on the others."""
@@ -41,11 +43,11 @@ class Resumption:
     @classmethod
     def of(cls, out: Path, saved: Checkpoint | None, data_changed: bool = False) -> "Resumption":
         """From a checkpoint's fingerprint; one without it is compared with its run's recipe."""
-        kept = Fingerprint.saved(saved) if saved is not None else None
-        if kept is None:
+        fingerprint = Fingerprint.saved(saved) if saved is not None else None
+        if fingerprint is None:
             before = read_run_recipe(out) if is_run(out) else None
             return cls(out, saved, None, before, data_changed)
-        return cls(out, saved, kept, kept.recipe_of(out), data_changed)
+        return cls(out, saved, fingerprint, fingerprint.recipe_of(out), data_changed)
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuses settings that the run cannot change; before any data is read."""
@@ -116,6 +118,27 @@ class Resumption:
         changes = changed_settings(self.before, recipe) if self.before else ()
         listed = ", ".join(f"{path}={shown(new)} (was {shown(old)})" for path, old, new in changes)
         return [f"changed settings: {listed}"] if listed else []
+
+
+def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole checkpoint, and a sentence for each broken one, the best among them."""
+    newest, problems = checkpoint.newest(folder)
+    saved = checkpoint.load(newest) if newest else None
+    if saved is not None and (problem := checkpoint.broken_best(folder, saved.step)):
+        problems.append(f"{problem}; the best checkpoint is chosen anew, from step {saved.step:,} on")
+        saved.state.update(best=None, best_step=saved.step, since_best=0)
+    return saved, problems
+
+
+def restore(trainer: Trainer, saved: Checkpoint, out: Path, same_validation: bool) -> None:
+    """Restores a checkpoint; RunError where it was not written by a run like this one."""
+    try:
+        trainer.restore(saved, same_validation)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(
+            f"{out / CHECKPOINTS_FOLDER}: step {saved.step} was not saved by a run with these settings ({error}); "
+            "resume with the run's own recipe, or start from it in a new --out with model.from"
+        ) from None
 
 
 def _below(path: str, tables: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""A trained run, reopened: its recipe, its vocabularies and its weights, ready to be used."""
+"""A trained run, opened from its folder: a `Trained` model that translates, generates and classifies."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from regard.config import read_toml
 from regard.config.search_options import AS_NAMED
@@ -18,12 +17,22 @@ from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
 from regard.decode.search import AnySearch, search_with
 from regard.decode.steppers import Backend, choose_backend, with_backends
 from regard.errors import ConfigError, RunError
-from regard.files.run_folder import BEST, CHECKPOINTS_FOLDER, LABELS_FILE, LAST, RECIPE_FILE, STEP, is_run
-from regard.run.fingerprint import Fingerprint, changed_settings, shown
+from regard.files.run_folder import (
+    BEST,
+    CHECKPOINTS_FOLDER,
+    LABELS_FILE,
+    LAST,
+    RECIPE_FILE,
+    STEP,
+    TOKENIZER_FILE,
+    is_run,
+)
+from regard.run.fingerprint import Fingerprint, changed_settings, identities, shown
 from regard.run.recipe import Recipe
-from regard.tasks import Task, Vocabularies
+from regard.tasks import Vocabularies
 from regard.tasks.base import Verb
 from regard.tasks.generation import Output, TextGenerator
+from regard.tasks.trained import Trained
 from regard.text.splitting import SplitTexts, Splitting, load_splitting
 from regard.train import checkpoint
 from regard.train.memory import BYTES_TO_USE, require_memory
@@ -31,7 +40,7 @@ from regard.train.parallel.processes import parse_device, set_current_device
 from regard.train.parallel.state import load_weights
 
 OTHER_THAN_TEXT = ("images", "captions", "tagged")
-"""Contents of tasks whose models read images, or sentences with their trees; also as texts: names of files, words."""
+"""Contents of tasks that read images, or sentences with trees; also as text: file names, words."""
 
 
 def read_run_recipe(folder: Path) -> Recipe:
@@ -54,41 +63,29 @@ def read_vocabularies(recipe: Recipe, folder: Path) -> Vocabularies:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A trained model and all that belongs to it."""
+class Run(Trained):
+    """A trained model in its run folder, with the verbs of its task."""
 
-    folder: Path
     recipe: Recipe
-    task: Task
-    model: nn.Module
+    folder: Path
     step: int
-    device: torch.device
+    """Of the checkpoint that the weights are from."""
 
     @classmethod
     def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
         """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
-        where = parse_device(device)
-        set_current_device(where)
+        chosen = parse_device(device)
+        set_current_device(chosen)
         recipe = read_run_recipe(folder)
         recipe.check()
         vocabularies = read_vocabularies(recipe, folder)
         task = recipe.task.task(vocabularies)
         require_memory(task.num_params(recipe.model), torch.device("cpu"), BYTES_TO_USE)
-        saved = checkpoint.load(_chosen(folder, which))
+        saved = checkpoint.load(_checkpoint_path(folder, which))
         _refuse_edited(folder, saved, vocabularies, recipe)
         model = task.build(recipe.model)
-        load_weights(model, _served(saved, folder))
-        return cls(folder, recipe, task, model.to(where).eval(), saved.step, where)
-
-    @property
-    def name(self) -> str:
-        """The folder's name."""
-        return self.folder.name
-
-    @cached_property
-    def longest(self) -> int | None:
-        """Most tokens of an input that the model was made for; None where the task cuts longer ones itself."""
-        return self.recipe.longest_input
+        load_weights(model, _served_weights(saved, folder))
+        return cls(model.to(chosen).eval(), task, recipe, chosen, folder.name, folder, saved.step)
 
     def source(self, data: SourceConfig | str) -> SourceConfig:
         """A split of the run's recipe by its name, or other data; ConfigError where the recipe's folder is gone."""
@@ -98,27 +95,27 @@ class Run:
         if not folder.is_dir() and any(not file.exists() for file in source.files(folder)):
             raise ConfigError(
                 "data.folder",
-                f"{folder} is no longer there; name other data with --data, or say where it lies now: "
+                f"{folder} is no longer there; name other data with --data, or say where it is now: "
                 f"regard train {self.folder / RECIPE_FILE} data.folder=… --out {self.folder} --resume",
             )
         return source
 
     def longest_with(self, others: Sequence["Run"]) -> int | None:
-        """Most tokens of an input that each of several models was made for."""
+        """Most tokens of an input that all of several models were made for."""
         limits = [run.longest for run in (self, *others) if run.longest is not None]
         return min(limits, default=None)
 
     def but(self, **task: Any) -> "Run":  # noqa: ANN401
-        """The same run with some settings of its task changed, such as what becomes of unknown words."""
+        """The same run with some settings of its task changed, such as how unknown words are handled."""
         recipe = self.recipe.but(task=self.recipe.task.but(**task))
         recipe.check()
         return replace(self, recipe=recipe, task=recipe.task.task(self.task.vocabularies))
 
     def generator(self, *others: "Run") -> TextGenerator:
-        """What writes text with this run's model, or with several runs' models together."""
+        """Generates text with this run's model, or with an ensemble of several runs' models."""
         steppers: list[Any] = [self.model, *(other.model for other in others)]
         stepper = self.model if not others else Ensemble(steppers)
-        self.refuse_strangers(others)
+        self.require_same_vocabulary(others)
         generator = self.task.generator(
             stepper, self.device, self.longest_with(others), Path(self.recipe.data.folder or "")
         )
@@ -133,18 +130,18 @@ class Run:
 
     @cached_property
     def backend(self) -> Backend:
-        """The model as it writes quickest where it is, and why in this way."""
+        """The fastest decoding backend for the model and its device, and the reason for it."""
         return choose_backend(self.model, self.device)
 
-    def refuse_strangers(self, others: Sequence["Run"]) -> None:
-        """Only runs with one vocabulary write together."""
+    def require_same_vocabulary(self, others: Sequence["Run"]) -> None:
+        """An ensemble needs one vocabulary."""
         for other in others:
-            _same_vocabulary(self, other)
-
-    @property
-    def cuts(self) -> bool:
-        """Whether inputs that are too long are cut, as in training."""
-        return self.recipe.data.overlong == "cut"
+            if identities(self.task.vocabularies) != identities(other.task.vocabularies):
+                raise ConfigError(
+                    "ensemble",
+                    f"{self.folder} and {other.folder} have different vocabularies; train both with the same "
+                    f"{TOKENIZER_FILE}",
+                )
 
     def translate(
         self,
@@ -162,12 +159,12 @@ class Run:
         """
         self.require("translate")
         cut = self.cuts if cut is None else cut
-        given, search, generator = self._given(texts), self._search(search), self.generator(*others)
+        inputs, search, generator = self._inputs(texts), self._search(search), self.generator(*others)
         if not split or self.splitting is None:
-            return generator.translate(given, search, cut=cut)
-        divided = SplitTexts.of(given, self.splitting)
-        with divided.errors_by_text():
-            return divided.join(generator.translate(divided.sentences, search, cut=cut))
+            return generator.translate(inputs, search, cut=cut)
+        parts = SplitTexts.of(inputs, self.splitting)
+        with parts.errors_by_text():
+            return parts.join(generator.translate(parts.sentences, search, cut=cut))
 
     @cached_property
     def splitting(self) -> Splitting | None:
@@ -175,12 +172,12 @@ class Run:
         return load_splitting(self.folder)
 
     def generate(self, prompts: Sequence[str], search: AnySearch | None = None) -> list[list[Output]]:
-        """What the model writes after each prompt."""
+        """Continuations of each prompt, best first."""
         self.require("generate")
         return self.generator().generate(plain_texts(prompts), self._search(search), self.documents)
 
     def stream(self, prompt: str, search: AnySearch | None = None) -> Iterator[str]:
-        """What the model writes after a prompt, as it comes."""
+        """The continuation of a prompt, piece by piece."""
         self.require("generate")
         return self.generator().stream(plain_texts([prompt])[0], self._search(search), self.documents)
 
@@ -188,29 +185,23 @@ class Run:
         """The probability of each label for each text; those that are too long are `cut` as in training, or refused."""
         self.require("classify")
         cut = self.cuts if cut is None else cut
-        return self.task.classify(self.model, self._given(texts), self.device, self.longest, cut)
+        return self.task.classify(self.model, self._inputs(texts), self.device, self.longest, cut)
 
-    @property
-    def documents(self) -> bool:
-        """Whether a language model learnt where texts begin and end, or read one running text."""
-        train = self.recipe.data.train
-        return train is None or not train.is_running_text
-
-    def _given(self, texts: Sequence[Any]) -> list[Any]:
-        """What a model is to read: texts, or images and sentences of treebanks where the task reads these."""
-        read = (Tagged, Picture, bytes, Path) if self.recipe.task.content in OTHER_THAN_TEXT else ()
-        if not read or isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+    def _inputs(self, texts: Sequence[Any]) -> list[Any]:
+        """Checked inputs: texts, or images and sentences of treebanks where the task reads these."""
+        accepted = (Tagged, Picture, bytes, Path) if self.recipe.task.content in OTHER_THAN_TEXT else ()
+        if not accepted or isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
             return plain_texts(texts)
         inputs = list(texts)
-        plain = plain_texts("" if isinstance(one, read) else one for one in inputs)
-        return [one if isinstance(one, read) else text for one, text in zip(inputs, plain, strict=True)]
+        plain = plain_texts("" if isinstance(item, accepted) else item for item in inputs)
+        return [item if isinstance(item, accepted) else text for item, text in zip(inputs, plain, strict=True)]
 
     def search_with(self, options: Mapping[str, Any], called: Mapping[str, str] = AS_NAMED) -> AnySearch:
         """The run's own search with options on top, such as `{"n_best": 3}`; `called` is what the person calls them."""
         return search_with(self.recipe.usual_search, options, called)
 
     def _search(self, search: AnySearch | None) -> AnySearch:
-        """A search, or the run's usual one; anything else is refused before a model is asked."""
+        """A search, or the run's usual one; ConfigError for anything else."""
         if search is None:
             return self.recipe.usual_search
         if not isinstance(search, GreedyConfig | BeamConfig | SampleConfig):
@@ -220,14 +211,14 @@ class Run:
         return search
 
     def require(self, verb: Verb) -> None:
-        """Refuses what the run's task cannot do."""
+        """ConfigError where the run's task has another verb."""
         if self.task.verb != verb:
             other = f"it can {self.task.verb}" if self.task.verb else "start another run from it"
             raise ConfigError("task", f"{self.folder} is a run of {self.recipe.task.kind} and cannot {verb}; {other}")
 
 
-def _chosen(folder: Path, which: str) -> Path:
-    """The checkpoint of that name; where no best one was marked, the newest that is whole."""
+def _checkpoint_path(folder: Path, which: str) -> Path:
+    """The checkpoint of that name; where no best one is marked, the newest that is whole."""
     if which not in (BEST, LAST) and not STEP.fullmatch(which):
         raise RunError(f"{folder}: expected the checkpoint {BEST}, {LAST} or step-N, got '{which}'")
     path = folder / CHECKPOINTS_FOLDER / which
@@ -243,15 +234,15 @@ def _chosen(folder: Path, which: str) -> Path:
 
 
 def _refuse_edited(folder: Path, saved: checkpoint.Checkpoint, vocabularies: Vocabularies, recipe: Recipe) -> None:
-    """Weights mean what they were trained as: with this vocabulary, these labels, this model."""
-    kept = Fingerprint.saved(saved)
-    if kept is None:
+    """The weights belong to the vocabulary, labels and model settings that they were trained with."""
+    fingerprint = Fingerprint.saved(saved)
+    if fingerprint is None:
         return
-    if changed := kept.vocabulary_changes(vocabularies):
+    if changed := fingerprint.vocabulary_changes(vocabularies):
         raise RunError(
             f"{folder}: {' and '.join(changed)} changed since step {saved.step:,} was trained; restore it from a copy"
         )
-    for path, old, new in changed_settings(kept.recipe_of(folder), recipe):
+    for path, old, new in changed_settings(fingerprint.recipe_of(folder), recipe):
         if path.startswith(("model.", "task.kind")):
             raise ConfigError(
                 path,
@@ -260,20 +251,10 @@ def _refuse_edited(folder: Path, saved: checkpoint.Checkpoint, vocabularies: Voc
             )
 
 
-def _served(saved: checkpoint.Checkpoint, folder: Path) -> dict[str, torch.Tensor]:
-    """The weights that a checkpoint says are to be used: its own, or an average that it holds as well."""
+def _served_weights(saved: checkpoint.Checkpoint, folder: Path) -> dict[str, torch.Tensor]:
+    """The weights that a checkpoint says are to be used: the trained ones, or an average beside them."""
     serve = saved.state.get("serve", "model")
-    found = saved.model if serve == "model" else saved.extra.get(str(serve))
-    if found is None:
+    weights = saved.model if serve == "model" else saved.extra.get(str(serve))
+    if weights is None:
         raise RunError(f"{folder}: the checkpoint of step {saved.step} has no weights called '{serve}'")
-    return found
-
-
-def _same_vocabulary(one: Run, other: Run) -> None:
-    mine = {name: tokenizer.identity for name, tokenizer in one.task.vocabularies.tokenizers.items()}
-    theirs = {name: tokenizer.identity for name, tokenizer in other.task.vocabularies.tokenizers.items()}
-    if mine != theirs:
-        raise ConfigError(
-            "ensemble",
-            f"{one.folder} and {other.folder} have different vocabularies; train both with the same tokenizer.json",
-        )
+    return weights

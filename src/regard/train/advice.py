@@ -1,19 +1,19 @@
-"""What is off with a run, and what to do about it: small rules over what is known of its data and over its metrics.
+"""Advice during training: small rules over what is known of the data and over the metrics, and who applies them.
 
-Each rule is a pure function that gives one sentence, or None where all is well. Rules over metrics take lines as
-metrics.jsonl has them, losses of training as means over some steps, with `progress`, the share of the budget, beside.
+Each rule is a pure function that gives one sentence, or None where all is well. Rules over metrics take lines as in
+metrics.jsonl, training losses as means over some steps, with `progress`, the share of the budget, beside.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from regard.errors import counted
 from regard.metrics.registry import METRICS
-
-Line = Mapping[str, Any]
+from regard.train.monitor import Line, Watcher
 
 FEW_EXAMPLES, FEW_TOKENS, FEW_VALID_EXAMPLES, FEW_VALID_TOKENS = 300, 20_000, 200, 5_000
 MANY_EPOCHS = 100
@@ -208,3 +208,90 @@ def _peak(train: Sequence[Line]) -> float:
 def _still_rising(train: Sequence[Line]) -> bool:
     rates = [line["lr"] for line in train]
     return all(before < after for before, after in pairwise(rates))
+
+
+# Who applies the rules
+
+STEPS_OF_A_POINT = 25
+MOST_POINTS = 400
+
+
+class Adviser(Watcher):
+    """A watcher that hands everything on to another, and adds advice at the beginning and at each validation."""
+
+    def __init__(self, watcher: Watcher, clock: Callable[[], float] = time.monotonic) -> None:
+        self.watcher, self._clock = watcher, clock
+        self.facts: Facts | None = None
+        """To be set once the data is stored."""
+        self._metric, self._lines = "loss", list[Line]()
+        self._losses: list[float] = []
+        self._said: set[str] = set()
+        self._began = self._stepped = self._validating = 0.0
+        self._validations = 0
+
+    def started(self, metric: str, lines: Sequence[Line]) -> None:
+        """Takes the lines of a run that resumes; says what can be known of its data."""
+        self.watcher.started(metric, lines)
+        self._metric, self._began, self._stepped = metric, self._clock(), self._clock()
+        self._lines = [line for line in lines if "split" in line and "averaged" not in line]
+        if self.facts is not None:
+            self._advise("data", little_data(self.facts))
+            self._advise("left out", much_left_out(self.facts))
+
+    def step(self, line: Line, progress: float) -> None:
+        """Remembers the mean of some steps as one point."""
+        self.watcher.step(line, progress)
+        self._stepped = self._clock()
+        self._losses.append(line["loss"])
+        self._last = {**line, "progress": progress}
+        if len(self._losses) >= STEPS_OF_A_POINT or line["step"] == 1:
+            self._close_point()
+
+    def measured(self, line: Line) -> None:
+        """Says what is off, if it has not been said yet."""
+        self.watcher.measured(line)
+        now = self._clock()
+        self._validating += now - self._stepped
+        self._validations += 1
+        self._stepped = now
+        self._close_point()
+        self._lines.append(line)
+        lines, facts = self._lines, self.facts
+        if facts is not None:
+            self._advise("validation", small_validation(facts, line))
+        found = {
+            "over-fitting": overfitting(lines, self._metric),
+            "not falling": not_falling(lines, facts),
+            "diverging": diverging(lines),
+            "warm-up": still_warming_up(lines),
+            "rate": rate_used_up(lines),
+            "epochs": many_epochs(lines),
+            "validating": mostly_validating(now - self._began, self._validating, self._validations),
+        }
+        for name, sentence in found.items():
+            self._advise(name, sentence)
+
+    def say(self, sentence: str) -> None:
+        """Hands it on."""
+        self.watcher.say(sentence)
+
+    def detail(self, sentence: str) -> None:
+        """Hands it on."""
+        self.watcher.detail(sentence)
+
+    def _close_point(self) -> None:
+        if not self._losses:
+            return
+        point: dict[str, Any] = {**self._last, "split": "train", "loss": sum(self._losses) / len(self._losses)}
+        self._losses = []
+        self._lines.append(point)
+        if sum(line["split"] == "train" for line in self._lines) > MOST_POINTS:
+            train = [line for line in self._lines if line["split"] == "train"]
+            dropped = {id(line) for line in train[1:-1:2]}
+            self._lines = [line for line in self._lines if id(line) not in dropped]
+
+    def _advise(self, name: str, sentence: str | None) -> None:
+        """Says a sentence, of each kind once."""
+        if sentence is not None and name not in self._said:
+            self._said.add(name)
+            self.watcher.say(f"note: {sentence}")

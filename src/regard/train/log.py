@@ -32,7 +32,7 @@ class MetricsLog:
         self._trackers = list(trackers)
         self.validation: Line | None = None
         if resumed is None and file.exists() and file.stat().st_size:
-            raise RunError(f"{file}: a run was here already; go on with --resume, or choose another --out")
+            raise RunError(f"{file}: a run was here already; continue it with --resume, or choose another --out")
         with report_disk_errors(file.name, file.parent, 0):
             if resumed is not None:
                 self.validation = _cut(file, resumed)

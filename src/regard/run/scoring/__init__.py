@@ -62,7 +62,7 @@ def score_run(
     source.require(recipe.task.content, "data")
     if others and run.task.verb != "translate":
         raise ConfigError("ensemble", f"only translations are written together, got a run of {recipe.task.kind}")
-    run.refuse_strangers(others)
+    run.require_same_vocabulary(others)
     preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / CACHE_FOLDER, model=recipe.model)
     models: list[nn.Module] = [other.model for other in others]
     search = search or recipe.usual_search
