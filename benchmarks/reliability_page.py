@@ -154,6 +154,6 @@ def row(name: str, found: Mapping[str, Any]) -> str:
 
 def silence() -> float:
     """Seconds after which a frozen process is noticed."""
-    from regard.train.parallel.watchdog import BEAT, SILENT_BEATS
+    from regard.train.parallel.watchdog import INTERVAL, MISSED
 
-    return BEAT * SILENT_BEATS
+    return INTERVAL * MISSED

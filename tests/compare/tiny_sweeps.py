@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import dump_toml
-from regard.train.loop import Watcher
+from regard.train.monitor import Watcher
 
 TINY: dict[str, Any] = {
     "defaults": "fixed",

@@ -20,7 +20,7 @@ from regard.errors import ConfigError
 from regard.run.recipe import read_recipe, resolve_recipe
 from regard.run.sharded import score_in_parts
 from regard.train.log import read_metrics
-from regard.train.loop import Watcher
+from regard.train.monitor import Watcher
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "documents"
 NAMES, THINGS = ["anna", "ben", "clara", "david", "emma"], ["lamp", "tent", "piano", "boat", "clock", "table"]

@@ -26,7 +26,7 @@ from regard.tasks.prepare import Preparation
 from regard.text.special_tokens import EOS, MASK
 from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer, WordConfig
 from regard.train.log import read_metrics
-from regard.train.loop import Watcher
+from regard.train.monitor import Watcher
 
 CPU = torch.device("cpu")
 ANIMALS = ["dog", "cat", "cow", "hen", "fox"]

@@ -19,8 +19,8 @@ from torch.testing import assert_close
 
 from regard.nn.experts import Experts
 from regard.train.checkpoint import Checkpoint
+from regard.train.parallel import expert_exchange
 from regard.train.parallel.experts import ExpertParallel
-from regard.train.parallel.model import expert_exchange as expert_travel
 from regard.train.parallel.processes import World, join_world
 from regard.train.step_statistics import gradient_norm
 
@@ -151,7 +151,7 @@ def main() -> None:
             TRIPS.append(given.numel())
         plain(found, given, *more, **group)
 
-    expert_travel.dist.all_to_all_single = counted
+    expert_exchange.dist.all_to_all_single = counted
     for number in range(24):
         dice = random.Random(number)
         width, hidden = dice.choice([(4, 8), (3, 5)])  # sizes that the grouped kernel takes, and others
