@@ -1,8 +1,7 @@
 """Parts assembled into models, Transformers and their baselines; each a kind that a recipe can name."""
 
-from typing import Annotated, get_args
-
-from regard.config import BARE_KIND, BY_KIND
+from regard.config import import_all, kinds
+from regard.models.contract import ModelConfig as ModelConfig
 from regard.models.convolutional import ByteNetConfig as ByteNetConfig
 from regard.models.convolutional import ConvS2SConfig as ConvS2SConfig
 from regard.models.convolutional import WindowDecoderConfig as WindowDecoderConfig
@@ -27,25 +26,10 @@ from regard.models.vision import VisionEncoderDecoder as VisionEncoderDecoder
 from regard.models.vision import VisionEncoderDecoderConfig as VisionEncoderDecoderConfig
 from regard.models.vision import VisionTransformer as VisionTransformer
 
-AnyModelConfig = (
-    EncoderDecoderConfig
-    | EncoderConfig
-    | DecoderConfig
-    | VisionConfig
-    | VisionEncoderDecoderConfig
-    | RecurrentDecoderConfig
-    | RecurrentEncoderConfig
-    | Seq2SeqConfig
-    | GnmtConfig
-    | DeepAttConfig
-    | WindowEncoderConfig
-    | WindowDecoderConfig
-    | ByteNetConfig
-    | ConvS2SConfig
-)
-ModelConfig = Annotated[AnyModelConfig, BY_KIND, BARE_KIND]
+import_all(__name__, __path__)  # a new kind of model is a file in this folder
 
 
 def kinds_of(shape: str) -> list[str]:
     """The kinds of models that a shape has: encoder, decoder, encoder-decoder or vision."""
-    return [config.model_fields["kind"].default for config in get_args(AnyModelConfig) if config.shape == shape]
+    members = kinds(ModelConfig).items()
+    return [kind for kind, member in members if issubclass(member, ModelConfig) and member.shape == shape]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.config import Config
+from regard.config import Family
 from regard.nn.layout import Sequences
 
 Shape = Literal["encoder", "decoder", "encoder-decoder", "vision", "vision-encoder-decoder"]
 
 
-class ModelConfig(Config):
+class ModelConfig(Family):
     """Base of the settings of all models. Arguments of `build`, `num_params` and `flops` depend on the shape.
 
     encoder, decoder          build(vocab, classes=None)                flops(batch, time, vocab, classes=None)
@@ -29,9 +29,9 @@ class ModelConfig(Config):
     shape: ClassVar[str]
     """One of `Shape`: what goes in and what comes out."""
     if TYPE_CHECKING:
-        kind: Any
         width: int
         depth: int
+        dropout: Any
 
     @property
     def longest(self) -> int | None:
