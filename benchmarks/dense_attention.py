@@ -1,4 +1,4 @@
-"""Attention in bfloat16 on a CPU: torch's fused kernel, and the plain products of `nn/fast/sdpa.py`.
+"""Attention in bfloat16 on a CPU: torch's fused kernel, and the plain matmuls of `nn/fast/sdpa.py`.
 
     python benchmarks/dense_attention.py
 
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from results import machine
 
-from regard.nn.fast.sdpa import _ByProducts
+from regard.nn.fast.sdpa import MatmulAttention
 
 SHAPES = (
     (64, 4, 25, 64, False),
@@ -49,17 +49,17 @@ def measured(rows: int, heads: int, time_: int, width: int, causal: bool) -> dic
     given = [
         torch.randn(rows, time_, heads, width, dtype=torch.bfloat16).transpose(1, 2).requires_grad_() for _ in range(3)
     ]
-    slope = torch.randn(rows, time_, heads, width, dtype=torch.bfloat16).transpose(1, 2)
+    grad_output = torch.randn(rows, time_, heads, width, dtype=torch.bfloat16).transpose(1, 2)
     lengths = torch.randint(time_ * 3 // 5, time_ + 1, (rows,))
     mask = None if causal else (torch.arange(time_) < lengths[:, None])[:, None, None, :]
     scale = width**-0.5
     ways: dict[str, Callable[[], torch.Tensor]] = {
         "fused": lambda: F.scaled_dot_product_attention(*given, mask, is_causal=causal, scale=scale),
-        "products": lambda: _ByProducts.apply(*given, mask, causal, scale),  # type: ignore[return-value]
+        "products": lambda: MatmulAttention.apply(*given, mask, causal, scale),  # type: ignore[return-value]
     }
     steps = {(name, "forward"): way for name, way in ways.items()}
     steps |= {
-        (name, "training"): lambda way=way: torch.autograd.grad(way(), given, slope) for name, way in ways.items()
+        (name, "training"): lambda way=way: torch.autograd.grad(way(), given, grad_output) for name, way in ways.items()
     }
     took: dict[tuple[str, str], list[float]] = {name: [] for name in steps}
     for _ in range(TURNS):

@@ -27,6 +27,7 @@ from regard.compare.sweep import Variant, read_sweep
 from regard.data.collate import Ragged, pad
 from regard.models import DecoderConfig
 from regard.nn.attention.module import Attention
+from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.run.recipe import read_recipe
 from regard.tasks.summarisation import losses_at_answers
 from regard.tasks.summarisation_sequence import joined_inputs
@@ -137,6 +138,7 @@ def memory_rows(arguments: argparse.Namespace) -> list[dict]:
 def training_step(config: DecoderConfig, length: int, keeps: bool, vocab: int, device: str, output: int = 200) -> dict:
     """Milliseconds, the most memory beside the weights, and the FLOPs of one document's forward and backward pass."""
     torch.manual_seed(1)
+    disable_cudnn_attention()
     model = config.build(vocab).to(device).train()
     if keeps:
         keep_weights(model)

@@ -237,6 +237,9 @@ def on_device(wanted: list[tuple[str, str]], part: str, length: int, arguments) 
 def on_device_once(method: str, which: str, part: str, length: int, rounds: int) -> dict:
     import torch
 
+    from regard.nn.fast.sdpa import disable_cudnn_attention
+
+    disable_cudnn_attention()
     gc.collect()
     torch.cuda.empty_cache()
     call = prepared(method, which, part, length, "cuda")

@@ -1,4 +1,4 @@
-"""How a matrix should lie in memory for the products of decoding on a CPU; behind `nn/fast/prepacked.py`.
+"""How a matrix should lie in memory for the products of decoding on a CPU; behind `nn/fast/linear.py`.
 
     python benchmarks/matrix_layout.py
 
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.files.machine import cores
-from regard.nn.fast.prepacked import _packed
+from regard.nn.fast.linear import pack_weight
 
 SIZES = ((256, 256), (256, 1024), (1024, 256), (256, 8000), (512, 512), (512, 2048), (2048, 512), (512, 32000))
 """Inputs and outputs of the maps of the small and the base model."""
@@ -49,7 +49,7 @@ def main() -> None:
 def compared(x: torch.Tensor, matrices: list[torch.Tensor]) -> dict[str, float]:
     """Seconds of one product in each layout: medians of rounds in turn."""
     bias = torch.zeros(len(matrices[0]))
-    turned, packed = [matrix.T.contiguous().T for matrix in matrices], [_packed(matrix) for matrix in matrices]
+    turned, packed = [matrix.T.contiguous().T for matrix in matrices], [pack_weight(matrix) for matrix in matrices]
     ways = {
         "by output": lambda: [F.linear(x, matrix, bias) for matrix in matrices],
         "by input": lambda: [F.linear(x, matrix, bias) for matrix in turned],

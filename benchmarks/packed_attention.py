@@ -1,4 +1,4 @@
-"""Attention over packed sequences on a GPU: short ones share tiles (`nn/fast/packed.py`), torch's kernel for any.
+"""Attention over packed sequences on a GPU: short ones share blocks (`nn/fast/packed.py`), torch's kernel for any.
 
     python benchmarks/packed_attention.py
 
@@ -17,7 +17,7 @@ from torch.nn.attention.varlen import varlen_attn
 from triton.testing import do_bench
 
 from regard.bench.workloads import MULTI30K
-from regard.nn.fast.packed import Spans, attend_spans
+from regard.nn.fast.packed import KeyRanges, attend_key_ranges
 from regard.nn.layout import Layout
 
 TOKENS, HEADS, WIDTH = 26_000, 16, 64
@@ -44,26 +44,26 @@ def measured(length: int, causal: bool) -> dict[str, Any]:
     torch.manual_seed(0)
     shape = (sum(lengths), HEADS, WIDTH)
     tensors = [torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
-    slope, spans = torch.randn_like(tensors[0]), Spans.of(layout.pattern(), causal)  # type: ignore[arg-type]
+    grad_output, ranges = torch.randn_like(tensors[0]), KeyRanges.of(layout.pattern(), causal)  # type: ignore[arg-type]
     bounds = torch.nn.functional.pad(torch.cumsum(layout.lengths, 0), (1, 0)).int()
     window, most, scale = (-1, 0) if causal else (-1, -1), max(lengths), WIDTH**-0.5
     ways = {
-        "spans": lambda: attend_spans(*tensors, spans, scale),
+        "spans": lambda: attend_key_ranges(*tensors, ranges, scale),
         "variable_length": lambda: varlen_attn(
             *tensors, bounds, bounds, most, most, scale=scale, window_size=window
         ),
     }  # fmt: skip
     outputs = {name: way() for name, way in ways.items()}
     rows: dict[str, Any] = {
-        name: {"forward": micros(way), "backward": micros(lambda y=outputs[name]: slopes(y, tensors, slope))}
+        name: {"forward": micros(way), "backward": micros(lambda y=outputs[name]: gradients(y, tensors, grad_output))}
         for name, way in ways.items()
     }
     one, other = outputs.values()
     return {**rows, "apart": float((one - other).detach().abs().max())}
 
 
-def slopes(y: torch.Tensor, tensors: list[torch.Tensor], slope: torch.Tensor) -> object:
-    return torch.autograd.grad(y, tensors, slope, retain_graph=True)
+def gradients(y: torch.Tensor, tensors: list[torch.Tensor], grad_output: torch.Tensor) -> object:
+    return torch.autograd.grad(y, tensors, grad_output, retain_graph=True)
 
 
 def micros(work: Any) -> float:

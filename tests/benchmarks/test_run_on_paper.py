@@ -16,7 +16,7 @@ from torch import nn
 
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.nn import head
-from regard.nn.fast import sdpa as dense
+from regard.nn.fast import plan
 from regard.nn.layout import Sequences
 from regard.train.optimiser import AdamWConfig
 from regard.train.parallel.model import blocks_of, checkpoint_blocks
@@ -55,7 +55,7 @@ def saved_bytes(model: nn.Module, share: Share, half: bool, translates: bool) ->
 @pytest.fixture(autouse=True)
 def fused_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paper is about GPUs: their kernels keep no weights of attention, as plain products on a CPU do."""
-    monkeypatch.setattr(dense, "products_pay", lambda *_: False)
+    monkeypatch.setattr(plan, "matmul_is_faster", lambda *_: False)
 
 
 @pytest.mark.parametrize("half", [False, True])

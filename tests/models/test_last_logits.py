@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.models import DecoderConfig
-from regard.models.decoding.cpu import Lean
-from regard.models.decoding.cuda_graph import Graphed
+from regard.models.decoding.cpu import CPUDecoder
+from regard.models.decoding.cuda_graph import CUDAGraphDecoder
 from regard.models.stepper import PrefixDecoder, last_logits
 from regard.nn.layout import Sequences
 
@@ -25,7 +25,9 @@ def model():
     return DecoderConfig(width=16, depth=2, heads=2, dropout=0.0).build(VOCAB).eval()
 
 
-@pytest.mark.parametrize("kind", [lambda model: model, OnlySteps, Lean, Graphed], ids=["own", "any", "lean", "graphed"])
+@pytest.mark.parametrize(
+    "kind", [lambda model: model, OnlySteps, CPUDecoder, CUDAGraphDecoder], ids=["own", "any", "cpu", "cuda graph"]
+)
 @pytest.mark.parametrize("lengths", [None, [5, 2, 1]], ids=["even", "ragged"])
 def test_what_follows_the_last_token_of_each_row(model, kind, lengths):
     stepper, tokens = kind(model), torch.randint(4, VOCAB, (3, 5))
@@ -38,7 +40,7 @@ def test_what_follows_the_last_token_of_each_row(model, kind, lengths):
     assert more.shape == (3, 1, VOCAB)
 
 
-@pytest.mark.parametrize("kind", [Lean, Graphed])
+@pytest.mark.parametrize("kind", [CPUDecoder, CUDAGraphDecoder])
 def test_one_token_more(model, kind):
     stepper, tokens = kind(model), torch.randint(4, VOCAB, (3, 5))
     _, state = last_logits(stepper, tokens, stepper.start(None, rows=3, capacity=8))

@@ -14,9 +14,9 @@ from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, Vi
 from regard.nn.attention.kinds import BigBirdConfig
 from regard.nn.attention.module import attend
 from regard.nn.experts import Experts, ExpertsConfig
-from regard.nn.fast import attention as kernels
-from regard.nn.fast.block_mask import block_mask
-from regard.nn.fast.plan import Plan, plan
+from regard.nn.fast.flex import block_mask
+from regard.nn.fast.plan import FAST_PATHS, Plan, plan
+from regard.nn.fast.sdpa import cudnn_attention, disable_cudnn_attention, sdpa
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED, cross_entropy, linear_cross_entropy
 from regard.nn.pattern import Causal, Global, Random, Window
@@ -36,6 +36,7 @@ LONG = 2048
 
 @pytest.fixture(scope="module", autouse=True)
 def plain_functions() -> Iterator[None]:
+    disable_cudnn_attention()
     with without_shape_checks():
         yield
 
@@ -76,7 +77,7 @@ def assert_equals_reference(case: Case, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("layout", ["full", "padded", "packed"])
 def test_short_sequences_equal_the_reference(layout: str, pattern: str, position: str, dtype: torch.dtype):
     case = make_case(on_gpu(layout, [70, 33, 51], 72), pattern, position, heads=(4, 2), head_width=24).cast(dtype)
-    assert planned(case).path in ("sdpa", "spans", "variable-length", "reference")
+    assert planned(case).path in ("sdpa", "key_range_attention", "unpacked_sdpa", "reference")
     assert_equals_reference(case, dtype)
 
 
@@ -85,7 +86,7 @@ def test_short_sequences_equal_the_reference(layout: str, pattern: str, position
 def test_packed_sequences_with_a_bias_take_flex(position: str, dtype: torch.dtype):
     layout = on_gpu("packed", [170, 33, 251], 260)
     case = make_case(layout, "causal", position, heads=(4, 2), head_width=32).cast(dtype)
-    assert planned(case).path == "flex"
+    assert planned(case).path == "flex_attention"
     assert_equals_reference(case, dtype)
 
 
@@ -111,8 +112,8 @@ def test_long_sparse_sequences_take_flex(pattern: str, position: str, dtype: tor
     case = make_case(on_gpu("padded", [LONG, LONG - 300]), "full", position, heads=(4, 2), head_width=64).cast(dtype)
     case.context = replace(case.context, pattern=SPARSE[pattern]() & case.pattern)
     chosen = planned(case)
-    assert chosen.path == "flex"
-    assert "blocks are skipped" in chosen.why
+    assert chosen.path == "flex_attention"
+    assert "blocks are skipped" in chosen.reason
     assert_equals_reference(case, dtype)
 
 
@@ -121,7 +122,7 @@ def test_long_sparse_sequences_take_flex(pattern: str, position: str, dtype: tor
 @pytest.mark.parametrize("position", ["none", "t5"])
 def test_long_sparse_sequences_that_flex_cannot_take_go_block_by_block(position: str, layout: str, dtype: torch.dtype):
     case = make_case(on_gpu(layout, [LONG, LONG - 300]), "bigbird", position, heads=(4, 2), head_width=24).cast(dtype)
-    assert planned(case).path == "blocked"
+    assert planned(case).path == "block_sparse_attention"
     assert_equals_reference(case, dtype)
 
 
@@ -155,7 +156,7 @@ def test_what_is_written_behind_a_long_text_sees_its_window(attention: dict):
 def test_flex_goes_on_compiled_however_lengths_change():
     for length in range(LONG, LONG + 12 * 37, 37):
         case = make_case(on_gpu("padded", [length, 1000]), "window", heads=(2, 2), head_width=32).cast(HALF)
-        assert planned(case).path == "flex"
+        assert planned(case).path == "flex_attention"
         assert_equals_reference(case, HALF)
 
 
@@ -165,14 +166,13 @@ def test_flex_goes_on_compiled_however_lengths_change():
 def test_packed_sequences_in_half_precision_take_the_fused_kernel(
     pattern: str, extra: int, heads: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ):
-    fused = kernels._fused_varlen
-    calls = []
-    monkeypatch.setattr(kernels, "_fused_varlen", lambda *given: calls.append(1) or fused(*given))
+    varlen_attention, calls = FAST_PATHS["varlen_attention"], []
+    monkeypatch.setitem(FAST_PATHS, "varlen_attention", lambda *given: calls.append(1) or varlen_attention(*given))
     layout = on_gpu("packed", [570, 1, 533, 251], 570 + extra)
     case = make_case(layout, pattern, heads=heads, head_width=64).cast(HALF)
     chosen = planned(case)
-    assert chosen.path == "variable-length"
-    assert "fused kernel" in chosen.why
+    assert chosen.path == "varlen_attention"
+    assert "fused kernel" in chosen.reason
     assert_equals_reference(case, HALF)
     assert calls
 
@@ -182,12 +182,12 @@ def test_packed_sequences_in_half_precision_take_the_fused_kernel(
 @pytest.mark.parametrize("pattern", ["full", "causal"])
 def test_short_packed_sequences_in_half_precision_share_tiles(pattern: str, extra: int, heads: tuple[int, int]):
     case = make_case(on_gpu("packed", [70, 1, 33, 12, 151], 151 + extra), pattern, heads=heads, head_width=40)
-    assert planned(case.cast(HALF)).path == "spans"
+    assert planned(case.cast(HALF)).path == "key_range_attention"
     assert_equals_reference(case.cast(HALF), HALF)
 
 
 @pytest.mark.parametrize("extra", [0, 40])
-@pytest.mark.parametrize(("longer", "path"), [(1, "spans"), (9, "variable-length")])
+@pytest.mark.parametrize(("longer", "path"), [(1, "key_range_attention"), (9, "varlen_attention")])
 def test_packed_sequences_across_take_a_fused_kernel(extra: int, longer: int, path: str):
     target = on_gpu("packed", [longer * n for n in (30, 71, 5)], longer * 71 + extra)
     source = on_gpu("packed", [longer * n for n in (44, 20, 60)])
@@ -202,8 +202,8 @@ def test_packed_sequences_that_the_fused_kernel_does_not_take(pattern: str, dtyp
     layout = on_gpu("packed", [170, 1, 33], 180)
     case = make_case(layout, pattern, heads=(4, 2), head_width=head_width).cast(dtype)
     chosen = planned(case)
-    assert chosen.path == "variable-length"
-    assert "one a row" in chosen.why
+    assert chosen.path == "unpacked_sdpa"
+    assert "one a row" in chosen.reason
     assert_equals_reference(case, dtype)
 
 
@@ -298,9 +298,9 @@ def test_cudnn_attends_as_the_others_do_where_shapes_are_known():
     torch.manual_seed(0)
     query, key, value = (torch.randn(2, 4, 256, 64, device=DEVICE, dtype=HALF, requires_grad=True) for _ in range(3))
     found = []
-    for known in (True, False):
-        with kernels.of_one_shape(known):
-            y = kernels.sdpa(query, key, value, Causal(), None, 0.125, 0.0)
+    for enabled in (True, False):
+        with cudnn_attention(enabled):
+            y = sdpa(query, key, value, Causal(), None, 0.125, 0.0)
         found.append([y, *torch.autograd.grad(y.float().square().sum(), [query, key, value])])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one.float(), other.float(), rtol=0.05, atol=0.05)

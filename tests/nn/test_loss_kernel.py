@@ -13,7 +13,7 @@ CASES = list(product((5, 9000), (0, 55), (0.0, 0.1), (False, True)))
 
 
 def agrees(vocab, extra, smoothing, uneven, device="cpu", dtype=torch.float32):
-    from regard.nn.fast.loss_triton import losses_and_slopes as kernel
+    from regard.nn.fast.logits_triton import cross_entropy_with_gradient as kernel
 
     torch.manual_seed(vocab)
     logits = F.pad(4 * torch.randn(7, vocab, device=device), (0, extra), value=-torch.inf).to(dtype)

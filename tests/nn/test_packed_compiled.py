@@ -28,12 +28,12 @@ def packed(seed: int, sequences: int) -> tuple[Sequences, Sequences]:
     return Sequences.packed(source), Sequences.packed(target)
 
 
-def slopes(model: EncoderDecoder, y: Tensor) -> tuple[Tensor, ...]:
+def gradients(model: EncoderDecoder, y: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(y.square().mean(), list(model.parameters()))
 
 
-def rows_of_any_length_share_what_is_compiled(spans: bool, dropped: float = 0.0):
-    planning._spans_kernel_fits = lambda query: spans  # as on a GPU in half precision, or in single
+def rows_of_any_length_share_what_is_compiled(key_ranges: bool, dropped: float = 0.0):
+    planning._key_range_kernel_fits = lambda q: key_ranges  # as on a GPU in half precision, or in single
     torch._dynamo.reset()
     counters.clear()
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def rows_of_any_length_share_what_is_compiled(spans: bool, dropped: float = 0.0)
         torch.manual_seed(seed)
         found = compiled(*batch)
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
-        for one, other in zip(slopes(model, wanted), slopes(compiled, found), strict=True):
+        for one, other in zip(gradients(model, wanted), gradients(compiled, found), strict=True):
             torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-5)
     assert not counters["graph_break"], counters["graph_break"]
     assert counters["stats"]["unique_graphs"] == 3, counters[
@@ -59,6 +59,6 @@ def rows_of_any_length_share_what_is_compiled(spans: bool, dropped: float = 0.0)
 
 if __name__ == "__main__":
     torch.compile = partial(torch.compile, backend="aot_eager")
-    rows_of_any_length_share_what_is_compiled(spans=True)
-    rows_of_any_length_share_what_is_compiled(spans=True, dropped=0.3)
-    rows_of_any_length_share_what_is_compiled(spans=False)
+    rows_of_any_length_share_what_is_compiled(key_ranges=True)
+    rows_of_any_length_share_what_is_compiled(key_ranges=True, dropped=0.3)
+    rows_of_any_length_share_what_is_compiled(key_ranges=False)

@@ -13,7 +13,7 @@ from torch.nn.attention.flex_attention import create_mask
 
 from regard.errors import ConfigError
 from regard.nn.attention.reference import reference_attention
-from regard.nn.fast.block_mask import block_mask
+from regard.nn.fast.flex import block_mask
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Global, Padding, Pattern, Random, Segments, Shifted, Window
 

@@ -10,13 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.models.decoding.cpu import Lean, too_special
-from regard.models.decoding.cuda_graph import Graphed, Way
+from regard.models.decoding.cpu import CPUDecoder, cpu_obstacle
+from regard.models.decoding.cuda_graph import CUDAGraphDecoder
 from regard.models.decoding.step import obstacle
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stepper import PrefixDecoder, Stepper
 from regard.models.transformer import Decoder
 from regard.nn.device import HAS_TRITON
+from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.nn.layout import Sequences
 
 AnyStepper = Stepper[Any]
@@ -78,14 +79,15 @@ class Backend:
     reason: str
 
 
-def choose_backend(model: nn.Module | AnyStepper, device: torch.device, way: Way | None = None) -> Backend:
+def choose_backend(model: nn.Module | AnyStepper, device: torch.device) -> Backend:
     """The fastest stepper that a model allows: its CPU decoding step, or a captured CUDA graph."""
+    disable_cudnn_attention()
     stepper, transformer = cast(AnyStepper, model), cast(Decoder | EncoderDecoder, model)
     if device.type != "cuda":
-        return Backend(stepper if too_special(model) else Lean(transformer), "")
+        return Backend(stepper if cpu_obstacle(model) else CPUDecoder(transformer), "")
     if reason := obstacle(model) or ("" if HAS_TRITON else "its kernels need Triton, which is not installed"):
         return Backend(stepper, f"decoding launches its kernels one by one: {reason}")
-    return Backend(Graphed(transformer, way), "decoding replays each step as one CUDA graph: no launch overhead")
+    return Backend(CUDAGraphDecoder(transformer), "decoding replays each step as one CUDA graph: no launch overhead")
 
 
 def with_backends(stepper: AnyStepper, backends: Mapping[int, AnyStepper]) -> AnyStepper:

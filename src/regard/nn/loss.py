@@ -231,6 +231,6 @@ def in_one_kernel(
     logits: Tensor, targets: Tensor, vocab: int, smoothing: float, spread: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same by one kernel, slopes in place of the logits."""
-    from regard.nn.fast.loss_triton import losses_and_slopes as kernel
+    from regard.nn.fast.logits_triton import cross_entropy_with_gradient
 
-    return kernel(logits, targets, vocab, smoothing, spread)
+    return cross_entropy_with_gradient(logits, targets, vocab, smoothing, spread)

@@ -27,6 +27,7 @@ from regard.files.run_folder import (
     TOKENIZER_FILE,
     is_run,
 )
+from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.run.fingerprint import Fingerprint, changed_settings, identities, shown
 from regard.run.recipe import Recipe
 from regard.tasks import Vocabularies
@@ -76,6 +77,7 @@ class Run(Trained):
         """The run in a folder, with the weights of its best checkpoint (or `last`, or `step-N`)."""
         chosen = parse_device(device)
         set_current_device(chosen)
+        disable_cudnn_attention()
         recipe = read_run_recipe(folder)
         recipe.check()
         vocabularies = read_vocabularies(recipe, folder)

@@ -21,6 +21,7 @@ from regard.files.run_folder import (
     is_run,
     list_checkpoints,
 )
+from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.run.conclusion import write_baselines, write_summaries
 from regard.run.preflight import check_at_once, check_test_data
 from regard.run.recipe import Recipe
@@ -52,6 +53,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     recipe = recipe.but(defaults="fixed")  # as resolved now, so that the run can be repeated
     recipe.check()
     world = join_world(recipe.train.device, alone=recipe.train.parallel == "fsdp")
+    disable_cudnn_attention()
     refuse_none(recipe.train.parallel, world.size)
     expert_parallel_size(recipe, world)
     watcher = Adviser(watcher if world.is_main else Quiet())

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
 from regard.metrics.registry import metric
-from regard.nn.fast.attention import of_one_shape
+from regard.nn.fast.sdpa import cudnn_attention, disable_cudnn_attention
 from regard.nn.loss import Losses
 from regard.tasks.base import Inputs, Task
 from regard.train.budget import Spent
@@ -76,6 +76,7 @@ class TrainingStep(ABC):
         self.watcher, self.log, self.stop, self.fingerprint = watcher, log, stop, fingerprint
         self.schedule = config.schedule.build(model.config.width)  # type: ignore[union-attr]
         keep_freed_memory(world.device)
+        disable_cudnn_attention()
         self.fsdp, self.expert_parallel = config.parallel == "fsdp", expert_parallel or ExpertParallel(model, world)
         self.partitioned = self.fsdp or self.expert_parallel.size > 1
         """Whether no process holds the whole model."""
@@ -155,7 +156,7 @@ class TrainingStep(ABC):
         for number, part in enumerate(inputs, start=1):
             self.expert_parallel.set_counted(part.tokens > 0)
             with self.world.no_sync(self.losses, more=number < len(inputs)):
-                with self.precision.autocast(), of_one_shape(self.batches.one_shape):
+                with self.precision.autocast(), cudnn_attention(self.batches.one_shape):
                     losses = self.losses(part)
                     loss = losses.objective / count * (part.count > 0)
                 (loss * self.world.size).backward()  # DDP and FSDP average gradients, which should be summed

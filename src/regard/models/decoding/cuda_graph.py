@@ -1,64 +1,77 @@
-"""A Transformer that writes on a GPU without waiting for the processor: its step is captured once and replayed.
+"""Decoding on a GPU without waiting for the CPU: the step is captured once as a CUDA graph and replayed.
 
-A step of a small model is some hundred kernels of a few microseconds each, and the processor needs longer to ask for
-them than the device to compute them. Captured as a CUDA graph, they are asked for at once. A graph knows addresses, not
-tensors, so everything it touches lies in a `Room`; prompts, whose lengths differ, go the model's ordinary way and are
-then taken over. Shapes are rounded up to powers of two, so that few graphs serve all batches: rows that nobody needs
-are computed and not looked at, and of the room's capacity only what is filled is read.
+A step of a small model is some hundred kernels of a few microseconds each, which the CPU takes longer to launch than
+the device to compute; a CUDA graph launches them at once. It replays fixed addresses, so all tensors lie in a static KV
+cache; prompts, whose lengths differ, go through the model's own step and are then copied into it. Shapes are rounded up
+to powers of two, so that few graphs serve all batches: unused rows are ignored, unused capacity is never read.
 """
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.models.decoding.fused_step import fused_head, fused_where_known
-from regard.models.decoding.step import OneToken
+from regard.models.decoding.static_blocks import fused_head, static_block
+from regard.models.decoding.step import DecodingStep
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stepper import at_last, last_logits
 from regard.models.transformer import Decoder, DecoderState
 from regard.nn.cache import KVCache
-from regard.nn.fast.static_cache import Room, RoomShape
+from regard.nn.context import AttentionContext
+from regard.nn.fast.decode import CacheShape, StaticKVCache
+from regard.nn.fast.linear import MAX_ROWS
 from regard.nn.layout import Sequences
 
-Way = Literal["eager", "captured", "fused", "compiled"]
-"""How a step runs: call by call, as a CUDA graph of torch's own kernels, of few kernels that compute what stands around
-a product with it, or of kernels that Inductor wrote for it."""
-
-KEPT = 4
-"""Graphs that are kept for later batches; each holds the keys and values of a batch."""
-SMALLEST_CAPACITY = 64
-WARMING = 3
-"""Steps before a capture, in which libraries choose their kernels and take their memory."""
-INDUCTOR: dict[str, Any] = {"coordinate_descent_tuning": True, "triton.cudagraphs": False}
-"""The former also writes products of a single row as sums, which fuse with what stands around them."""
+MAX_IDLE_GRAPHS = 4
+"""Graphs kept for later batches; each holds the keys and values of a batch."""
+MIN_CAPACITY = 64
+WARMUP_STEPS = 3
+"""Steps before a capture, in which libraries choose their kernels and allocate their memory."""
 
 
-class Program:
-    """A room and the step that writes in it."""
+class StaticStep:
+    """The decoding step over a static KV cache: its tokens in, logits out, every row one token longer."""
 
-    def __init__(self, room: Room, step: Callable[[Room], Tensor], captures: bool) -> None:
-        self.room = room
-        once = lambda: step(room)  # noqa: E731
-        self.run = captured(once, before=room.lengths.zero_) if captures else once
+    def __init__(self, model: Decoder | EncoderDecoder) -> None:
+        self._step, self._head = DecodingStep(model, static_block), model.head
+        self._fused_head = fused_head(model.head, self._step.stack.final_norm)
+
+    @torch.no_grad()
+    def __call__(self, cache: StaticKVCache) -> Float[Tensor, "rows vocab"]:
+        key_positions = torch.arange(cache.shape.capacity, device=cache.lengths.device)
+        context = AttentionContext(None, cache.lengths[:, None], key_positions[None])
+        x, statistics = self._step.hidden(cache.tokens[:, None], context, cache)
+        cache.lengths.add_(1)
+        if self._fused_head is not None and len(x) <= MAX_ROWS:
+            return self._fused_head(x, statistics)
+        return self._head(self._step.stack.final_norm(x))[:, 0]
 
 
-def captured(step: Callable[[], Tensor], before: Callable[[], object]) -> Callable[[], Tensor]:
-    """The step as one CUDA graph; what it gives is overwritten by the next replay, so a copy is handed out.
+class CapturedStep:
+    """A static KV cache and the step over it: on a GPU a CUDA graph, on a CPU the step itself."""
 
-    `before` makes the room empty again for each step of the warming, as positions may reach no further than one token.
+    def __init__(self, cache: StaticKVCache, step: Callable[[StaticKVCache], Tensor]) -> None:
+        self.cache = cache
+        on_gpu = cache.lengths.device.type == "cuda"
+        self.run = capture(lambda: step(cache), before=cache.lengths.zero_) if on_gpu else lambda: step(cache)
+
+
+def capture(step: Callable[[], Tensor], before: Callable[[], object]) -> Callable[[], Tensor]:
+    """The step as one CUDA graph; a replay overwrites the last result, so a copy is returned.
+
+    `before` empties the cache for each warm-up step, as positions may be limited to one token.
     """
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        for _ in range(WARMING):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARMUP_STEPS):
             before()
             step()
-    torch.cuda.current_stream().wait_stream(aside)
+    torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = step()
@@ -70,50 +83,40 @@ def captured(step: Callable[[], Tensor], before: Callable[[], object]) -> Callab
     return replay
 
 
-class Held:
-    """What is written so far, in a program's room; the program is free again when nobody holds this."""
+class StaticState:
+    """The rows of a batch in the cache of a captured step, which is free again when this state is."""
 
-    def __init__(self, program: Program, rows: int, filled: int, capacity: int) -> None:
-        self.program, self.rows = program, rows
+    def __init__(self, captured: CapturedStep, rows: int, filled: int, capacity: int) -> None:
+        self.captured, self.rows = captured, rows
         self.filled, self.capacity = filled, capacity
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """One token more in each row."""
+        """Appends one token to each row."""
         if self.filled == self.capacity:
             raise ShapeError(
                 f"the cache has room for {self.capacity} tokens, got {self.filled + 1}; ask for more capacity"
             )
-        self.program.room.tokens[: self.rows] = tokens
+        self.captured.cache.tokens[: self.rows] = tokens
         self.filled += 1
-        return self.program.run()[: self.rows]
+        return self.captured.run()[: self.rows]
 
     def shorten(self, time: int, lengths: Int[Tensor, " rows"]) -> None:
-        """Of the last `time` tokens, row b keeps the first `lengths[b]`; what stands behind them is written over."""
-        self.program.room.lengths[: self.rows] += lengths - time
+        """Of the last `time` tokens, row b keeps the first `lengths[b]`; the others will be overwritten."""
+        self.captured.cache.lengths[: self.rows] += lengths - time
         self.filled += int(lengths.max()) - time
 
 
-class Graphed:
-    """A Stepper around a Transformer decoder or encoder-decoder: the same logits, captured on a GPU.
+class CUDAGraphDecoder:
+    """A Stepper around a Transformer decoder or encoder-decoder: the same logits, by a CUDA graph on a GPU.
 
-    On a GPU it holds copies of most matrices, joined or with a norm's gain in them: make a new one after training on.
-    On a CPU the same step runs uncaptured, and of the weights only the maps of queries, keys and values are copied.
+    It holds copies of most weights, joined or with a norm's gain folded in: make a new one after further training.
     """
 
-    def __init__(self, model: Decoder | EncoderDecoder, way: Way | None = None) -> None:
-        on_gpu = next(model.parameters()).device.type == "cuda"
-        self.model = model
-        self.way: Way = way or ("fused" if on_gpu else "eager")
-        self._step = OneToken(model, fused_where_known) if self.way == "fused" else OneToken(model)
-        if self.way == "fused":
-            self._step.scores = fused_head(self._step)
-        if self.way == "compiled":
-            self._step.compile(INDUCTOR if on_gpu else None)
-        self._captures = on_gpu and self.way != "eager"
-        self._idle: list[Program] = []
+    def __init__(self, model: Decoder | EncoderDecoder) -> None:
+        self.model, self._step = model, StaticStep(model)
+        self._idle: list[CapturedStep] = []
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> DecoderState:
-        """Nothing written yet."""
         return self.model.start(source, rows=rows, capacity=capacity)
 
     @torch.no_grad()
@@ -123,11 +126,11 @@ class Graphed:
         state: Any,  # noqa: ANN401
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time vocab"], Any]:
-        """Appends tokens to each row: the prompt by the model's own step, then token after token in a room."""
+        """Appends tokens to each row: the prompt by the model's own step, then token after token by the graph."""
         if isinstance(state, DecoderState):
             if state.cache_lengths.longest == 0:
                 return self.model.step(tokens, state, lengths)
-            state = self._seated(state)
+            state = self._from_prompt(state)
         logits = [state.step(column)[:, None] for column in tokens.unbind(1)]
         if lengths is not None:
             state.shorten(len(logits), lengths)
@@ -139,7 +142,7 @@ class Graphed:
         state: Any,  # noqa: ANN401
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch vocab"], Any]:
-        """A prompt goes the model's own way, which computes no more logits than are asked for."""
+        """A prompt is left to the model, which computes the last logits only."""
         if isinstance(state, DecoderState) and state.cache_lengths.longest == 0:
             return last_logits(self.model, tokens, state, lengths)
         logits, state = self.step(tokens, state, lengths)
@@ -147,57 +150,56 @@ class Graphed:
 
     @torch.no_grad()
     def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401
-        """The state of the chosen rows; far fewer or more rows than before move to a room of their size."""
+        """The state of the selected rows; where their number rounds to another, it moves to a cache of that size."""
         if isinstance(state, DecoderState):
             return self.model.reorder(state, rows)
-        here, needed = state.program.room, rounded(len(rows))
-        if needed == here.shape.rows:
-            here.take(here, rows, state.filled)
+        cache, needed = state.captured.cache, next_power_of_two(len(rows))
+        if needed == cache.shape.rows:
+            cache.copy_rows(cache, rows, state.filled)
             state.rows = len(rows)
             return state
-        shape = RoomShape(needed, here.shape.capacity, here.shape.sources, here.shape.source_capacity)
-        moved = self._held(shape, here.layers, here.heard, len(rows), state.filled, state.capacity)
-        moved.program.room.take(here, rows, state.filled)
+        shape = CacheShape(needed, cache.shape.capacity, cache.shape.sources, cache.shape.source_capacity)
+        moved = self._state(shape, cache.layers, cache.source_kv, len(rows), state.filled, state.capacity)
+        moved.captured.cache.copy_rows(cache, rows, state.filled)
         return moved
 
-    def _seated(self, state: DecoderState) -> Held:
-        """Takes over what the model's own step wrote."""
-        cache_lengths, heard = state.cache_lengths, state.source_kv or []
-        shape = RoomShape(rounded(len(cache_lengths.lengths)), max(SMALLEST_CAPACITY, rounded(cache_lengths.capacity)))
-        if heard:
-            source_rows, _, time, _ = heard[0].keys.shape
-            shape = RoomShape(shape.rows, shape.capacity, rounded(source_rows), rounded(time))
-        held = self._held(
-            shape, state.caches, heard, len(cache_lengths.lengths), cache_lengths.longest, cache_lengths.capacity
-        )
-        room = held.program.room
-        room.fill(state.caches, cache_lengths.lengths, cache_lengths.longest)
-        if heard and state.source_layout is not None and state.source_rows is not None:
-            room.hear(heard, state.source_layout.lengths)
-            room.listen(state.source_rows)
-        return held
+    def _from_prompt(self, state: DecoderState) -> StaticState:
+        """Copies the cache that the model's own step filled."""
+        cache_lengths, source_kv = state.cache_lengths, state.source_kv or []
+        rows = len(cache_lengths.lengths)
+        shape = CacheShape(next_power_of_two(rows), max(MIN_CAPACITY, next_power_of_two(cache_lengths.capacity)))
+        if source_kv:
+            sentences, _, time, _ = source_kv[0].keys.shape
+            shape = CacheShape(shape.rows, shape.capacity, next_power_of_two(sentences), next_power_of_two(time))
+        static = self._state(shape, state.caches, source_kv, rows, cache_lengths.longest, cache_lengths.capacity)
+        cache = static.captured.cache
+        cache.load(state.caches, cache_lengths.lengths, cache_lengths.longest)
+        if source_kv and state.source_layout is not None and state.source_rows is not None:
+            cache.load_source(source_kv, state.source_layout.lengths)
+            cache.set_source_rows(state.source_rows)
+        return static
 
-    def _held(
+    def _state(
         self,
-        shape: RoomShape,
+        shape: CacheShape,
         like: list[KVCache],
-        heard: list[KVCache],
+        source_kv: list[KVCache],
         rows: int,
         filled: int,
         capacity: int,
-    ) -> Held:
-        """A state in a program of that shape: one that is idle, or a new one."""
-        found = next((program for program in self._idle if program.room.shape == shape), None)
-        if found is not None:
-            self._idle.remove(found)
-        held = Held(found or Program(Room(shape, like, heard), self._step, self._captures), rows, filled, capacity)
-        weakref.finalize(held, self._release, held.program).atexit = False
-        return held
+    ) -> StaticState:
+        """A state in an idle captured step of that shape, or in a new one."""
+        idle = next((captured for captured in self._idle if captured.cache.shape == shape), None)
+        if idle is not None:
+            self._idle.remove(idle)
+        captured = idle or CapturedStep(StaticKVCache(shape, like, source_kv), self._step)
+        state = StaticState(captured, rows, filled, capacity)
+        weakref.finalize(state, self._release, captured).atexit = False
+        return state
 
-    def _release(self, program: Program) -> None:
-        self._idle = [*self._idle, program][-KEPT:]
+    def _release(self, captured: CapturedStep) -> None:
+        self._idle = [*self._idle, captured][-MAX_IDLE_GRAPHS:]
 
 
-def rounded(count: int) -> int:
-    """The next power of two."""
+def next_power_of_two(count: int) -> int:
     return 1 << max(count - 1, 0).bit_length()

@@ -15,9 +15,7 @@ from regard.nn.attention.heads import HeadProjection, HeadShape, NarrowHeadProje
 from regard.nn.attention.reference import AttentionSteps, Key, Query, Scores, reference_attention
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
-from regard.nn.fast import attention as kernels
-from regard.nn.fast.block_sparse import blocked
-from regard.nn.fast.plan import Plan, plan
+from regard.nn.fast.plan import FAST_PATHS, Plan, plan
 from regard.nn.pattern import Causal, Pattern
 from regard.nn.position import Bias, Position
 
@@ -37,16 +35,7 @@ def attend(
     if chosen.path == "reference":
         return reference_attention(q, k, v, pattern, bias, scale, dropout, values_by_distance).output
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    return KERNELS[chosen.path](q, k, v, pattern, bias, scale, dropout)
-
-
-KERNELS = {
-    "sdpa": kernels.sdpa,
-    "spans": kernels.spans,
-    "variable-length": kernels.variable_length,
-    "flex": kernels.flex,
-    "blocked": blocked,
-}
+    return FAST_PATHS[chosen.path](q, k, v, pattern, bias, scale, dropout)
 
 
 class BaseAttentionConfig(Config):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.nn.fast.attention import grid
+from regard.nn.fast.varlen import unpacking
 from regard.nn.pattern import And, Padding, Pattern, Segments
 
 Grid = Float[Tensor, "batch time width"]
@@ -29,7 +29,7 @@ class Rows:
         """As the pattern that keeps the sequences of a batch apart says."""
         own = _apart(pattern)
         if isinstance(own, Segments):
-            return cls(own.query_lengths, *grid(own.query_segment[0], own.query_lengths, own.longest_query))
+            return cls(own.query_lengths, *unpacking(own.query_segment[0], own.query_lengths, own.longest_query))
         return cls(None if own is None else own.keys)
 
     def spread(self, x: Grid) -> Spread:

@@ -1,13 +1,13 @@
-"""Sparse attention block by block, on any device, forward and backward, at a cost that is linear in length.
+"""Block-sparse attention on any device, forward and backward, at a cost that is linear in length.
 
-Each block of queries gathers the few blocks of keys and values that it may see and attends to these alone:
+Each block of queries gathers the few blocks of keys and values that it may attend to, and attends to these alone:
 
     gather    the m blocks of keys and values that a block of queries needs        m·B × d
-    score     q·kᵀ for the block                                                    B × m·B
-    softmax, weigh                                                                  B × d
+    scores    q·kᵀ for the block                                                    B × m·B
+    softmax, weighted sum                                                           B × d
 
-None of the weights is kept for the backward pass, which computes each chunk of blocks once more: memory is that of the
-queries, keys, values and one chunk, and to compute again is no slower than to fetch so many numbers.
+No weights are kept for the backward pass, which computes each chunk of blocks once more: memory is that of queries,
+keys, values and one chunk, and recomputing weights is no slower than loading them.
 """
 
 from typing import Any
@@ -19,159 +19,159 @@ from torch._compile import _disable_dynamo
 from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
-from regard.nn.fast.block_layout import Chunk, Tiling, Within
+from regard.nn.fast.block_layout import BlockLayout, Chunk, SequencePattern
+from regard.nn.fast.memo import memo
 from regard.nn.pattern import Pattern
 from regard.nn.position import Bias
 
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]
-Cut = Float[Tensor, "_ _ _"]
-"""Blocks, tokens of a block (or of all blocks it sees), and numbers for each."""
+Blocked = Float[Tensor, "_ _ _"]
+"""Blocks, tokens of a block (or of all blocks that are gathered for it), and elements of each."""
 
 
-@_disable_dynamo  # as torch.compiler.disable, which would load the compiler at once: a second of every start
-def blocked(
-    query: Query, key: Key, value: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+@_disable_dynamo  # as torch.compiler.disable, which would import the compiler: a second at every start
+def block_sparse_attention(
+    q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
 ) -> Query:
-    """Attention over the pairs of a sparse pattern, without ever computing a block where nothing may be seen."""
+    """Attention over the pairs of a sparse pattern; blocks where all pairs are masked are never computed."""
     assert pattern is not None
-    tiling = tiling_of(pattern, query, key)
-    tables = None if bias is None else _tables(bias.table.to(query.dtype), tiling)
-    work = Work(tiling, bias, scale, dropout)
-    y: Cut = _Blocked.apply(work, tiling.cut(query), tiling.cut(key), tiling.cut(value), tables)  # type: ignore[assignment]
-    return tiling.join(y)
+    layout = block_layout(pattern, q, k)
+    tables = None if bias is None else _bias_tables(bias.table.to(q.dtype), layout)
+    weights = ChunkWeights(layout, bias, scale, dropout)
+    q, k, v = (layout.to_blocks(x) for x in (q, k, v))
+    y: Blocked = _BlockSparse.apply(weights, q, k, v, tables)  # type: ignore[assignment]
+    return layout.from_blocks(y)
 
 
-def tiling_of(pattern: Pattern, query: Query, key: Key) -> Tiling:
-    """The pattern's blocks for these tensors, laid out once for all layers; the pattern itself keeps them."""
-    known: dict[object, Tiling] = vars(pattern).setdefault("_tilings", {})
-    shape = (query.shape[0], query.shape[1], key.shape[1], query.shape[2], query.device)
-    if shape not in known:
-        within = Within.of(pattern)
-        assert within is not None
-        known.clear()  # of a pattern that lives long, the last layout only
-        known[shape] = Tiling(within, *shape)
-    return known[shape]
+def block_layout(pattern: Pattern, q: Query, k: Key) -> BlockLayout:
+    """The pattern's blocks for these tensors, built once for all layers."""
+    shape = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], q.device)
+
+    def build() -> BlockLayout:
+        sequence_pattern = SequencePattern.of(pattern)
+        assert sequence_pattern is not None
+        return BlockLayout(sequence_pattern, *shape)
+
+    return memo(pattern, ("block layout", *shape), build, keep=1)
 
 
-def _tables(table: Float[Tensor, " #batch #heads #query column"], tiling: Tiling) -> Cut:
-    """The bias's tables: one a head, or where tokens have tables of their own, cut into blocks like the queries."""
+def _bias_tables(table: Float[Tensor, " #batch #heads #query column"], layout: BlockLayout) -> Blocked:
+    """The bias's tables: one a head, or where tokens have tables of their own, in blocks like the queries."""
     if table.shape[0] == table.shape[2] == 1:
-        return table[0].expand(tiling.heads, -1, -1)
-    return tiling.cut(table.expand(tiling.batch, tiling.heads, tiling.time, -1))
+        return table[0].expand(layout.heads, -1, -1)
+    return layout.to_blocks(table.expand(layout.batch, layout.heads, layout.time, -1))
 
 
-class Work:
-    """How the chunks are computed; the same way in both passes."""
+class ChunkWeights:
+    """The attention weights of a chunk; the same in both passes."""
 
-    def __init__(self, tiling: Tiling, bias: Bias | None, scale: float, dropout: float) -> None:
-        self.tiling, self.bias, self.scale, self.dropout = tiling, bias, scale, dropout
-        self.chance = torch.Generator(tiling.device)
+    def __init__(self, layout: BlockLayout, bias: Bias | None, scale: float, dropout: float) -> None:
+        self.layout, self.bias, self.scale, self.dropout = layout, bias, scale, dropout
+        self.generator = torch.Generator(layout.device)
         self.seed = int(torch.randint(1 << 62, ())) if dropout else 0
 
-    def restart(self) -> list[Chunk]:
-        """All chunks in order, with the same chances each time."""
-        self.chance.manual_seed(self.seed)
-        return self.tiling.chunks
+    def chunks(self) -> list[Chunk]:
+        """All chunks in order; dropout then draws the same masks each time."""
+        self.generator.manual_seed(self.seed)
+        return self.layout.chunks
 
-    def weights(self, chunk: Chunk, query: Cut, key: Cut, table: Cut | None) -> Cut:
-        """Softmax of the scores over the gathered keys, in single precision at least."""
-        scores = torch.bmm(query * self.scale, key.transpose(1, 2))
-        if table is not None:
-            scores += table.expand(-1, scores.shape[1], -1).gather(2, self.columns(chunk))
-        lowest = torch.finfo(scores.dtype).min  # finite: behind a sequence's end a query may see nothing real at all
+    def __call__(self, chunk: Chunk, q: Blocked, k: Blocked, tables: Blocked | None) -> Blocked:
+        """Softmax of the scores over the gathered keys, in float32 at least."""
+        scores = torch.bmm(q * self.scale, k.transpose(1, 2))
+        if tables is not None:
+            table = tables.index_select(0, self._table_index(chunk, tables))
+            scores += table.expand(-1, scores.shape[1], -1).gather(2, self._columns(chunk))
+        lowest = torch.finfo(scores.dtype).min  # finite: behind a sequence's end, all keys of a query may be padding
         if chunk.masks is not None:
-            scores.masked_fill_(~self.tiling.masks[chunk.masks].transpose(1, 2).flatten(2), lowest)
-        if chunk.hidden is not None:
-            scores.masked_fill_(chunk.hidden, lowest)
-        return scores.softmax(-1, dtype=_exact(scores))
+            scores.masked_fill_(~self.layout.masks[chunk.masks].transpose(1, 2).flatten(2), lowest)
+        if chunk.padding is not None:
+            scores.masked_fill_(chunk.padding, lowest)
+        return scores.softmax(-1, dtype=_accumulation_dtype(scores))
 
-    def drop(self, weights: Cut) -> Cut:
-        """Some weights silenced, the others made larger; none without dropout."""
+    def drop(self, weights: Blocked) -> Blocked:
+        """Dropout, if any."""
         if not self.dropout:
             return weights
-        kept = torch.empty_like(weights).bernoulli_(1 - self.dropout, generator=self.chance)
-        return weights * kept / (1 - self.dropout)
+        mask = torch.empty_like(weights).bernoulli_(1 - self.dropout, generator=self.generator)
+        return weights * mask / (1 - self.dropout)
 
-    def columns(self, chunk: Chunk) -> Int[Tensor, "chunk block tokens"]:
+    def add_to_tables(self, grad_tables: Blocked, chunk: Chunk, grad_scores: Blocked) -> None:
+        """Adds the gradients of a chunk's scores to those of the bias's tables."""
+        grad_table = grad_scores.new_zeros(*grad_scores.shape[:2], grad_tables.shape[-1])
+        grad_table.scatter_add_(2, self._columns(chunk), grad_scores)
+        one_row = grad_tables.shape[1] == 1 < grad_table.shape[1]
+        grad_table = grad_table.sum(1, keepdim=True) if one_row else grad_table
+        grad_tables.index_add_(0, self._table_index(chunk, grad_tables), grad_table)
+
+    def _columns(self, chunk: Chunk) -> Int[Tensor, "chunk block tokens"]:
         """The bias's column for each pair."""
         assert self.bias is not None
-        index, time = self.tiling.index, self.tiling.time
-        asking, answering = index[chunk.queries % len(index)], index[chunk.keys % len(index)].flatten(1)
-        columns = self.bias.rule(asking[:, :1, None] // time, asking[:, :, None] % time, answering[:, None] % time)
-        return columns.expand(*asking.shape, answering.shape[1])
+        index, time = self.layout.index, self.layout.time
+        query, key = index[chunk.queries % len(index)], index[chunk.keys % len(index)].flatten(1)
+        columns = self.bias.rule(query[:, :1, None] // time, query[:, :, None] % time, key[:, None] % time)
+        return columns.expand(*query.shape, key.shape[1])
 
-    def own(self, chunk: Chunk, table: Cut | None) -> Cut | None:
-        """The table of each block of queries."""
-        return None if table is None else table.index_select(0, self._tables(chunk, table))
-
-    def add_to_table(self, table: Cut, chunk: Chunk, of_scores: Cut) -> None:
-        """Adds the slopes of a chunk's scores to those of the bias's tables."""
-        found = of_scores.new_zeros(*of_scores.shape[:2], table.shape[-1])
-        found.scatter_add_(2, self.columns(chunk), of_scores)
-        one_row = table.shape[1] == 1 < found.shape[1]
-        table.index_add_(0, self._tables(chunk, table), found.sum(1, keepdim=True) if one_row else found)
-
-    def _tables(self, chunk: Chunk, table: Cut) -> Int[Tensor, " chunk"]:
-        one_a_head = table.shape[1] == 1 < self.tiling.block
-        return chunk.queries // self.tiling.blocks if one_a_head else chunk.queries
+    def _table_index(self, chunk: Chunk, tables: Blocked) -> Int[Tensor, " chunk"]:
+        one_a_head = tables.shape[1] == 1 < self.layout.block
+        return chunk.queries // self.layout.blocks if one_a_head else chunk.queries
 
 
-class _Blocked(torch.autograd.Function):
-    """Chunk by chunk, forgetting each; the backward pass computes its weights p again.
+class _BlockSparse(torch.autograd.Function):
+    """One chunk at a time, keeping none; the backward pass recomputes its weights p.
 
-    With y = pv and the slope g of y: the slope of v is pᵀg, that of the scores p·(gvᵀ − Σ g·y).
+    With y = p v: grad_v = pᵀ grad_y, and grad_scores = p·(grad_y vᵀ − delta) with delta = Σ grad_y·y.
     """
 
     @staticmethod
     @override
-    def forward(ctx: Any, work: Work, query: Cut, key: Cut, value: Cut, table: Cut | None) -> Cut:
-        y = torch.empty_like(query)
-        with torch.autocast(query.device.type, enabled=False):
-            for chunk in work.restart():
-                asked = query.index_select(0, chunk.queries)
-                weights = work.weights(chunk, asked, _seen(key, chunk), work.own(chunk, table))
-                y.index_copy_(0, chunk.queries, torch.bmm(work.drop(weights).to(y.dtype), _seen(value, chunk)))
-        ctx.work = work
-        ctx.save_for_backward(query, key, value, table, y)
+    def forward(ctx: Any, weights: ChunkWeights, q: Blocked, k: Blocked, v: Blocked, tables: Blocked | None) -> Blocked:
+        y = torch.empty_like(q)
+        with torch.autocast(q.device.type, enabled=False):
+            for chunk in weights.chunks():
+                p = weights(chunk, q.index_select(0, chunk.queries), _gather(k, chunk), tables)
+                y.index_copy_(0, chunk.queries, torch.bmm(weights.drop(p).to(y.dtype), _gather(v, chunk)))
+        ctx.weights = weights
+        ctx.save_for_backward(q, k, v, tables, y)
         return y
 
     @staticmethod
     @once_differentiable
     @override
-    def backward(ctx: Any, slope: Cut) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        work, (query, key, value, table, y) = ctx.work, ctx.saved_tensors
-        slope, level = slope.contiguous(), (slope.to(_exact(y)) * y).sum(-1, keepdim=True)
-        of_query, of_key, of_value = (torch.zeros_like(x, dtype=_exact(x)) for x in (query, key, value))
-        of_table = torch.zeros_like(table, dtype=_exact(table)) if ctx.needs_input_grad[4] else None
-        with torch.autocast(slope.device.type, enabled=False):
-            for chunk in work.restart():
-                asked, heard = (x.index_select(0, chunk.queries) for x in (query, slope))
-                keys = _seen(key, chunk)
-                weights = work.weights(chunk, asked, keys, work.own(chunk, table))
-                dropped = work.drop(weights)
-                _add(of_value, chunk, torch.bmm(dropped.to(y.dtype).transpose(1, 2), heard))
-                of_scores = torch.bmm(heard, _seen(value, chunk).transpose(1, 2)).to(weights.dtype).mul_(dropped)
-                of_scores.addcmul_(weights, level.index_select(0, chunk.queries), value=-1)
-                if of_table is not None:
-                    work.add_to_table(of_table, chunk, of_scores)
-                of_scores = of_scores.to(y.dtype)
-                of_query.index_copy_(0, chunk.queries, torch.bmm(of_scores, keys).to(of_query.dtype))
-                _add(of_key, chunk, torch.bmm(of_scores.transpose(1, 2), asked))
-        found = [x.to(y.dtype) for x in (of_query.mul_(work.scale), of_key.mul_(work.scale), of_value)]
-        return None, *found, None if of_table is None else of_table.to(y.dtype)
+    def backward(ctx: Any, grad_output: Blocked) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        weights, (q, k, v, tables, y) = ctx.weights, ctx.saved_tensors
+        grad_output = grad_output.contiguous()
+        delta = (grad_output.to(_accumulation_dtype(y)) * y).sum(-1, keepdim=True)
+        grad_q, grad_k, grad_v = (torch.zeros_like(x, dtype=_accumulation_dtype(x)) for x in (q, k, v))
+        learned = ctx.needs_input_grad[4]
+        grad_tables = torch.zeros_like(tables, dtype=_accumulation_dtype(tables)) if learned else None
+        with torch.autocast(grad_output.device.type, enabled=False):
+            for chunk in weights.chunks():
+                q_block, grad_block = (x.index_select(0, chunk.queries) for x in (q, grad_output))
+                k_blocks = _gather(k, chunk)
+                p = weights(chunk, q_block, k_blocks, tables)
+                dropped = weights.drop(p)
+                _scatter_add(grad_v, chunk, torch.bmm(dropped.to(y.dtype).transpose(1, 2), grad_block))
+                grad_scores = torch.bmm(grad_block, _gather(v, chunk).transpose(1, 2)).to(p.dtype).mul_(dropped)
+                grad_scores.addcmul_(p, delta.index_select(0, chunk.queries), value=-1)
+                if grad_tables is not None:
+                    weights.add_to_tables(grad_tables, chunk, grad_scores)
+                grad_scores = grad_scores.to(y.dtype)
+                grad_q.index_copy_(0, chunk.queries, torch.bmm(grad_scores, k_blocks).to(grad_q.dtype))
+                _scatter_add(grad_k, chunk, torch.bmm(grad_scores.transpose(1, 2), q_block))
+        gradients = [x.to(y.dtype) for x in (grad_q.mul_(weights.scale), grad_k.mul_(weights.scale), grad_v)]
+        return None, *gradients, None if grad_tables is None else grad_tables.to(y.dtype)
 
 
-def _exact(x: Tensor) -> torch.dtype:
-    """What is added up in: single precision at least."""
+def _accumulation_dtype(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def _seen(x: Cut, chunk: Chunk) -> Cut:
-    """The blocks that each block of queries sees, one after another."""
+def _gather(x: Blocked, chunk: Chunk) -> Blocked:
+    """The blocks that each block of queries needs, one after another."""
     return x.index_select(0, chunk.keys.flatten()).view(len(chunk.keys), -1, x.shape[-1])
 
 
-def _add(whole: Cut, chunk: Chunk, parts: Cut) -> None:
-    """Adds to each block what the blocks of queries that saw it have to say."""
-    whole.index_add_(0, chunk.keys.flatten(), parts.view(-1, *whole.shape[1:]).to(whole.dtype))
+def _scatter_add(total: Blocked, chunk: Chunk, gradients: Blocked) -> None:
+    """Adds to each block the gradients from all blocks of queries that gathered it."""
+    total.index_add_(0, chunk.keys.flatten(), gradients.view(-1, *total.shape[1:]).to(total.dtype))

@@ -1,4 +1,4 @@
-"""The kernel behind `newest.py` on a GPU: a program for each row and head reads what is filled of a room, once."""
+"""The GPU kernel of `decode.py`: a program for each row and head reads the filled part of the cache once."""
 
 from typing import no_type_check
 
@@ -7,125 +7,130 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from regard.nn.fast.linear_triton import fetch, multiprocessors, overlap
-from regard.nn.fast.triton_jit import jit
+from regard.nn.fast.triton_common import jit, multiprocessors, overlap_options, prefetch
 
-MANY, FEW = (4096, 2), (16384, 16)
-"""Numbers of keys, and of values, that a program holds at a time, and its warps: for programs that fill a device, and
-for fewer."""
+MANY_PROGRAMS, FEW_PROGRAMS = (4096, 2), (16384, 16)
+"""Elements of a block of keys and the warps of a program, where programs fill the device, and where they do not."""
 
 
 @jit
 @no_type_check
-def attend_kernel(  # noqa: ANN201
-    query, key, value, keys, values, lengths, rooms, bias, output,  # noqa: ANN001
-    scale, query_row, query_head, key_row, key_head, room_step, head_step, bias_row, bias_head,  # noqa: ANN001
-    GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
-    APPENDS: tl.constexpr, BIASED: tl.constexpr, EARLY: tl.constexpr,  # noqa: N803
+def decode_kernel(  # noqa: ANN201
+    q, k, v, k_cache, v_cache, lengths, cache_rows, bias, output,  # noqa: ANN001
+    scale, q_stride, q_head_stride, k_stride, k_head_stride, cache_stride, cache_head_stride,  # noqa: ANN001
+    bias_stride, bias_head_stride,  # noqa: ANN001
+    GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,  # noqa: N803
+    APPEND: tl.constexpr, HAS_BIAS: tl.constexpr, OVERLAP: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """softmax(q·kᵀ·scale + bias) v over the first `length` keys, block by block with a running maximum.
 
-    Where it appends, the token's own key and value are stored at place `length` and counted from registers: no program
-    reads what another one writes.
+    With APPEND, the new k and v are stored at index `length` and used from registers: no program reads what another
+    one writes.
     """
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    own = head // GROUP
-    if EARLY:
+    kv_head = head // GROUP_SIZE
+    if OVERLAP:
         tl.extra.cuda.gdc_launch_dependents()
-        if APPENDS:
-            soon = row * room_step + own * head_step + tl.minimum(tl.arange(0, BLOCK) * WIDTH, head_step - 1)
-            fetch(keys + soon)
-            fetch(values + soon)
+        if APPEND:
+            ahead = (
+                row * cache_stride
+                + kv_head * cache_head_stride
+                + tl.minimum(tl.arange(0, BLOCK_N) * HEAD_DIM, cache_head_stride - 1)
+            )
+            prefetch(k_cache + ahead)
+            prefetch(v_cache + ahead)
         tl.extra.cuda.gdc_wait()
-    room = row
-    if not APPENDS:
-        room = tl.load(rooms + row).to(tl.int64)
-    length = tl.load(lengths + room).to(tl.int32)
-    column = tl.arange(0, PADDED)
-    inside = column < WIDTH
-    asked = tl.load(query + row * query_row + head * query_head + column, mask=inside, other=0.0).to(tl.float32) * scale
-    first = room * room_step + own * head_step
-    best = tl.full([], float("-inf"), tl.float32)
-    total = tl.full([], 0.0, tl.float32)
-    answer = tl.zeros([PADDED], tl.float32)
-    if APPENDS:
-        new_key = tl.load(key + row * key_row + own * key_head + column, mask=inside, other=0.0)
-        new_value = tl.load(value + row * key_row + own * key_head + column, mask=inside, other=0.0)
-        tl.store(keys + first + length * WIDTH + column, new_key, mask=inside)
-        tl.store(values + first + length * WIDTH + column, new_value, mask=inside)
-        best = tl.sum(asked * new_key.to(tl.float32), 0)
-        if BIASED:
-            best += tl.load(bias + row * bias_row + head * bias_head + length).to(tl.float32)
-        total += 1.0
-        answer += new_value.to(tl.float32)
-    for start in range(0, length, BLOCK):
-        place = start + tl.arange(0, BLOCK)
-        seen = place < length
-        at = first + place[:, None] * WIDTH + column[None, :]
-        whole = seen[:, None] & inside[None, :]
-        block_keys = tl.load(keys + at, mask=whole, other=0.0).to(tl.float32)
-        block_values = tl.load(values + at, mask=whole, other=0.0).to(tl.float32)
-        scores = tl.sum(asked[None, :] * block_keys, 1)
-        if BIASED:
-            scores += tl.load(bias + row * bias_row + head * bias_head + place, mask=seen, other=0.0).to(tl.float32)
-        scores = tl.where(seen, scores, float("-inf"))
-        higher = tl.maximum(best, tl.max(scores, 0))
-        faded = tl.exp(best - higher)
-        weights = tl.exp(scores - higher)
-        total = total * faded + tl.sum(weights, 0)
-        answer = answer * faded + tl.sum(weights[:, None] * block_values, 0)
-        best = higher
-    into = output + (row * tl.num_programs(1) + head) * WIDTH + column
-    tl.store(into, (answer / total).to(output.dtype.element_ty), mask=inside)
+    cache_row = row
+    if not APPEND:
+        cache_row = tl.load(cache_rows + row).to(tl.int64)
+    length = tl.load(lengths + cache_row).to(tl.int32)
+    offs_d = tl.arange(0, BLOCK_D)
+    valid_d = offs_d < HEAD_DIM
+    q_row = tl.load(q + row * q_stride + head * q_head_stride + offs_d, mask=valid_d, other=0.0).to(tl.float32) * scale
+    base = cache_row * cache_stride + kv_head * cache_head_stride
+    row_max = tl.full([], float("-inf"), tl.float32)
+    row_sum = tl.full([], 0.0, tl.float32)
+    acc = tl.zeros([BLOCK_D], tl.float32)
+    if APPEND:
+        k_new = tl.load(k + row * k_stride + kv_head * k_head_stride + offs_d, mask=valid_d, other=0.0)
+        v_new = tl.load(v + row * k_stride + kv_head * k_head_stride + offs_d, mask=valid_d, other=0.0)
+        tl.store(k_cache + base + length * HEAD_DIM + offs_d, k_new, mask=valid_d)
+        tl.store(v_cache + base + length * HEAD_DIM + offs_d, v_new, mask=valid_d)
+        row_max = tl.sum(q_row * k_new.to(tl.float32), 0)
+        if HAS_BIAS:
+            row_max += tl.load(bias + row * bias_stride + head * bias_head_stride + length).to(tl.float32)
+        row_sum += 1.0
+        acc += v_new.to(tl.float32)
+    for start in range(0, length, BLOCK_N):
+        offs_n = start + tl.arange(0, BLOCK_N)
+        valid_n = offs_n < length
+        at = base + offs_n[:, None] * HEAD_DIM + offs_d[None, :]
+        valid = valid_n[:, None] & valid_d[None, :]
+        k_block = tl.load(k_cache + at, mask=valid, other=0.0).to(tl.float32)
+        v_block = tl.load(v_cache + at, mask=valid, other=0.0).to(tl.float32)
+        scores = tl.sum(q_row[None, :] * k_block, 1)
+        if HAS_BIAS:
+            scores += tl.load(bias + row * bias_stride + head * bias_head_stride + offs_n, mask=valid_n, other=0.0).to(
+                tl.float32
+            )
+        scores = tl.where(valid_n, scores, float("-inf"))
+        new_max = tl.maximum(row_max, tl.max(scores, 0))
+        rescale = tl.exp(row_max - new_max)
+        weights = tl.exp(scores - new_max)
+        row_sum = row_sum * rescale + tl.sum(weights, 0)
+        acc = acc * rescale + tl.sum(weights[:, None] * v_block, 0)
+        row_max = new_max
+    pointers = output + (row * tl.num_programs(1) + head) * HEAD_DIM + offs_d
+    tl.store(pointers, (acc / row_sum).to(output.dtype.element_ty), mask=valid_d)
 
 
-def attend(
-    query: Tensor,
-    key: Tensor | None,
-    value: Tensor | None,
-    keys: Tensor,
-    values: Tensor,
+def decode_attention(
+    q: Tensor,
+    k: Tensor | None,
+    v: Tensor | None,
+    k_cache: Tensor,
+    v_cache: Tensor,
     lengths: Tensor,
-    rooms: Tensor | None,
+    cache_rows: Tensor | None,
     bias: Tensor | None,
     scale: float,
 ) -> Tensor:
-    """Launches the kernel: it appends where a key and a value are given, and looks into `rooms` where those are."""
-    rows, heads, width = query.shape
-    query = query if query.stride(2) == 1 else query.contiguous()
-    output = torch.empty(rows, heads, width, device=query.device, dtype=query.dtype)
-    key, value = _aligned(key, value)
-    padded = triton.next_power_of_2(width)
-    at_once, warps = FEW if rows * heads < multiprocessors(query.device) else MANY
-    attend_kernel[(rows, heads)](
-        query,
-        query if key is None else key,
-        query if value is None else value,
-        keys,
-        values,
+    """Launches the kernel: k and v, if any, are appended; row i reads row cache_rows[i] of the cache, if given."""
+    rows, heads, head_width = q.shape
+    q = q if q.stride(2) == 1 else q.contiguous()
+    output = torch.empty(rows, heads, head_width, device=q.device, dtype=q.dtype)
+    k, v = _same_strides(k, v)
+    block_d = triton.next_power_of_2(head_width)
+    block_size, warps = FEW_PROGRAMS if rows * heads < multiprocessors(q.device) else MANY_PROGRAMS
+    decode_kernel[(rows, heads)](
+        q,
+        q if k is None else k,
+        q if v is None else v,
+        k_cache,
+        v_cache,
         lengths,
-        lengths if rooms is None else rooms,
-        query if bias is None else bias,
+        lengths if cache_rows is None else cache_rows,
+        q if bias is None else bias,
         output,
         scale,
-        *query.stride()[:2],
-        *((0, 0) if key is None else key.stride()[:2]),
-        *keys.stride()[:2],
+        *q.stride()[:2],
+        *((0, 0) if k is None else k.stride()[:2]),
+        *k_cache.stride()[:2],
         *((0, 0) if bias is None else bias.stride()[:2]),
-        GROUP=heads // keys.shape[1],
-        WIDTH=width,
-        PADDED=padded,
-        BLOCK=max(16, at_once // padded),
-        APPENDS=key is not None,
-        BIASED=bias is not None,
+        GROUP_SIZE=heads // k_cache.shape[1],
+        HEAD_DIM=head_width,
+        BLOCK_D=block_d,
+        BLOCK_N=max(16, block_size // block_d),
+        APPEND=k is not None,
+        HAS_BIAS=bias is not None,
         num_warps=warps,
-        **overlap(query.device),
+        **overlap_options(q.device),
     )
     return output
 
 
-def _aligned(key: Tensor | None, value: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Both with the same steps from row to row and head to head, and numbers side by side, as the kernel reads them."""
-    if key is None or value is None or (key.stride() == value.stride() and key.stride(2) == 1):
-        return key, value
-    return key.contiguous(), value.contiguous()
+def _same_strides(k: Tensor | None, v: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """The kernel takes one set of strides for both, the last of which must be 1."""
+    if k is None or v is None or (k.stride() == v.stride() and k.stride(2) == 1):
+        return k, v
+    return k.contiguous(), v.contiguous()

@@ -1,10 +1,9 @@
-"""The kernels behind `product.py` on a GPU: each program reads some rows of the matrix, once, for all tokens.
+"""The GPU kernels of `linear.py`: each program reads some rows of the weight once, for all tokens.
 
-What a program needs of the matrix does not depend on the kernels before it. So where the device allows it, a program
-begins while these still run, asks for its part of the matrix, and waits for its tokens only then.
+The weight does not depend on the kernels before. So where the device allows it, a program starts while these still run,
+prefetches its rows of the weight, and only then waits for its input.
 """
 
-from functools import cache
 from typing import Any, NamedTuple, no_type_check
 
 import torch
@@ -13,61 +12,56 @@ import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
 from regard.nn.fast.linear import PART
-from regard.nn.fast.triton_jit import jit
-
-EARLY = True
-"""Whether kernels begin before those ahead of them have ended, on devices that can."""
+from regard.nn.fast.triton_common import jit, overlap_options, prefetch, shared_memory
 
 
-class Tile(NamedTuple):
-    """What one program computes, and with how many threads."""
+class Launch(NamedTuple):
+    """Block sizes and launch options."""
 
-    rows: int
-    outputs: int
-    columns: int
-    """Numbers of a token that it reads at a time."""
+    block_m: int
+    block_n: int
+    block_k: int
     warps: int = 4
     stages: int = 4
-    """Readings that are under way at a time."""
 
 
-def tile(rows: int, width: int, outputs: int, size: int = 2, gated: bool = False) -> Tile:
-    """A tile that gives every multiprocessor something to read, for numbers of so many bytes."""
-    padded = triton.next_power_of_2(rows)
-    if rows == 1:
-        columns = triton.next_power_of_2(width)
-        several = 8 if outputs > 16384 or columns > 2048 else 4
-        held = 65536 // (size * (1 + gated))  # numbers of each matrix that a program's threads can hold
-        return Tile(1, max(1, min(several, held // columns)), columns)
-    few = max(16, min(padded, 64))
-    if outputs > 16384:
-        return Tile(few, 128, 64, stages=3)
-    if outputs > 1024 and few == 64:
-        return Tile(few, 32, 512 // size, stages=3)
-    if outputs > 1024:
-        return Tile(few, 32 if outputs < 3072 else 16, 256 // size)
-    return Tile(few, 16, 512 // size, stages=3)
+def choose_launch(m: int, k: int, n: int, itemsize: int = 2, gated: bool = False) -> Launch:
+    """Block sizes that give every multiprocessor some rows of the weight to read."""
+    padded = triton.next_power_of_2(m)
+    if m == 1:
+        block_k = triton.next_power_of_2(k)
+        block_n = 8 if n > 16384 or block_k > 2048 else 4
+        most = 65536 // (itemsize * (1 + gated))  # elements of each weight that a program's registers can hold
+        return Launch(1, max(1, min(block_n, most // block_k)), block_k)
+    block_m = max(16, min(padded, 64))
+    if n > 16384:
+        return Launch(block_m, 128, 64, stages=3)
+    if n > 1024 and block_m == 64:
+        return Launch(block_m, 32, 512 // itemsize, stages=3)
+    if n > 1024:
+        return Launch(block_m, 32 if n < 3072 else 16, 256 // itemsize)
+    return Launch(block_m, 16, 512 // itemsize, stages=3)
 
 
-def fitting(one: Tile, size: int, gated: bool, room: int) -> Tile:
-    """The tile with as many readings under way as fast memory has room for (bytes), smaller if one is too much."""
+def fit_shared_memory(launch: Launch, itemsize: int, gated: bool, limit: int) -> Launch:
+    """The launch with as many stages as fit into `limit` bytes, and with a smaller block_k if one stage does not."""
 
     def needed() -> int:
-        return (one.rows + one.outputs * (1 + gated)) * one.columns * size * one.stages
+        return (launch.block_m + launch.block_n * (1 + gated)) * launch.block_k * itemsize * launch.stages
 
-    while needed() > room and one.stages > 1:
-        one = one._replace(stages=one.stages - 1)
-    while needed() > room and one.columns > 16:
-        one = one._replace(columns=one.columns // 2)
-    return one
+    while needed() > limit and launch.stages > 1:
+        launch = launch._replace(stages=launch.stages - 1)
+    while needed() > limit and launch.block_k > 16:
+        launch = launch._replace(block_k=launch.block_k // 2)
+    return launch
 
 
 @jit
 @no_type_check
-def bend(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """The non-linearity of that name, in float32."""
+def activate(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """As `nn.feedforward.activate`, in float32."""
     if KIND == "relu":
-        x = tl.where(x < 0.0, 0.0, x)  # what is no number stays none
+        x = tl.where(x < 0.0, 0.0, x)  # NaN stays NaN
     elif KIND == "gelu":
         x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
     elif KIND == "gelu-tanh":
@@ -83,267 +77,237 @@ def bend(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
 @jit
 @no_type_check
 def one_row_kernel(  # noqa: ANN201
-    x, weight, sums, offset, added, output, epsilon,  # noqa: ANN001
-    ALL: tl.constexpr, WIDTH: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,  # noqa: N803
-    NORM: tl.constexpr, OFFSET: tl.constexpr, BEND: tl.constexpr, GATED: tl.constexpr, ADDS: tl.constexpr,  # noqa: N803
-    EARLY: tl.constexpr,  # noqa: N803
+    x, weight, weight_sums, offset, residual, output, epsilon,  # noqa: ANN001
+    N: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,  # noqa: N803
+    NORM: tl.constexpr, HAS_OFFSET: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
+    HAS_RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """A single token: products are sums, since matrix units take sixteen tokens at least."""
-    place = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
-    column = tl.arange(0, COLUMNS)
-    wanted, known = place < ALL, column < WIDTH
-    whole = wanted[:, None] & known[None, :]
-    at = place.to(tl.int64)[:, None] * WIDTH + column[None, :]
-    matrix = tl.load(weight + at, mask=whole, other=0.0)
+    """One row: dot products as sums, since tensor cores take sixteen rows at least."""
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_k = tl.arange(0, BLOCK_K)
+    valid_n, valid_k = offs_n < N, offs_k < K
+    valid = valid_n[:, None] & valid_k[None, :]
+    offsets = offs_n.to(tl.int64)[:, None] * K + offs_k[None, :]
+    w_block = tl.load(weight + offsets, mask=valid, other=0.0)
     if GATED:
-        passing = tl.load(weight + ALL * WIDTH + at, mask=whole, other=0.0)
-    sum_of, constant = around(sums, offset, place, wanted, NORM, OFFSET)
-    if EARLY:
+        up_block = tl.load(weight + N * K + offsets, mask=valid, other=0.0)
+    weight_sum, bias = load_epilogue(weight_sums, offset, offs_n, valid_n, NORM, HAS_OFFSET)
+    if OVERLAP:
         tl.extra.cuda.gdc_launch_dependents()
         tl.extra.cuda.gdc_wait()
 
-    token = tl.load(x + column[None, :], mask=known[None, :], other=0.0).to(tl.float32)
-    mean = tl.sum(token) / WIDTH if NORM == "layer" else 0.0
-    scale = 1.0
+    x_row = tl.load(x + offs_k[None, :], mask=valid_k[None, :], other=0.0).to(tl.float32)
+    mean = tl.sum(x_row) / K if NORM == "layer" else 0.0
+    inv_std = 1.0
     if NORM != "none":
-        centred = tl.where(known[None, :], token - mean, 0.0)
-        scale = 1.0 / tl.sqrt(tl.sum(centred * centred) / WIDTH + epsilon)
-    total = tl.sum(token * matrix.to(tl.float32), 1)
-    total = (total - mean * sum_of) * scale + constant
+        centred = tl.where(valid_k[None, :], x_row - mean, 0.0)
+        inv_std = 1.0 / tl.sqrt(tl.sum(centred * centred) / K + epsilon)
+    acc = tl.sum(x_row * w_block.to(tl.float32), 1)
+    acc = (acc - mean * weight_sum) * inv_std + bias
     if GATED:
-        through = tl.sum(token * passing.to(tl.float32), 1)
-        sum_of, constant = around(sums, offset, ALL + place, wanted, NORM, OFFSET)
-        through = (through - mean * sum_of) * scale + constant
-        total = bend(total, BEND) * through
+        up_acc = tl.sum(x_row * up_block.to(tl.float32), 1)
+        weight_sum, bias = load_epilogue(weight_sums, offset, N + offs_n, valid_n, NORM, HAS_OFFSET)
+        up_acc = (up_acc - mean * weight_sum) * inv_std + bias
+        acc = activate(acc, ACTIVATION) * up_acc
     else:
-        total = bend(total, BEND)
-    if ADDS:
-        total += tl.load(added + place, mask=wanted, other=0.0).to(tl.float32)
-    tl.store(output + place, total.to(output.dtype.element_ty), mask=wanted)
+        acc = activate(acc, ACTIVATION)
+    if HAS_RESIDUAL:
+        acc += tl.load(residual + offs_n, mask=valid_n, other=0.0).to(tl.float32)
+    tl.store(output + offs_n, acc.to(output.dtype.element_ty), mask=valid_n)
 
 
 @jit
 @no_type_check
 def rows_kernel(  # noqa: ANN201
-    x, weight, sums, offset, added, output, moments, found, epsilon, rows, x_step, added_step,  # noqa: ANN001
-    ALL: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,  # noqa: N803
-    LINES: tl.constexpr, LINE: tl.constexpr, PARTS: tl.constexpr, PADDED: tl.constexpr, TELLS: tl.constexpr,  # noqa: N803
-    PART: tl.constexpr,  # noqa: N803
-    NORM: tl.constexpr, OFFSET: tl.constexpr, BEND: tl.constexpr, GATED: tl.constexpr, ADDS: tl.constexpr,  # noqa: N803
-    EARLY: tl.constexpr,  # noqa: N803
+    x, weight, weight_sums, offset, residual, output, statistics, new_statistics, epsilon,  # noqa: ANN001
+    m, x_stride, residual_stride,  # noqa: ANN001
+    N: tl.constexpr, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,  # noqa: N803
+    LINES: tl.constexpr, LINE: tl.constexpr, PARTS: tl.constexpr, BLOCK_PARTS: tl.constexpr,  # noqa: N803
+    STORE_STATISTICS: tl.constexpr, PART: tl.constexpr,  # noqa: N803
+    NORM: tl.constexpr, HAS_OFFSET: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
+    HAS_RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Several tokens by the matrix units, and on request the sums of what is written, for the norm after it."""
-    place = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
-    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, COLUMNS)
-    here, wanted = row < rows, place < ALL
-    own = weight + place.to(tl.int64)[:, None] * WIDTH
-    tokens = x + row[:, None] * x_step
-    sum_of, constant = around(sums, offset, place, wanted, NORM, OFFSET)
-    if EARLY:
-        fetch_matrix(weight, place, ALL, WIDTH, LINES, LINE, GATED)
+    """Several rows on the tensor cores; on request, the row statistics of the output for the norm that follows."""
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    offs_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_k = tl.arange(0, BLOCK_K)
+    valid_m, valid_n = offs_m < m, offs_n < N
+    weight_rows = weight + offs_n.to(tl.int64)[:, None] * K
+    x_rows = x + offs_m[:, None] * x_stride
+    weight_sum, bias = load_epilogue(weight_sums, offset, offs_n, valid_n, NORM, HAS_OFFSET)
+    if OVERLAP:
+        prefetch_weight(weight, offs_n, N, K, LINES, LINE, GATED)
     if PARTS and NORM != "none":
-        numbers, squares = told(moments, rows, row, here, PARTS, PADDED)
-    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    through = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for start in range(0, WIDTH, COLUMNS):
-        known = (start + column < WIDTH)[None, :]
-        part = tl.load(tokens + (start + column)[None, :], mask=here[:, None] & known, other=0.0)
-        matrix = tl.load(own + (start + column)[None, :], mask=wanted[:, None] & known, other=0.0)
-        total = tl.dot(part, tl.trans(matrix), total, input_precision="ieee")
+        sums, squares = load_statistics(statistics, m, offs_m, valid_m, PARTS, BLOCK_PARTS)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    up_acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        valid_k = (start + offs_k < K)[None, :]
+        x_block = tl.load(x_rows + (start + offs_k)[None, :], mask=valid_m[:, None] & valid_k, other=0.0)
+        w_block = tl.load(weight_rows + (start + offs_k)[None, :], mask=valid_n[:, None] & valid_k, other=0.0)
+        acc = tl.dot(x_block, tl.trans(w_block), acc, input_precision="ieee")
         if GATED:
-            passing = tl.load(own + ALL * WIDTH + (start + column)[None, :], mask=wanted[:, None] & known, other=0.0)
-            through = tl.dot(part, tl.trans(passing), through, input_precision="ieee")
+            up_rows = weight_rows + N * K
+            up_block = tl.load(up_rows + (start + offs_k)[None, :], mask=valid_n[:, None] & valid_k, other=0.0)
+            up_acc = tl.dot(x_block, tl.trans(up_block), up_acc, input_precision="ieee")
 
-    mean, scale = 0.0, 1.0
+    mean, inv_std = 0.0, 1.0
     if NORM != "none":
         if not PARTS:
-            numbers, squares = counted(tokens, here, WIDTH, ROWS, COLUMNS)
-        mean = (tl.sum(numbers, 0) / WIDTH)[:, None] if NORM == "layer" else 0.0
-        scale = 1.0 / tl.sqrt(tl.maximum(tl.sum(squares, 0)[:, None] / WIDTH - mean * mean, 0.0) + epsilon)
-    total = (total - mean * sum_of[None, :]) * scale + constant[None, :]
+            sums, squares = row_statistics(x_rows, valid_m, K, BLOCK_M, BLOCK_K)
+        mean = (tl.sum(sums, 0) / K)[:, None] if NORM == "layer" else 0.0
+        inv_std = 1.0 / tl.sqrt(tl.maximum(tl.sum(squares, 0)[:, None] / K - mean * mean, 0.0) + epsilon)
+    acc = (acc - mean * weight_sum[None, :]) * inv_std + bias[None, :]
     if GATED:
-        sum_of, constant = around(sums, offset, ALL + place, wanted, NORM, OFFSET)
-        through = (through - mean * sum_of[None, :]) * scale + constant[None, :]
-        total = bend(total, BEND) * through
+        weight_sum, bias = load_epilogue(weight_sums, offset, N + offs_n, valid_n, NORM, HAS_OFFSET)
+        up_acc = (up_acc - mean * weight_sum[None, :]) * inv_std + bias[None, :]
+        acc = activate(acc, ACTIVATION) * up_acc
     else:
-        total = bend(total, BEND)
-    kept = here[:, None] & wanted[None, :]
-    if ADDS:
-        total += tl.load(added + row[:, None] * added_step + place[None, :], mask=kept, other=0.0).to(tl.float32)
-    written = total.to(output.dtype.element_ty)
-    tl.store(output + row[:, None] * ALL + place[None, :], written, mask=kept)
-    if TELLS:
-        tell(found, tl.where(kept, written.to(tl.float32), 0.0), rows, row, here, ALL, ROWS, OUTPUTS, PART)
+        acc = activate(acc, ACTIVATION)
+    valid = valid_m[:, None] & valid_n[None, :]
+    if HAS_RESIDUAL:
+        residual_rows = residual + offs_m[:, None] * residual_stride
+        acc += tl.load(residual_rows + offs_n[None, :], mask=valid, other=0.0).to(tl.float32)
+    y = acc.to(output.dtype.element_ty)
+    tl.store(output + offs_m[:, None] * N + offs_n[None, :], y, mask=valid)
+    if STORE_STATISTICS:
+        stored = tl.where(valid, y.to(tl.float32), 0.0)
+        write_statistics(new_statistics, stored, m, offs_m, valid_m, N, BLOCK_M, BLOCK_N, PART)
 
 
 @jit
 @no_type_check
-def tell(  # noqa: ANN201
-    found, y, rows, row, here,  # noqa: ANN001
-    ALL: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, PART: tl.constexpr,  # noqa: N803
+def write_statistics(  # noqa: ANN201
+    new_statistics, y, m, offs_m, valid_m,  # noqa: ANN001
+    N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PART: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Leaves the sums of what was written, and of its squares, for the norm after it, part by part."""
-    own: tl.constexpr = OUTPUTS // PART
-    parts: tl.constexpr = (ALL + PART - 1) // PART
-    y = tl.reshape(y, [ROWS, own, PART])
-    part = tl.program_id(0) * own + tl.arange(0, own)
-    at, there = part[None, :] * rows + row[:, None], here[:, None] & (part < parts)[None, :]
-    tl.store(found + at, tl.sum(y, 2), mask=there)
-    tl.store(found + parts * rows + at, tl.sum(y * y, 2), mask=there)
+    """Stores the sums of the output's elements and of their squares, part by part, for the norm that follows."""
+    own_parts: tl.constexpr = BLOCK_N // PART
+    parts: tl.constexpr = (N + PART - 1) // PART
+    y = tl.reshape(y, [BLOCK_M, own_parts, PART])
+    part = tl.program_id(0) * own_parts + tl.arange(0, own_parts)
+    offsets, valid = part[None, :] * m + offs_m[:, None], valid_m[:, None] & (part < parts)[None, :]
+    tl.store(new_statistics + offsets, tl.sum(y, 2), mask=valid)
+    tl.store(new_statistics + parts * m + offsets, tl.sum(y * y, 2), mask=valid)
 
 
 @jit
 @no_type_check
-def told(moments, rows, row, here, PARTS: tl.constexpr, PADDED: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """Parts of each token's sum and of that of its squares, as the kernel left them that wrote it.
+def load_statistics(statistics, m, offs_m, valid_m, PARTS: tl.constexpr, BLOCK_PARTS: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """The partial sums that `write_statistics` stored; these loads overlap with the matmul."""
+    part = tl.arange(0, BLOCK_PARTS)[:, None]
+    offsets, valid = part * m + offs_m[None, :], (part < PARTS) & valid_m[None, :]
+    sums = tl.load(statistics + offsets, mask=valid, other=0.0)
+    return sums, tl.load(statistics + PARTS * m + offsets, mask=valid, other=0.0)
 
-    They are on their way while the products are computed.
+
+@jit
+@no_type_check
+def row_statistics(x_rows, valid_m, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """Sum of each row and of its squares.
+
+    A loop of its own: inside the matmul's loop, operands that the tensor cores still read are overwritten (Triton 3.6).
     """
-    part = tl.arange(0, PADDED)[:, None]
-    at, there = part * rows + row[None, :], (part < PARTS) & here[None, :]
-    numbers = tl.load(moments + at, mask=there, other=0.0)
-    return numbers, tl.load(moments + PARTS * rows + at, mask=there, other=0.0)
+    offs_k = tl.arange(0, BLOCK_K)
+    sums, squares = tl.zeros([BLOCK_M], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        valid_k = (start + offs_k < K)[None, :]
+        x_block = tl.load(x_rows + (start + offs_k)[None, :], mask=valid_m[:, None] & valid_k, other=0.0).to(tl.float32)
+        sums += tl.sum(x_block, 1)
+        squares += tl.sum(x_block * x_block, 1)
+    return sums[None, :], squares[None, :]
 
 
 @jit
 @no_type_check
-def counted(tokens, here, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """Each token's sum and that of its squares, in a loop of its own.
-
-    Counted in the loop of the products, numbers that the matrix units still read are overwritten (Triton 3.6).
-    """
-    column = tl.arange(0, COLUMNS)
-    numbers, squares = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
-    for start in range(0, WIDTH, COLUMNS):
-        known = (start + column < WIDTH)[None, :]
-        part = tl.load(tokens + (start + column)[None, :], mask=here[:, None] & known, other=0.0).to(tl.float32)
-        numbers += tl.sum(part, 1)
-        squares += tl.sum(part * part, 1)
-    return numbers[None, :], squares[None, :]
-
-
-@jit
-@no_type_check
-def around(sums, offset, place, wanted, NORM: tl.constexpr, OFFSET: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """V1 and c, zero where there is none."""
-    sum_of = tl.zeros(place.shape, tl.float32)
-    constant = tl.zeros(place.shape, tl.float32)
+def load_epilogue(weight_sums, offset, offs_n, valid_n, NORM: tl.constexpr, HAS_OFFSET: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """V1 and c of `linear.py`; zero where there is none."""
+    weight_sum = tl.zeros(offs_n.shape, tl.float32)
+    bias = tl.zeros(offs_n.shape, tl.float32)
     if NORM == "layer":
-        sum_of = tl.load(sums + place, mask=wanted, other=0.0)
-    if OFFSET:
-        constant = tl.load(offset + place, mask=wanted, other=0.0).to(tl.float32)
-    return sum_of, constant
+        weight_sum = tl.load(weight_sums + offs_n, mask=valid_n, other=0.0)
+    if HAS_OFFSET:
+        bias = tl.load(offset + offs_n, mask=valid_n, other=0.0).to(tl.float32)
+    return weight_sum, bias
 
 
 @jit
 @no_type_check
-def fetch_matrix(  # noqa: ANN201
-    weight, place,  # noqa: ANN001
-    ALL: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr, LINE: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
+def prefetch_weight(  # noqa: ANN201
+    weight, offs_n,  # noqa: ANN001
+    N: tl.constexpr, K: tl.constexpr, LINES: tl.constexpr, LINE: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """Asks for a program's part of the matrix, then waits for its tokens."""
+    """Prefetches the program's block of the weight, then waits for the kernel that writes x."""
     tl.extra.cuda.gdc_launch_dependents()
-    line = tl.minimum(tl.arange(0, LINES) * LINE, WIDTH - 1)
-    ahead = weight + tl.minimum(place, ALL - 1).to(tl.int64)[:, None] * WIDTH + line[None, :]
-    fetch(ahead)
+    offs_line = tl.minimum(tl.arange(0, LINES) * LINE, K - 1)
+    pointers = weight + tl.minimum(offs_n, N - 1).to(tl.int64)[:, None] * K + offs_line[None, :]
+    prefetch(pointers)
     if GATED:
-        fetch(ahead + ALL * WIDTH)
+        prefetch(pointers + N * K)
     tl.extra.cuda.gdc_wait()
 
 
-@jit
-@no_type_check
-def fetch(pointers):  # noqa: ANN001, ANN201
-    """Asks for what lies there, into the cache that all multiprocessors share."""
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointers], dtype=tl.int32, is_pure=False, pack=1
-    )
-
-
-def product(
+def fused_norm_linear(
     x: Tensor,
     weight: Tensor,
-    sums: Tensor | None,
+    weight_sums: Tensor | None,
     offset: Tensor | None,
     norm: str,
     epsilon: float,
     activation: str,
     gated: bool,
-    added: Tensor | None,
-    moments: Tensor | None = None,
-    tells: bool = False,
+    residual: Tensor | None,
+    statistics: Tensor | None = None,
+    store_statistics: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Launches the kernel for so many rows; a single one finds its moments faster than it would read them."""
-    rows, width = x.shape
-    outputs = len(weight) // 2 if gated else len(weight)
+    """Launches the kernel for so many rows; for a single one, statistics are faster to recompute than to load."""
+    m, k = x.shape
+    n = len(weight) // 2 if gated else len(weight)
     assert weight.is_contiguous()
     x = x if x.stride(1) == 1 else x.contiguous()
-    added = added if added is None or added.stride(1) == 1 else added.contiguous()
-    output = torch.empty(rows, outputs, device=x.device, dtype=x.dtype)
-    size = x.element_size()
-    shape = fitting(tile(rows, width, outputs, size, gated), size, gated, fast_memory(x.device))
-    tensors = (x, weight, *(x if part is None else part for part in (sums, offset, added)), output)
-    kinds: dict[str, Any] = {
-        "ALL": outputs,
-        "WIDTH": width,
-        "OUTPUTS": shape.outputs,
-        "COLUMNS": shape.columns,
+    residual = residual if residual is None or residual.stride(1) == 1 else residual.contiguous()
+    output = torch.empty(m, n, device=x.device, dtype=x.dtype)
+    itemsize = x.element_size()
+    launch = choose_launch(m, k, n, itemsize, gated)
+    launch = fit_shared_memory(launch, itemsize, gated, shared_memory(x.device))
+    tensors = (x, weight, *(x if tensor is None else tensor for tensor in (weight_sums, offset, residual)), output)
+    constants: dict[str, Any] = {
+        "N": n,
+        "K": k,
+        "BLOCK_N": launch.block_n,
+        "BLOCK_K": launch.block_k,
         "NORM": norm,
-        "OFFSET": offset is not None,
-        "BEND": activation,
+        "HAS_OFFSET": offset is not None,
+        "ACTIVATION": activation,
         "GATED": gated,
-        "ADDS": added is not None,
-        "num_warps": shape.warps,
-        **overlap(x.device),
+        "HAS_RESIDUAL": residual is not None,
+        "num_warps": launch.warps,
+        **overlap_options(x.device),
     }
-    programs = triton.cdiv(outputs, shape.outputs)
-    found = x.new_empty(2, triton.cdiv(outputs, PART) if tells and rows > 1 else 0, rows, dtype=torch.float32)
-    if rows == 1:
-        one_row_kernel[(programs,)](*tensors, epsilon, **kinds)
-        return output, found
-    line = 128 // size
-    parts = 0 if moments is None else moments.shape[1]
-    rows_kernel[(programs, triton.cdiv(rows, shape.rows))](
+    programs = triton.cdiv(n, launch.block_n)
+    new_parts = triton.cdiv(n, PART) if store_statistics and m > 1 else 0
+    new_statistics = x.new_empty(2, new_parts, m, dtype=torch.float32)
+    if m == 1:
+        one_row_kernel[(programs,)](*tensors, epsilon, **constants)
+        return output, new_statistics
+    line = 128 // itemsize
+    parts = 0 if statistics is None else statistics.shape[1]
+    rows_kernel[(programs, triton.cdiv(m, launch.block_m))](
         *tensors,
-        found if moments is None else moments,
-        found,
+        new_statistics if statistics is None else statistics,
+        new_statistics,
         epsilon,
-        rows,
+        m,
         x.stride(0),
-        0 if added is None else added.stride(0),
-        ROWS=shape.rows,
-        LINES=triton.next_power_of_2(triton.cdiv(width, line)),
+        0 if residual is None else residual.stride(0),
+        BLOCK_M=launch.block_m,
+        LINES=triton.next_power_of_2(triton.cdiv(k, line)),
         LINE=line,
         PARTS=parts,
-        PADDED=triton.next_power_of_2(max(1, parts)),
-        TELLS=tells,
+        BLOCK_PARTS=triton.next_power_of_2(max(1, parts)),
+        STORE_STATISTICS=store_statistics,
         PART=PART,
-        num_stages=shape.stages,
-        **kinds,
+        num_stages=launch.stages,
+        **constants,
     )
-    return output, found
-
-
-def overlap(device: torch.device) -> dict[str, Any]:
-    """The settings by which a kernel begins before the one ahead of it has ended."""
-    return {"EARLY": True, "launch_pdl": True} if EARLY and _can_overlap(device) else {"EARLY": False}
-
-
-@cache
-def _can_overlap(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device) >= (9, 0)
-
-
-@cache
-def multiprocessors(device: torch.device) -> int:
-    """How many programs run at a time without sharing; one where there is no GPU."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
-
-
-@cache
-def fast_memory(device: torch.device) -> int:
-    """Bytes that the programs of a multiprocessor share, less what a kernel needs beside its readings."""
-    if device.type != "cuda":
-        return 1 << 30
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin - 4096
+    return output, new_statistics

@@ -1,4 +1,4 @@
-"""The kernels behind `spans.py` on a GPU: a program takes a tile of tokens through all that its spans cover."""
+"""The GPU kernels of `packed.py`: a program takes a block of queries (or of keys) through all its ranges."""
 
 from typing import NamedTuple, no_type_check
 
@@ -7,47 +7,46 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-from regard.nn.fast.packed import threshold_of
-from regard.nn.fast.triton_jit import jit
+from regard.nn.fast.packed import dropout_threshold
+from regard.nn.fast.triton_common import jit
 
 LOG2_E = 1.4426950408889634
 """Exponentials to base 2 are what the device has: eˣ = 2^(x·log₂e)."""
 
 
-class Tile(NamedTuple):
-    """Queries and keys that a program holds at a time, and with how many threads."""
+class Launch(NamedTuple):
+    """Block sizes and launch options of a kernel."""
 
-    queries: int
-    keys: int
+    block_m: int
+    block_n: int
     warps: int = 4
     stages: int = 2
 
 
-FORWARD, OF_QUERIES, OF_KEYS = Tile(64, 32), Tile(32, 32, warps=2), Tile(32, 64)
+FORWARD, GRAD_Q, GRAD_KV = Launch(64, 32), Launch(32, 32, warps=2), Launch(32, 64)
 
 
 @jit
 @no_type_check
-def vectors(x, token, known, step, start, WIDTH: tl.constexpr, PADDED: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """A head's numbers of some tokens (tokens, padded width)."""
-    column = tl.arange(0, PADDED)
-    at = token.to(tl.int64)[:, None] * step + start + column[None, :]
-    return tl.load(x + at, mask=known[:, None] & (column < WIDTH)[None, :], other=0.0)
+def load_block(x, token, valid, stride, offset, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """One head's vectors of some tokens (tokens, BLOCK_D)."""
+    column = tl.arange(0, BLOCK_D)
+    at = token.to(tl.int64)[:, None] * stride + offset + column[None, :]
+    return tl.load(x + at, mask=valid[:, None] & (column < HEAD_DIM)[None, :], other=0.0)
 
 
 @jit
 @no_type_check
-def keep(x, into, token, known, step, start, WIDTH: tl.constexpr, PADDED: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """Writes a head's numbers of some tokens."""
-    column = tl.arange(0, PADDED)
-    at = token.to(tl.int64)[:, None] * step + start + column[None, :]
-    tl.store(into + at, x.to(into.dtype.element_ty), mask=known[:, None] & (column < WIDTH)[None, :])
+def store_block(x, into, token, valid, stride, offset, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    column = tl.arange(0, BLOCK_D)
+    at = token.to(tl.int64)[:, None] * stride + offset + column[None, :]
+    tl.store(into + at, x.to(into.dtype.element_ty), mask=valid[:, None] & (column < HEAD_DIM)[None, :])
 
 
 @jit
 @no_type_check
-def mixed(x):  # noqa: ANN001, ANN201
-    """As `spans._mixed`."""
+def hash32(x):  # noqa: ANN001, ANN201
+    """As `packed._hash32`."""
     x ^= x >> 16
     x *= 0x21F0AAAD
     x ^= x >> 15
@@ -57,214 +56,218 @@ def mixed(x):  # noqa: ANN001, ANN201
 
 @jit
 @no_type_check
-def shares(seed, head, row, place, threshold, share, HEADS: tl.constexpr):  # noqa: ANN001, ANN201, N803
-    """What dropout leaves of each weight, as `spans._shares` draws it; row and place broadcast."""
-    own = mixed(mixed((row * HEADS + head).to(tl.uint32)) + tl.load(seed).to(tl.uint32))
-    drawn = mixed(own + place.to(tl.uint32) * 0x9E3779B9) >> 8
-    return tl.where(drawn.to(tl.int32) >= threshold, share, 0.0)
+def dropout_scale(seed, head, offs_m, offs_n, threshold, kept_scale, HEADS: tl.constexpr):  # noqa: ANN001, ANN201, N803
+    """As `packed.dropout_scale`; offs_m and offs_n broadcast."""
+    row_hash = hash32(hash32((offs_m * HEADS + head).to(tl.uint32)) + tl.load(seed).to(tl.uint32))
+    drawn = hash32(row_hash + offs_n.to(tl.uint32) * 0x9E3779B9) >> 8
+    return tl.where(drawn.to(tl.int32) >= threshold, kept_scale, 0.0)
 
 
 @jit
 @no_type_check
-def attend_kernel(  # noqa: ANN201
-    query, key, value, first, last, output, log_total, scale, queries, seed, threshold, share,  # noqa: ANN001
-    query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
-    HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, DROPS: tl.constexpr,  # noqa: N803
+def forward_kernel(  # noqa: ANN201
+    q, k, v, key_start, key_end, output, lse, log2_scale, query_count, seed, threshold, kept_scale,  # noqa: ANN001
+    q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,  # noqa: ANN001
+    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # noqa: N803
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """softmax(qkᵀ·scale) v of a tile of queries, key tile by key tile with a running maximum."""
+    """softmax(qkᵀ·scale) v of a block of queries, one block of keys at a time with a running maximum."""
     head = tl.program_id(1)
-    row = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
-    real = row < queries
-    begin, end = tl.load(first + row, mask=real, other=0), tl.load(last + row, mask=real, other=0)
-    asked = vectors(query, row, real, query_step, head * query_head, WIDTH, PADDED)
-    best = tl.full([QUERIES], float("-inf"), tl.float32)
-    total = tl.zeros([QUERIES], tl.float32)
-    answer = tl.zeros([QUERIES, PADDED], tl.float32)
-    stop = tl.max(end, 0)
-    for start in range(tl.load(first + tl.program_id(0) * QUERIES), stop, KEYS):
-        place = start + tl.arange(0, KEYS)
-        known = place < stop
-        keys = vectors(key, place, known, key_step, (head // GROUP) * key_head, WIDTH, PADDED)
-        scores = tl.dot(asked, tl.trans(keys)) * scale
-        seen = (place[None, :] >= begin[:, None]) & (place[None, :] < end[:, None])
-        scores = tl.where(seen, scores, float("-inf"))
-        higher = tl.maximum(best, tl.max(scores, 1))
-        sound = tl.where(higher == float("-inf"), 0.0, higher)  # nothing seen so far
-        weights = tl.exp2(scores - sound[:, None])
-        faded = tl.exp2(best - sound)
-        values = vectors(value, place, known, value_step, (head // GROUP) * value_head, WIDTH, PADDED)
-        total = total * faded + tl.sum(weights, 1)
-        if DROPS:
-            weights *= shares(seed, head, row[:, None], place[None, :], threshold, share, HEADS)
-        answer = answer * faded[:, None] + tl.dot(weights.to(values.dtype), values)
-        best = higher
-    blind = total == 0.0
-    total = tl.where(blind, 1.0, total)
-    keep(answer / total[:, None], output, row, real, HEADS * WIDTH, head * WIDTH, WIDTH, PADDED)
-    tl.store(log_total + head * queries + row, tl.where(blind, 0.0, best + tl.log2(total)), mask=real)
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    valid_m = offs_m < query_count
+    first_key = tl.load(key_start + offs_m, mask=valid_m, other=0)
+    end_key = tl.load(key_end + offs_m, mask=valid_m, other=0)
+    q_block = load_block(q, offs_m, valid_m, q_stride, head * q_head_stride, HEAD_DIM, BLOCK_D)
+    row_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    row_sum = tl.zeros([BLOCK_M], tl.float32)
+    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    stop = tl.max(end_key, 0)
+    for start in range(tl.load(key_start + tl.program_id(0) * BLOCK_M), stop, BLOCK_N):
+        offs_n = start + tl.arange(0, BLOCK_N)
+        valid_n = offs_n < stop
+        k_block = load_block(k, offs_n, valid_n, k_stride, (head // GROUP_SIZE) * k_head_stride, HEAD_DIM, BLOCK_D)
+        scores = tl.dot(q_block, tl.trans(k_block)) * log2_scale
+        attends = (offs_n[None, :] >= first_key[:, None]) & (offs_n[None, :] < end_key[:, None])
+        scores = tl.where(attends, scores, float("-inf"))
+        new_max = tl.maximum(row_max, tl.max(scores, 1))
+        safe_max = tl.where(new_max == float("-inf"), 0.0, new_max)  # all keys masked so far
+        weights = tl.exp2(scores - safe_max[:, None])
+        rescale = tl.exp2(row_max - safe_max)
+        v_block = load_block(v, offs_n, valid_n, v_stride, (head // GROUP_SIZE) * v_head_stride, HEAD_DIM, BLOCK_D)
+        row_sum = row_sum * rescale + tl.sum(weights, 1)
+        if DROPOUT:
+            weights *= dropout_scale(seed, head, offs_m[:, None], offs_n[None, :], threshold, kept_scale, HEADS)
+        acc = acc * rescale[:, None] + tl.dot(weights.to(v_block.dtype), v_block)
+        row_max = new_max
+    no_keys = row_sum == 0.0
+    row_sum = tl.where(no_keys, 1.0, row_sum)
+    store_block(acc / row_sum[:, None], output, offs_m, valid_m, HEADS * HEAD_DIM, head * HEAD_DIM, HEAD_DIM, BLOCK_D)
+    tl.store(lse + head * query_count + offs_m, tl.where(no_keys, 0.0, row_max + tl.log2(row_sum)), mask=valid_m)
 
 
 @jit
 @no_type_check
-def of_queries_kernel(  # noqa: ANN201
-    slope, query, key, value, first, last, output, log_total, averages, into, scale, plain_scale, queries,  # noqa: ANN001
-    seed, threshold, share,  # noqa: ANN001
-    slope_step, slope_head, query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
-    HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, DROPS: tl.constexpr,  # noqa: N803
+def grad_q_kernel(  # noqa: ANN201
+    grad_output, q, k, v, key_start, key_end, output, lse, delta, grad_q, log2_scale, scale, query_count,  # noqa: ANN001
+    seed, threshold, kept_scale,  # noqa: ANN001
+    grad_stride, grad_head_stride, q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,  # noqa: ANN001
+    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # noqa: N803
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """The slopes of a tile of queries: the weights again, from what forward kept, and what each score did.
+    """grad_q of a block of queries; weights are recomputed from the forward pass's lse.
 
-    A query's average slope is left for the keys' kernel: there it would be counted beside the products, where numbers
-    that the matrix units still read may be overwritten (`product_kernel.counted`).
+    delta is stored for the kernel of the keys: computed there, beside the matmuls, it may overwrite operands that the
+    tensor cores still read (`linear_triton.row_statistics`).
     """
     head = tl.program_id(1)
-    row = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
-    real = row < queries
-    begin, end = tl.load(first + row, mask=real, other=0), tl.load(last + row, mask=real, other=0)
-    asked = vectors(query, row, real, query_step, head * query_head, WIDTH, PADDED)
-    given = vectors(slope, row, real, slope_step, head * slope_head, WIDTH, PADDED)
-    found = vectors(output, row, real, HEADS * WIDTH, head * WIDTH, WIDTH, PADDED)
-    average = tl.sum(given.to(tl.float32) * found.to(tl.float32), 1)
-    tl.store(averages + head * queries + row, average, mask=real)
-    log_sum = tl.load(log_total + head * queries + row, mask=real, other=0.0)
-    sum_of = tl.zeros([QUERIES, PADDED], tl.float32)
-    stop = tl.max(end, 0)
-    for start in range(tl.load(first + tl.program_id(0) * QUERIES), stop, KEYS):
-        place = start + tl.arange(0, KEYS)
-        known = place < stop
-        keys = vectors(key, place, known, key_step, (head // GROUP) * key_head, WIDTH, PADDED)
-        values = vectors(value, place, known, value_step, (head // GROUP) * value_head, WIDTH, PADDED)
-        seen = (place[None, :] >= begin[:, None]) & (place[None, :] < end[:, None])
-        scores = tl.dot(asked, tl.trans(keys)) * scale - log_sum[:, None]
-        weights = tl.exp2(tl.where(seen, scores, float("-inf")))
-        of_weights = tl.dot(given, tl.trans(values))
-        if DROPS:
-            of_weights *= shares(seed, head, row[:, None], place[None, :], threshold, share, HEADS)
-        of_scores = weights * (of_weights - average[:, None])
-        sum_of += tl.dot(of_scores.to(keys.dtype), keys)
-    keep(sum_of * plain_scale, into, row, real, HEADS * WIDTH, head * WIDTH, WIDTH, PADDED)
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    valid_m = offs_m < query_count
+    first_key = tl.load(key_start + offs_m, mask=valid_m, other=0)
+    end_key = tl.load(key_end + offs_m, mask=valid_m, other=0)
+    q_block = load_block(q, offs_m, valid_m, q_stride, head * q_head_stride, HEAD_DIM, BLOCK_D)
+    grad_block = load_block(grad_output, offs_m, valid_m, grad_stride, head * grad_head_stride, HEAD_DIM, BLOCK_D)
+    output_block = load_block(output, offs_m, valid_m, HEADS * HEAD_DIM, head * HEAD_DIM, HEAD_DIM, BLOCK_D)
+    row_delta = tl.sum(grad_block.to(tl.float32) * output_block.to(tl.float32), 1)
+    tl.store(delta + head * query_count + offs_m, row_delta, mask=valid_m)
+    row_lse = tl.load(lse + head * query_count + offs_m, mask=valid_m, other=0.0)
+    grad_acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    stop = tl.max(end_key, 0)
+    for start in range(tl.load(key_start + tl.program_id(0) * BLOCK_M), stop, BLOCK_N):
+        offs_n = start + tl.arange(0, BLOCK_N)
+        valid_n = offs_n < stop
+        k_block = load_block(k, offs_n, valid_n, k_stride, (head // GROUP_SIZE) * k_head_stride, HEAD_DIM, BLOCK_D)
+        v_block = load_block(v, offs_n, valid_n, v_stride, (head // GROUP_SIZE) * v_head_stride, HEAD_DIM, BLOCK_D)
+        attends = (offs_n[None, :] >= first_key[:, None]) & (offs_n[None, :] < end_key[:, None])
+        scores = tl.dot(q_block, tl.trans(k_block)) * log2_scale - row_lse[:, None]
+        weights = tl.exp2(tl.where(attends, scores, float("-inf")))
+        grad_weights = tl.dot(grad_block, tl.trans(v_block))
+        if DROPOUT:
+            grad_weights *= dropout_scale(seed, head, offs_m[:, None], offs_n[None, :], threshold, kept_scale, HEADS)
+        grad_scores = weights * (grad_weights - row_delta[:, None])
+        grad_acc += tl.dot(grad_scores.to(k_block.dtype), k_block)
+    store_block(grad_acc * scale, grad_q, offs_m, valid_m, HEADS * HEAD_DIM, head * HEAD_DIM, HEAD_DIM, BLOCK_D)
 
 
 @jit
 @no_type_check
-def of_keys_kernel(  # noqa: ANN201
-    slope, query, key, value, seen_first, seen_last, averages, log_total, into_keys, into_values,  # noqa: ANN001
-    scale, plain_scale, queries, count, seed, threshold, share,  # noqa: ANN001
-    slope_step, slope_head, query_step, query_head, key_step, key_head, value_step, value_head,  # noqa: ANN001
-    HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,  # noqa: N803
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, DROPS: tl.constexpr,  # noqa: N803
+def grad_kv_kernel(  # noqa: ANN201
+    grad_output, q, k, v, query_start, query_end, delta, lse, grad_k, grad_v,  # noqa: ANN001
+    log2_scale, scale, query_count, key_count, seed, threshold, kept_scale,  # noqa: ANN001
+    grad_stride, grad_head_stride, q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,  # noqa: ANN001
+    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # noqa: N803
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """The slopes of a tile of keys and its values, over all queries that see them, of all heads that share them."""
-    own = tl.program_id(1)
-    place = tl.program_id(0) * KEYS + tl.arange(0, KEYS)
-    real = place < count
-    begin, end = tl.load(seen_first + place, mask=real, other=0), tl.load(seen_last + place, mask=real, other=0)
-    keys = vectors(key, place, real, key_step, own * key_head, WIDTH, PADDED)
-    values = vectors(value, place, real, value_step, own * value_head, WIDTH, PADDED)
-    of_keys = tl.zeros([KEYS, PADDED], tl.float32)
-    of_values = tl.zeros([KEYS, PADDED], tl.float32)
-    start, stop = tl.load(seen_first + tl.program_id(0) * KEYS), tl.max(end, 0)
-    for head in range(own * GROUP, own * GROUP + GROUP):
-        for at in range(start, stop, QUERIES):
-            row = at + tl.arange(0, QUERIES)
-            known = row < stop
-            asked = vectors(query, row, known, query_step, head * query_head, WIDTH, PADDED)
-            given = vectors(slope, row, known, slope_step, head * slope_head, WIDTH, PADDED)
-            average = tl.load(averages + head * queries + row, mask=known, other=0.0)
-            log_sum = tl.load(log_total + head * queries + row, mask=known, other=0.0)
-            seen = (row[None, :] >= begin[:, None]) & (row[None, :] < end[:, None])
-            scores = tl.dot(keys, tl.trans(asked)) * scale - log_sum[None, :]
-            weights = tl.exp2(tl.where(seen, scores, float("-inf")))
-            of_weights = tl.dot(values, tl.trans(given))
-            heard = weights
-            if DROPS:
-                left = shares(seed, head, row[None, :], place[:, None], threshold, share, HEADS)
-                heard, of_weights = weights * left, of_weights * left
-            of_values += tl.dot(heard.to(given.dtype), given)
-            of_scores = weights * (of_weights - average[None, :])
-            of_keys += tl.dot(of_scores.to(asked.dtype), asked)
-    kv_heads = HEADS // GROUP
-    keep(of_keys * plain_scale, into_keys, place, real, kv_heads * WIDTH, own * WIDTH, WIDTH, PADDED)
-    keep(of_values, into_values, place, real, kv_heads * WIDTH, own * WIDTH, WIDTH, PADDED)
+    """Gradients of a block of keys and values: over all queries that attend to them, of all heads that share them."""
+    kv_head = tl.program_id(1)
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    valid_n = offs_n < key_count
+    first_query = tl.load(query_start + offs_n, mask=valid_n, other=0)
+    end_query = tl.load(query_end + offs_n, mask=valid_n, other=0)
+    k_block = load_block(k, offs_n, valid_n, k_stride, kv_head * k_head_stride, HEAD_DIM, BLOCK_D)
+    v_block = load_block(v, offs_n, valid_n, v_stride, kv_head * v_head_stride, HEAD_DIM, BLOCK_D)
+    grad_k_acc = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
+    grad_v_acc = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
+    start, stop = tl.load(query_start + tl.program_id(0) * BLOCK_N), tl.max(end_query, 0)
+    for head in range(kv_head * GROUP_SIZE, kv_head * GROUP_SIZE + GROUP_SIZE):
+        for start_m in range(start, stop, BLOCK_M):
+            offs_m = start_m + tl.arange(0, BLOCK_M)
+            valid_m = offs_m < stop
+            q_block = load_block(q, offs_m, valid_m, q_stride, head * q_head_stride, HEAD_DIM, BLOCK_D)
+            grad_block = load_block(
+                grad_output, offs_m, valid_m, grad_stride, head * grad_head_stride, HEAD_DIM, BLOCK_D
+            )
+            row_delta = tl.load(delta + head * query_count + offs_m, mask=valid_m, other=0.0)
+            row_lse = tl.load(lse + head * query_count + offs_m, mask=valid_m, other=0.0)
+            attends = (offs_m[None, :] >= first_query[:, None]) & (offs_m[None, :] < end_query[:, None])
+            scores = tl.dot(k_block, tl.trans(q_block)) * log2_scale - row_lse[None, :]
+            weights = tl.exp2(tl.where(attends, scores, float("-inf")))
+            grad_weights = tl.dot(v_block, tl.trans(grad_block))
+            dropped = weights
+            if DROPOUT:
+                factor = dropout_scale(seed, head, offs_m[None, :], offs_n[:, None], threshold, kept_scale, HEADS)
+                dropped, grad_weights = weights * factor, grad_weights * factor
+            grad_v_acc += tl.dot(dropped.to(grad_block.dtype), grad_block)
+            grad_scores = weights * (grad_weights - row_delta[None, :])
+            grad_k_acc += tl.dot(grad_scores.to(q_block.dtype), q_block)
+    kv_heads = HEADS // GROUP_SIZE
+    store_block(grad_k_acc * scale, grad_k, offs_n, valid_n, kv_heads * HEAD_DIM, kv_head * HEAD_DIM, HEAD_DIM, BLOCK_D)
+    store_block(grad_v_acc, grad_v, offs_n, valid_n, kv_heads * HEAD_DIM, kv_head * HEAD_DIM, HEAD_DIM, BLOCK_D)
 
 
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    first: Tensor,
-    last: Tensor,
+def key_range_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_start: Tensor,
+    key_end: Tensor,
     scale: float,
     dropout: float,
     seed: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """What each query finds, and the logarithm to base 2 of its sum of exponentials."""
-    query, key, value = _side_by_side(query, key, value)
-    output = torch.empty(query.shape, device=query.device, dtype=query.dtype)
-    log_total = torch.empty(query.shape[1], len(query), device=query.device, dtype=torch.float32)
-    if len(query):
-        steps = [step for x in (query, key, value) for step in x.stride()[:2]]
-        attend_kernel[(triton.cdiv(len(query), FORWARD.queries), query.shape[1])](
-            query, key, value, first, last, output, log_total, scale * LOG2_E, len(query),
-            *_drawing(first, dropout, seed), *steps, **_sizes(query, key, FORWARD, seed),
+    """Output, and log2-sum-exp of each query."""
+    q, k, v = _last_contiguous(q, k, v)
+    output = torch.empty(q.shape, device=q.device, dtype=q.dtype)
+    lse = torch.empty(q.shape[1], len(q), device=q.device, dtype=torch.float32)
+    if len(q):
+        strides = [stride for x in (q, k, v) for stride in x.stride()[:2]]
+        forward_kernel[(triton.cdiv(len(q), FORWARD.block_m), q.shape[1])](
+            q, k, v, key_start, key_end, output, lse, scale * LOG2_E, len(q),
+            *_dropout_arguments(key_start, dropout, seed), *strides, **_constants(q, k, FORWARD, seed),
         )  # fmt: skip
-    return output, log_total
+    return output, lse
 
 
-def slopes(
-    slope: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    spans: tuple[Tensor, Tensor, Tensor, Tensor],
+def key_range_backward(
+    grad_output: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ranges: tuple[Tensor, Tensor, Tensor, Tensor],
     scale: float,
     dropout: float,
     seed: Tensor | None,
     output: Tensor,
-    log_total: Tensor,
+    lse: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The slopes of queries, keys and values."""
-    slope, query, key, value = _side_by_side(slope, query, key, value)
-    into = [torch.empty(x.shape, device=x.device, dtype=x.dtype) for x in (query, key, value)]
-    averages = torch.empty_like(log_total)
-    first, last, seen_first, seen_last = spans
-    steps = [*_drawing(first, dropout, seed), *(step for x in (slope, query, key, value) for step in x.stride()[:2])]
-    if len(query):
-        of_queries_kernel[(triton.cdiv(len(query), OF_QUERIES.queries), query.shape[1])](
-            slope, query, key, value, first, last, output, log_total, averages, into[0],
-            scale * LOG2_E, scale, len(query), *steps, **_sizes(query, key, OF_QUERIES, seed),
+    grad_output, q, k, v = _last_contiguous(grad_output, q, k, v)
+    grad_q, grad_k, grad_v = (torch.empty(x.shape, device=x.device, dtype=x.dtype) for x in (q, k, v))
+    delta = torch.empty_like(lse)
+    key_start, key_end, query_start, query_end = ranges
+    strides = [stride for x in (grad_output, q, k, v) for stride in x.stride()[:2]]
+    arguments = [*_dropout_arguments(key_start, dropout, seed), *strides]
+    if len(q):
+        grad_q_kernel[(triton.cdiv(len(q), GRAD_Q.block_m), q.shape[1])](
+            grad_output, q, k, v, key_start, key_end, output, lse, delta, grad_q,
+            scale * LOG2_E, scale, len(q), *arguments, **_constants(q, k, GRAD_Q, seed),
         )  # fmt: skip
-    if len(key):
-        of_keys_kernel[(triton.cdiv(len(key), OF_KEYS.keys), key.shape[1])](
-            slope, query, key, value, seen_first, seen_last, averages, log_total, into[1], into[2],
-            scale * LOG2_E, scale, len(query), len(key), *steps, **_sizes(query, key, OF_KEYS, seed),
+    if len(k):
+        grad_kv_kernel[(triton.cdiv(len(k), GRAD_KV.block_n), k.shape[1])](
+            grad_output, q, k, v, query_start, query_end, delta, lse, grad_k, grad_v,
+            scale * LOG2_E, scale, len(q), len(k), *arguments, **_constants(q, k, GRAD_KV, seed),
         )  # fmt: skip
-    return into[0], into[1], into[2]
+    return grad_q, grad_k, grad_v
 
 
-def _side_by_side(*tensors: Tensor) -> list[Tensor]:
-    """All with a head's numbers side by side, as the kernels read them."""
+def _last_contiguous(*tensors: Tensor) -> list[Tensor]:
+    """The kernels take any strides but the last, which must be 1."""
     return [x if x.stride(2) == 1 else x.contiguous() for x in tensors]
 
 
-def _drawing(some: Tensor, dropout: float, seed: Tensor | None) -> tuple[Tensor, int, float]:
-    """What a kernel draws by: the seed, if there is one, the first number of 24 bits that stays, and what stays."""
-    return some if seed is None else seed, threshold_of(dropout), 1 / (1 - dropout)
+def _dropout_arguments(placeholder: Tensor, dropout: float, seed: Tensor | None) -> tuple[Tensor, int, float]:
+    """Seed (any tensor where there is no dropout), threshold, and the factor of weights that are kept."""
+    return placeholder if seed is None else seed, dropout_threshold(dropout), 1 / (1 - dropout)
 
 
-def _sizes(query: Tensor, key: Tensor, tile: Tile, seed: Tensor | None) -> dict[str, int]:
-    """What a kernel is compiled for."""
-    _, heads, width = query.shape
+def _constants(q: Tensor, k: Tensor, launch: Launch, seed: Tensor | None) -> dict[str, int]:
+    _, heads, head_width = q.shape
     return {
         "HEADS": heads,
-        "GROUP": heads // key.shape[1],
-        "WIDTH": width,
-        "PADDED": max(16, triton.next_power_of_2(width)),
-        "QUERIES": tile.queries,
-        "KEYS": tile.keys,
-        "DROPS": seed is not None,
-        "num_warps": tile.warps,
-        "num_stages": tile.stages,
+        "GROUP_SIZE": heads // k.shape[1],
+        "HEAD_DIM": head_width,
+        "BLOCK_D": max(16, triton.next_power_of_2(head_width)),
+        "BLOCK_M": launch.block_m,
+        "BLOCK_N": launch.block_n,
+        "DROPOUT": seed is not None,
+        "num_warps": launch.warps,
+        "num_stages": launch.stages,
     }

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from regard.nn.attention.kinds import BigBirdConfig, WindowConfig
 from regard.nn.attention.module import attend
-from regard.nn.fast import block_layout as tiling
-from regard.nn.fast.block_layout import BlockTable, Within
-from regard.nn.fast.block_sparse import blocked, tiling_of
+from regard.nn.fast.block_layout import PAIRS_PER_CHUNK, BlockTable, SequencePattern
+from regard.nn.fast.block_sparse import block_layout, block_sparse_attention
 from regard.nn.fast.plan import SPARSE_FROM
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal, Global, Padding, Pattern, Random, Shifted, Window
@@ -39,8 +38,8 @@ def sparse_cases(draw: st.DrawFn) -> Case:
 
 @given(sparse_cases(), DTYPES)
 @settings(max_examples=40)
-def test_blocked_equals_the_reference(case: Case, dtype: torch.dtype):
-    assert_equals_reference(case, blocked, dtype)
+def test_block_sparse_attention_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, block_sparse_attention, dtype)
 
 
 @given(st.integers(1, 200), st.integers(1, 40), st.integers(0, 2), st.integers(0, 70), st.integers(0, 2), st.booleans())
@@ -68,7 +67,7 @@ def test_cost_is_linear_in_length(config: WindowConfig | BigBirdConfig, causal: 
     def computed(length: int) -> int:
         pattern = config.pattern(2, length, causal, "cpu")
         assert pattern is not None
-        made = tiling_of(pattern, torch.empty(1, 2, length, 1), torch.empty(1, 2, length, 1))
+        made = block_layout(pattern, torch.empty(1, 2, length, 1), torch.empty(1, 2, length, 1))
         return sum(chunk.keys.numel() for chunk in made.chunks) * made.block**2
 
     costs = [computed(length) for length in (4096, 8192, 16384)]
@@ -82,7 +81,7 @@ def test_padding_and_other_sequences_cost_nothing():
 
     def pairs(layout: Layout) -> int:
         time = layout.segment.shape[1]
-        made = tiling_of(pattern & layout.pattern(), *[torch.empty(len(layout.segment), 1, time, 1)] * 2)
+        made = block_layout(pattern & layout.pattern(), *[torch.empty(len(layout.segment), 1, time, 1)] * 2)
         return sum(chunk.keys.numel() for chunk in made.chunks)
 
     alone = pairs(Layout.padded(torch.tensor([300]), 300))
@@ -92,13 +91,13 @@ def test_padding_and_other_sequences_cost_nothing():
 
 
 def test_no_chunk_is_larger_than_asked_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(tiling.PAIRS_AT_ONCE, "cpu", 16 * 16 * 64)
+    monkeypatch.setitem(PAIRS_PER_CHUNK, "cpu", 16 * 16 * 64)
     case = make_case(Layout.full(2, 300), "bigbird", heads=(2, 2))
     assert case.pattern is not None
-    made = tiling_of(case.pattern, case.query, case.key)
+    made = block_layout(case.pattern, case.query, case.key)
     sizes = [chunk.keys.numel() * made.block**2 for chunk in made.chunks if len(chunk.queries) > 1]
     assert max(sizes) <= 16 * 16 * 64 * torch.get_num_threads()
-    assert_equals_reference(case, blocked, torch.float64)
+    assert_equals_reference(case, block_sparse_attention, torch.float64)
 
 
 def test_what_is_hidden_never_leaks():
@@ -108,17 +107,17 @@ def test_what_is_hidden_never_leaks():
     pattern = Window(1, 16) & Padding(keys=layout.lengths, queries=layout.lengths)
     key, value = case.key.clone(), case.value.clone()
     key[1, :, 40:], value[1, :, 40:] = torch.inf, torch.nan
-    clean = blocked(case.query, case.key, case.value, pattern, None, 0.5, 0.0)
-    dirty = blocked(case.query, key, value, pattern, None, 0.5, 0.0)
+    clean = block_sparse_attention(case.query, case.key, case.value, pattern, None, 0.5, 0.0)
+    dirty = block_sparse_attention(case.query, key, value, pattern, None, 0.5, 0.0)
     assert torch.equal(clean, dirty)
     assert (clean[1, :, 40:] == 0).all()
 
     value = case.value.clone().requires_grad_()
-    y = blocked(case.query, case.key, value, Window(16) & Causal(), None, 0.5, 0.0)
-    (slope,) = torch.autograd.grad(y[0, 0, 50].sum(), value)
-    assert slope[0, 0, 51:].abs().max() == 0
-    assert slope[0, 0, 34:51].abs().min() > 0
-    assert slope[0, 0, :34].abs().max() == 0
+    y = block_sparse_attention(case.query, case.key, value, Window(16) & Causal(), None, 0.5, 0.0)
+    (gradient,) = torch.autograd.grad(y[0, 0, 50].sum(), value)
+    assert gradient[0, 0, 51:].abs().max() == 0
+    assert gradient[0, 0, 34:51].abs().min() > 0
+    assert gradient[0, 0, :34].abs().max() == 0
 
 
 def test_dropout_silences_weights_keeps_their_mean_and_its_slope_is_that_of_the_same_draw():
@@ -128,21 +127,23 @@ def test_dropout_silences_weights_keeps_their_mean_and_its_slope_is_that_of_the_
 
     def draw() -> torch.Tensor:
         torch.manual_seed(1)
-        return blocked(q, k, v, Window(1, 16), None, 0.5, 0.5)
+        return block_sparse_attention(q, k, v, Window(1, 16), None, 0.5, 0.5)
 
     y = draw()
     assert y.std() > 0.1
     assert torch.equal(y, draw())
     torch.testing.assert_close(y.mean(1), v[:, 0], atol=0.3, rtol=0)
-    (slope,) = torch.autograd.grad(y.sum(), v)
-    torch.testing.assert_close((slope * v).sum(), y.sum())  # it is linear in the values
+    (gradient,) = torch.autograd.grad(y.sum(), v)
+    torch.testing.assert_close((gradient * v).sum(), y.sum())  # it is linear in the values
 
 
 def test_gradients_by_differences():
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, 37, 2, dtype=torch.float64, requires_grad=True) for _ in range(3))
     pattern = Window(1, 16) | Global(3) | Random(1, 16, 2, 37)
-    assert torch.autograd.gradcheck(lambda *x: blocked(*x, pattern, None, 0.7, 0.0), (q, k, v), fast_mode=True)
+    assert torch.autograd.gradcheck(
+        lambda *x: block_sparse_attention(*x, pattern, None, 0.7, 0.0), (q, k, v), fast_mode=True
+    )
 
 
 def test_a_layout_is_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
@@ -151,10 +152,9 @@ def test_a_layout_is_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
     pattern = Window(20)
     q = torch.randn(2, 1, 100, 4)
     for lengths in ([100, 80], [70, 100], [65, 3]):
-        own = Layout.padded(torch.tensor(lengths), 100).pattern()
-        both = pattern & own
-        first = tiling_of(both, q, q)
-        assert tiling_of(both, q, q) is first
+        both = pattern & Layout.padded(torch.tensor(lengths), 100).pattern()
+        first = block_layout(both, q, q)
+        assert block_layout(both, q, q) is first
     assert len(asked) == 1, "the pattern of one sequence serves for all lengths"
 
 
@@ -166,11 +166,11 @@ def test_a_layout_is_made_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
         Window(1) & Padding(keys=torch.tensor([3])),
         Padding(keys=torch.tensor([3]), queries=torch.tensor([3])) & Window(1),
     ],
-    ids=["placed twice over", "blocks across sequences", "cross-attention", "the other way round"],
+    ids=["shifted twice over", "blocks across sequences", "cross-attention", "the other way round"],
 )
 def test_patterns_composed_otherwise_are_left_to_other_ways(pattern: Pattern):
-    within = Within.of(pattern)
-    assert within is None or within.own is None
+    found = SequencePattern.of(pattern)
+    assert found is None or found.separation is None
 
 
 def test_the_planner_takes_it_for_long_sequences_and_it_is_right():
@@ -178,11 +178,11 @@ def test_the_planner_takes_it_for_long_sequences_and_it_is_right():
     arguments = (case.query, case.key, case.value, case.pattern)
     y = attend(*arguments, scale=case.scale)
     assert_close(y, reference(*arguments, None, case.scale, 0.0), 1e-10)
-    assert vars(case.pattern)["_tilings"]
+    assert vars(case.pattern)["_memo"]["block layout"]
 
 
 @pytest.mark.parametrize("lengths", [[32], [16, 32], [64, 16, 16]])
 @pytest.mark.parametrize("kind", ["padded", "packed"])
 def test_whole_blocks_with_padding_behind_them(kind: str, lengths: list[int]):
     case = make_case(make_layout(kind, lengths, max(lengths) + 13), "bigbird")
-    assert_equals_reference(case, blocked, torch.float64)
+    assert_equals_reference(case, block_sparse_attention, torch.float64)

@@ -1,11 +1,17 @@
-"""Attention over spans gives what the equation gives: the operator, and its kernels in an interpreter and on a GPU."""
+"""Attention over key ranges equals the equation: the operator, and its kernels in an interpreter and on a GPU."""
 
 from itertools import product
 
 import pytest
 import torch
 
-from regard.nn.fast.packed import Spans, _shares, attend_spans, backward, forward
+from regard.nn.fast.packed import (
+    KeyRanges,
+    attend_key_ranges,
+    dropout_scale,
+    key_range_backward,
+    key_range_forward,
+)
 from regard.nn.layout import Layout
 from regard.nn.pattern import Causal
 
@@ -26,19 +32,19 @@ def numbers(heads, width, asking, answering, device="cpu", dtype=torch.float32):
     query = torch.randn(asking.segment.shape[1], heads[0], width, device=device, dtype=dtype)
     # keys and values are parts of one tensor, as where their maps are one
     joined = torch.randn(answering.segment.shape[1], 2 * heads[1], width, device=device, dtype=dtype)
-    slope = torch.randn_like(query) * asking.valid[0, :, None, None]
-    return query, *joined.split(heads[1], dim=1), slope
+    grad_output = torch.randn_like(query) * asking.valid[0, :, None, None]
+    return query, *joined.split(heads[1], dim=1), grad_output
 
 
-def by_the_equation(query, key, value, slope, kind, asking, answering, drawn):
-    """Output and slopes as torch derives them from softmax(qkᵀ/√d) v, in float64; a query that sees nothing finds 0."""
+def by_the_equation(query, key, value, grad_output, kind, asking, answering, drawn):
+    """Output and gradients of softmax(qkᵀ/√d) v by autograd, in float64; the output of a query without keys is 0."""
     tensors = [x.double().detach().requires_grad_() for x in (query, key, value)]
     q, k, v = (x.repeat_interleave(query.shape[1] // x.shape[1], 1).transpose(0, 1) for x in tensors)
     hidden = ~allowed(kind, asking, answering)
     scores = (q @ k.transpose(1, 2) / query.shape[2] ** 0.5).masked_fill(hidden, -1e9)
-    left = 1.0 if drawn[1] is None else _shares(drawn[1], drawn[0], *scores.shape)
+    left = 1.0 if drawn[1] is None else dropout_scale(drawn[1], drawn[0], *scores.shape)
     y = (scores.softmax(-1).masked_fill(hidden, 0.0) * left @ v).transpose(0, 1)
-    return [y.detach(), *torch.autograd.grad(y, tensors, slope.double())]
+    return [y.detach(), *torch.autograd.grad(y, tensors, grad_output.double())]
 
 
 def allowed(kind, asking, answering):
@@ -65,43 +71,42 @@ def drawing(dropout, device="cpu"):
     return dropout, torch.tensor([1_234_567_890], device=device) if dropout else None
 
 
-def by_kernels(query, key, value, slope, spans, scale, drawn):
-    from regard.nn.fast.packed_triton import attend, slopes
+def by_kernels(query, key, value, grad_output, ranges, scale, drawn):
+    from regard.nn.fast.packed_triton import key_range_backward, key_range_forward
 
-    output, log_total = attend(query, key, value, spans.first, spans.last, scale, *drawn)
-    all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)
-    return output, *slopes(slope, query, key, value, all_spans, scale, *drawn, output, log_total)
+    output, lse = key_range_forward(query, key, value, ranges.key_start, ranges.key_end, scale, *drawn)
+    return output, *key_range_backward(grad_output, query, key, value, ranges.tensors, scale, *drawn, output, lse)
 
 
 def kernels_agree(heads, width, kind, extra, dropout, device="cpu", dtype=torch.float32):
     asking, answering = layouts(kind, extra, device)
-    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
-    *given, slope = numbers(heads, width, asking, answering, device, dtype)
+    ranges = KeyRanges.of(answering.cross_pattern(asking), causal=kind == "causal")
+    *given, grad_output = numbers(heads, width, asking, answering, device, dtype)
     drawn = drawing(dropout, device)
-    found = by_kernels(*given, slope, spans, scale_of(given[0]), drawn)
-    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering, drawn), dtype)
+    found = by_kernels(*given, grad_output, ranges, scale_of(given[0]), drawn)
+    assert_agrees(found, by_the_equation(*given, grad_output, kind, asking, answering, drawn), dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_operator_equals_the_reference(case):
     heads, width, kind, extra, dropout = case
     asking, answering = layouts(kind, extra)
-    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
-    *given, slope = numbers(heads, width, asking, answering)
+    ranges = KeyRanges.of(answering.cross_pattern(asking), causal=kind == "causal")
+    *given, grad_output = numbers(heads, width, asking, answering)
     leaves = [x.detach().requires_grad_() for x in given]
     torch.manual_seed(3)
-    y = attend_spans(*leaves, spans, scale_of(given[0]), dropout)
-    found = [y, *torch.autograd.grad(y, leaves, slope)]
+    y = attend_key_ranges(*leaves, ranges, scale_of(given[0]), dropout)
+    found = [y, *torch.autograd.grad(y, leaves, grad_output)]
     torch.manual_seed(3)
     drawn = dropout, torch.randint(1 << 31, (1,)) if dropout else None
-    assert_agrees(found, by_the_equation(*given, slope, kind, asking, answering, drawn), torch.float32)
+    assert_agrees(found, by_the_equation(*given, grad_output, kind, asking, answering, drawn), torch.float32)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_dropout_drops_at_its_rate_and_follows_no_order(rate):
     """Means over rows, columns and heads, and the agreement of neighbours and of seeds, as chance would have them."""
-    left = _shares(torch.tensor([5]), rate, 8, 200, 300)
-    others = [(_shares(torch.tensor([seed]), rate, 8, 200, 300) > 0).double() for seed in (6, 13, 2**31 - 1)]
+    left = dropout_scale(torch.tensor([5]), rate, 8, 200, 300)
+    others = [(dropout_scale(torch.tensor([seed]), rate, 8, 200, 300) > 0).double() for seed in (6, 13, 2**31 - 1)]
     kept, spread = (left > 0).double(), (rate * (1 - rate)) ** 0.5
     assert left[left > 0].unique().tolist() == pytest.approx([1 / (1 - rate)])
     for axes, count in (((0, 1, 2), 480_000), ((0, 1), 1600), ((0, 2), 2400), ((1, 2), 60_000)):
@@ -118,29 +123,28 @@ def test_dropout_drops_at_its_rate_and_follows_no_order(rate):
 @pytest.mark.parametrize("kind", ["full", "causal", "across"])
 def test_torch_finds_the_operator_sound(kind, dropout):
     asking, answering = layouts(kind, 2)
-    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
-    *given, slope = numbers((4, 2), 16, asking, answering)
+    ranges = KeyRanges.of(answering.cross_pattern(asking), causal=kind == "causal")
+    *given, grad_output = numbers((4, 2), 16, asking, answering)
     given = [x.detach().clone().requires_grad_() for x in given]
-    all_spans = (spans.first, spans.last, spans.seen_first, spans.seen_last)
     drawn = drawing(dropout)
-    torch.library.opcheck(forward, (*given, *all_spans, 0.25, *drawn))
-    output, log_total = forward(*given, *all_spans, 0.25, *drawn)
-    inputs = [x.detach() for x in (*given, *all_spans)]
-    torch.library.opcheck(backward, (slope, *inputs, 0.25, *drawn, output.detach(), log_total.detach()))
+    torch.library.opcheck(key_range_forward, (*given, *ranges.tensors, 0.25, *drawn))
+    output, lse = key_range_forward(*given, *ranges.tensors, 0.25, *drawn)
+    inputs = [x.detach() for x in (*given, *ranges.tensors)]
+    torch.library.opcheck(key_range_backward, (grad_output, *inputs, 0.25, *drawn, output.detach(), lse.detach()))
 
 
 @pytest.mark.parametrize("kind", ["full", "causal", "across"])
-def test_spans_hold_the_pairs_that_the_pattern_allows(kind):
+def test_ranges_hold_the_pairs_that_the_pattern_allows(kind):
     asking, answering = layouts(kind, 4)
-    spans = Spans.of(answering.cross_pattern(asking), causal=kind == "causal")
+    ranges = KeyRanges.of(answering.cross_pattern(asking), causal=kind == "causal")
     pairs = allowed(kind, asking, answering)
     queries, keys = pairs.shape
     query, key = torch.arange(queries), torch.arange(keys)
-    seen = (key >= spans.first[:, None]) & (key < spans.last[:, None])
-    sees = (query[:, None] >= spans.seen_first) & (query[:, None] < spans.seen_last)
+    seen = (key >= ranges.key_start[:, None]) & (key < ranges.key_end[:, None])
+    sees = (query[:, None] >= ranges.query_start) & (query[:, None] < ranges.query_end)
     assert torch.equal(seen, pairs)
     assert torch.equal(sees, pairs)
-    for bound in (spans.first, spans.last, spans.seen_first, spans.seen_last):
+    for bound in ranges.tensors:
         assert (bound.diff() >= 0).all()
 
 
@@ -149,7 +153,9 @@ def test_kernels_agree_in_the_interpreter(interpret):
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch 2.11, where a thread's first product is a slope
+@pytest.mark.filterwarnings(
+    "ignore:Attempting to run cuBLAS"
+)  # torch 2.11, where a thread's first matmul is a gradient
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -22,11 +22,14 @@ from attention_cases import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.attention import flex_attention
+from torch.nn.attention import flex_attention as torch_flex
 
 from regard.nn.attention.module import attend
 from regard.nn.context import AttentionContext
-from regard.nn.fast import attention as kernels
+from regard.nn.fast import flex
+from regard.nn.fast.flex import MAX_BLOCK_MASKS, flex_attention, memoised_block_mask
+from regard.nn.fast.sdpa import matmul_attention, sdpa
+from regard.nn.fast.varlen import unpacked_matmul_attention, unpacked_sdpa
 from regard.nn.pattern import Causal, Window
 from regard.nn.position import Position, Relative
 
@@ -36,29 +39,49 @@ DTYPES = st.sampled_from([torch.float32, torch.float64, torch.bfloat16])
 @given(cases(patterns=SEEN), DTYPES)
 @settings(max_examples=50)
 def test_sdpa_equals_the_reference(case: Case, dtype: torch.dtype):
-    assert_equals_reference(case, kernels.sdpa, dtype)
+    assert_equals_reference(case, sdpa, dtype)
 
 
 @given(cross_cases(), DTYPES)
 def test_sdpa_across_two_sequences_equals_the_reference(case: Case, dtype: torch.dtype):
-    assert_equals_reference(case, kernels.sdpa, dtype)
+    assert_equals_reference(case, sdpa, dtype)
 
 
 @given(cases(layouts=("packed",), patterns=("full", "causal"), position_kinds=("none",)), DTYPES)
-def test_variable_length_equals_the_reference(case: Case, dtype: torch.dtype):
-    assert_equals_reference(case, kernels.variable_length, dtype)
+def test_unpacked_sdpa_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, unpacked_sdpa, dtype)
+
+
+@given(cases(patterns=SEEN, position_kinds=("none",)), DTYPES)
+def test_matmul_attention_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, matmul_attention, dtype)
+
+
+@given(cross_cases(), DTYPES)
+def test_matmul_attention_across_two_sequences_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, matmul_attention, dtype)
+
+
+@given(cases(layouts=("packed",), patterns=("full", "causal"), position_kinds=("none",)), DTYPES)
+def test_unpacked_matmul_attention_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, unpacked_matmul_attention, dtype)
 
 
 @given(cross_cases(layouts=("packed",)), DTYPES)
-def test_variable_length_across_two_sequences_equals_the_reference(case: Case, dtype: torch.dtype):
-    assert_equals_reference(case, kernels.variable_length, dtype)
+def test_unpacked_matmul_attention_across_two_sequences_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, unpacked_matmul_attention, dtype)
+
+
+@given(cross_cases(layouts=("packed",)), DTYPES)
+def test_unpacked_sdpa_across_two_sequences_equals_the_reference(case: Case, dtype: torch.dtype):
+    assert_equals_reference(case, unpacked_sdpa, dtype)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def plain_flex():
     """FlexAttention's own reading of masks and biases, without torch tracing and compiling it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+        patch.setattr(torch_flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
         yield
 
 
@@ -66,20 +89,18 @@ def plain_flex():
 @settings(max_examples=50)
 def test_flex_equals_the_reference(case: Case):
     # On the CPU FlexAttention has no gradient: test_gpu.py compares it, and below the bias's part of it is compared.
-    assert_equals_reference(case, kernels.flex, torch.float32, gradients=False)
+    assert_equals_reference(case, flex_attention, torch.float32, gradients=False)
 
 
 def test_flex_compiles_few_kernels_however_lengths_change(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    monkeypatch.setattr(
-        kernels, "_flex_kernel", lambda q, p, b: kernels._compiled_flex((kernels._structure(p), "test"))
-    )
+    monkeypatch.setattr(flex, "_flex_kernel", lambda q, p, b: flex._compiled_flex((flex._structure(p), "test")))
     torch.manual_seed(0)
     with without_shape_checks(), torch._dynamo.config.patch(fail_on_recompile_limit_hit=True, recompile_limit=4):
         for lengths in ([3, 5], [7], [4, 4, 2], [6, 1], [5], [9, 2], [8, 8, 1]):
             for kind in ("packed", "padded"):
                 case = make_case(make_layout(kind, lengths, max(lengths)), "bigbird+causal")
-                assert_equals_reference(case, kernels.flex, torch.float32, gradients=False)
+                assert_equals_reference(case, flex_attention, torch.float32, gradients=False)
 
 
 @given(cases(patterns=("full",), position_kinds=("alibi", "t5", "shaw", "tree")))
@@ -128,13 +149,13 @@ def test_an_empty_sequence_in_a_packed_row_changes_nothing(causal: bool):
     outputs = []
     for lengths in ([3, 4], [0, 3, 0, 4, 0]):
         pattern = self_context(make_layout("packed", lengths, max(lengths)), inner).pattern
-        y = kernels.variable_length(q, k, v, pattern, None, 0.5, 0.0)
+        y = unpacked_sdpa(q, k, v, pattern, None, 0.5, 0.0)
         outputs.append([y, *torch.autograd.grad(y.square().sum(), [q, k, v])])
     for got, wanted in zip(*outputs, strict=True):
         assert_close(got, wanted, 1e-6)
 
 
-@pytest.mark.parametrize("way", [kernels.sdpa, kernels.variable_length])
+@pytest.mark.parametrize("way", [sdpa, unpacked_sdpa])
 def test_dropout_silences_weights_and_keeps_their_mean(way):
     torch.manual_seed(0)
     layout = make_layout("packed", [4, 5], 5)
@@ -144,7 +165,7 @@ def test_dropout_silences_weights_and_keeps_their_mean(way):
     torch.testing.assert_close(draws.mean(1), v[:, 0], atol=0.25, rtol=0)
 
 
-@pytest.mark.parametrize("way", [kernels.sdpa, kernels.flex])
+@pytest.mark.parametrize("way", [sdpa, flex_attention])
 def test_nothing_is_kept_of_a_pattern_that_is_gone(way):
     pattern, q = Window(1) & Causal(), torch.randn(1, 1, 4, 4)
     way(q, q, q, pattern, None, 0.5, 0.0)
@@ -154,7 +175,7 @@ def test_nothing_is_kept_of_a_pattern_that_is_gone(way):
     assert gone() is None
 
 
-@pytest.mark.parametrize("way", [kernels.sdpa, kernels.flex])
+@pytest.mark.parametrize("way", [sdpa, flex_attention])
 def test_one_pattern_serves_all_sizes(way):
     torch.manual_seed(0)
     for pattern in (Causal(), Window(1) & Causal()):
@@ -170,16 +191,16 @@ def test_a_matrix_is_built_once_for_all_layers(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Window, "allowed", lambda self, b, h, q, k: built.append(1) or (q - k).abs() <= self.reach)
     pattern, q = Window(1), torch.randn(1, 1, 4, 4)
     for _ in range(3):
-        kernels.sdpa(q, q, q, pattern, None, 0.5, 0.0)
+        sdpa(q, q, q, pattern, None, 0.5, 0.0)
     assert len(built) == 1
 
 
 def test_a_pattern_that_lives_long_keeps_a_few_block_masks_only():
     pattern = Window(1)
-    for time in range(1, kernels.MASKS_KEPT + 20):
+    for time in range(1, MAX_BLOCK_MASKS + 20):
         q = torch.randn(1, 1, time, 4)
-        assert kernels._block_mask(pattern, q, q) is kernels._block_mask(pattern, q, q)
-    assert len(vars(pattern)["_block_masks"]) <= kernels.MASKS_KEPT
+        assert memoised_block_mask(pattern, q, q) is memoised_block_mask(pattern, q, q)
+    assert len(vars(pattern)["_memo"]["block mask"]) <= MAX_BLOCK_MASKS
 
 
 def test_a_bias_shared_by_layers_is_gathered_once_a_pass():

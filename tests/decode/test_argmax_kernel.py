@@ -30,9 +30,9 @@ def agrees(likeliest, rows, vocab, forbidden, device="cpu", dtype=torch.float32)
 
 
 def by_one_kernel(logits, forbidden):
-    from regard.nn.fast.argmax_triton import likeliest
+    from regard.nn.fast.logits_triton import argmax_logprob
 
-    return likeliest(logits, forbidden)
+    return argmax_logprob(logits, forbidden)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -1,4 +1,4 @@
-"""The step over rooms of fixed size equals the model's own step over caches that grow, for all kinds that allow it."""
+"""The step over a static KV cache equals the model's own step over caches that grow, for all kinds that allow it."""
 
 import gc
 
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig, search
 from regard.errors import ShapeError
 from regard.models import DecoderConfig, EncoderDecoderConfig, Stepper
-from regard.models.decoding.cuda_graph import KEPT, Graphed, rounded
-from regard.models.decoding.fused_step import fusable, fused_head
-from regard.models.decoding.step import OneToken, obstacle
+from regard.models.decoding.cuda_graph import MAX_IDLE_GRAPHS, CUDAGraphDecoder, next_power_of_two
+from regard.models.decoding.static_blocks import fusable, fused_head, static_block
+from regard.models.decoding.step import DecodingStep, obstacle
 from regard.models.stepper import PrefixDecoder
 from regard.models.transformer import DecoderState
 from regard.nn.layout import Sequences
@@ -122,12 +122,12 @@ def same_steps_with_a_source(kinds, other_way):
 @pytest.mark.parametrize("kinds", KINDS, ids=name)
 @pytest.mark.parametrize("ragged", [False, True], ids=["even", "ragged"])
 def test_equal_to_the_models_own_step(kinds, ragged):
-    same_steps(kinds, ragged, Graphed)
+    same_steps(kinds, ragged, CUDAGraphDecoder)
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids=name)
 def test_equal_to_the_models_own_step_with_a_source(kinds):
-    same_steps_with_a_source(kinds, Graphed)
+    same_steps_with_a_source(kinds, CUDAGraphDecoder)
 
 
 FUSED = [
@@ -140,7 +140,7 @@ FUSED = [
 
 
 @pytest.mark.parametrize("kinds", FUSED, ids=name)
-def test_few_kernels_equal_the_models_own_step(kinds):
+def test_fused_blocks_equal_the_models_own_step(kinds):
     prompt, tokens = (
         torch.full((4, 1), BOS),
         torch.randint(3, VOCAB, (8, 4), generator=torch.Generator().manual_seed(4)),
@@ -150,7 +150,7 @@ def test_few_kernels_equal_the_models_own_step(kinds):
         assert all(fusable(block) for block in blocks)
         own, other = (
             logits_of(stepper, source, prompt, None, tokens, torch.tensor([1, 1, 3]))
-            for stepper in (model, Graphed(model, "fused"))
+            for stepper in (model, CUDAGraphDecoder(model))
         )
         for one, two in zip(own, other, strict=True):
             torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
@@ -167,25 +167,25 @@ def test_few_kernels_equal_the_models_own_step(kinds):
     ],
     ids=name,
 )
-def test_what_the_kernels_do_not_know_goes_the_other_way(kinds):
+def test_blocks_that_cannot_be_fused(kinds):
     model = writer(**kinds)
     assert not any(fusable(block) for block in model.stack.blocks)
     prompts, config = [[4], [5, 6, 7]], SEARCHES[0]
-    own, other = (search(one, None, prompts, config, eos=EOS, bos=BOS) for one in (model, Graphed(model, "fused")))
+    own, other = (search(one, None, prompts, config, eos=EOS, bos=BOS) for one in (model, CUDAGraphDecoder(model)))
     assert tokens_of(own) == tokens_of(other)
 
 
 def test_the_head_is_fused_where_it_is_plain():
     for kinds in ({}, {"embedding": {"share": "none"}}, {"head": {"kind": "vocabulary", "bias": True}}):
         model, x = writer(**kinds), torch.randn(3, 1, SHAPE["width"])
-        step = OneToken(model)
-        scores = fused_head(step)
-        assert scores != step.scores
+        norm = model.stack.final_norm
+        fused = fused_head(model.head, norm)
+        assert fused is not None
         with torch.no_grad():
-            torch.testing.assert_close(scores(x, None), step.scores(x, None), atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(fused(x, None), model.head(norm(x))[:, 0], atol=1e-4, rtol=1e-4)
     for kinds in ({"embedding": {"factor": 4}}, {"norm": {"kind": "layer", "epsilon_inside": False}}):
-        step = OneToken(writer(**kinds))
-        assert fused_head(step) == step.scores
+        model = writer(**kinds)
+        assert fused_head(model.head, model.stack.final_norm) is None
 
 
 def tokens_of(found):
@@ -196,21 +196,23 @@ def tokens_of(found):
 @pytest.mark.parametrize("position", ["rotary", "alibi"])
 def test_the_same_text(config, position):
     model, prompts = writer(position=position), [[4], [5, 6, 7], [7, 8, 9], [4, 4]]
-    own, other = (search(one, None, prompts, config, eos=EOS, bos=BOS) for one in (model, Graphed(model)))
+    own, other = (search(one, None, prompts, config, eos=EOS, bos=BOS) for one in (model, CUDAGraphDecoder(model)))
     assert tokens_of(own) == tokens_of(other)
     model, source = translator(position=position), Sequences.padded(SOURCES)
-    own, other = (search(one, source, None, config, eos=EOS, bos=BOS, pad=PAD) for one in (model, Graphed(model)))
+    own, other = (
+        search(one, source, None, config, eos=EOS, bos=BOS, pad=PAD) for one in (model, CUDAGraphDecoder(model))
+    )
     assert tokens_of(own) == tokens_of(other)
 
 
 def test_inside_an_ensemble_and_behind_a_prompt():
     models = [translator(position="rotary"), translator(position="t5")]
     source, config = Sequences.padded(SOURCES), BeamConfig(max_length=9, size=3)
-    plain, fast = Ensemble(models), Ensemble([Graphed(model) for model in models])
+    plain, fast = Ensemble(models), Ensemble([CUDAGraphDecoder(model) for model in models])
     own, other = (search(one, source, None, config, eos=EOS, bos=BOS) for one in (plain, fast))
     assert tokens_of(own) == tokens_of(other)
     model = writer(position="alibi")
-    plain, fast = (PrefixDecoder(one, begin=BOS, separator=3) for one in (model, Graphed(model)))
+    plain, fast = (PrefixDecoder(one, begin=BOS, separator=3) for one in (model, CUDAGraphDecoder(model)))
     own, other = (search(one, source, None, config, eos=EOS, bos=BOS) for one in (plain, fast))
     assert tokens_of(own) == tokens_of(other)
 
@@ -227,7 +229,7 @@ def test_several_tokens_at_once_after_the_first_step(rotary, lengths, again):
     more = torch.tensor(again.draw(st.lists(st.integers(1, 3), min_size=rows, max_size=rows)))
     tokens = torch.randint(3, VOCAB, (rows, 8), generator=torch.Generator().manual_seed(5))
     results = []
-    for stepper in (model, Graphed(model)):
+    for stepper in (model, CUDAGraphDecoder(model)):
         _, state = stepper.step(tokens[:, :4], stepper.start(None, rows=rows, capacity=9), torch.tensor(lengths))
         logits, state = stepper.step(tokens[:, 4:7], state, more)
         last, _ = stepper.step(tokens[:, 7:], state)
@@ -236,42 +238,42 @@ def test_several_tokens_at_once_after_the_first_step(rotary, lengths, again):
         torch.testing.assert_close(one, two, atol=1e-9, rtol=1e-9)
 
 
-def seated(stepper, rows=1, capacity=8):
+def past_the_prompt(stepper, rows=1, capacity=8):
     """A state that has left the prompt behind."""
     _, state = stepper.step(torch.full((rows, 2), 4), stepper.start(None, rows=rows, capacity=capacity))
     assert isinstance(state, DecoderState)
     return stepper.step(torch.full((rows, 1), 5), state)[1]
 
 
-def test_states_that_live_at_once_do_not_share_a_room():
+def test_states_that_live_at_once_do_not_share_a_cache():
     model = writer(position="learned")
-    stepper, tokens = Graphed(model), torch.tensor([[6]])
-    one = seated(stepper)
+    stepper, tokens = CUDAGraphDecoder(model), torch.tensor([[6]])
+    one = past_the_prompt(stepper)
     alone, _ = stepper.step(tokens, one)
-    one = seated(stepper)
-    other = seated(stepper)
+    one = past_the_prompt(stepper)
+    other = past_the_prompt(stepper)
     stepper.step(torch.tensor([[9]]), other)
     together, _ = stepper.step(tokens, one)
     torch.testing.assert_close(alone, together)
-    assert one.program is not other.program
+    assert one.captured is not other.captured
 
 
-def test_rooms_are_used_again_and_few_are_kept():
-    stepper = Graphed(writer())
-    first = seated(stepper)
-    program = first.program
+def test_captured_steps_are_used_again_and_few_are_kept():
+    stepper = CUDAGraphDecoder(writer())
+    first = past_the_prompt(stepper)
+    captured = first.captured
     del first
     gc.collect()
-    assert seated(stepper).program is program
-    states = [seated(stepper) for _ in range(KEPT + 2)]
+    assert past_the_prompt(stepper).captured is captured
+    states = [past_the_prompt(stepper) for _ in range(MAX_IDLE_GRAPHS + 2)]
     del states
     gc.collect()
-    assert len(stepper._idle) == KEPT
+    assert len(stepper._idle) == MAX_IDLE_GRAPHS
 
 
-def test_no_room_beyond_the_capacity():
-    stepper = Graphed(writer())
-    state = seated(stepper, capacity=3)
+def test_no_token_beyond_the_capacity():
+    stepper = CUDAGraphDecoder(writer())
+    state = past_the_prompt(stepper, capacity=3)
     with pytest.raises(ShapeError, match="room for 3 tokens, got 4"):
         stepper.step(torch.tensor([[5]]), state)
 
@@ -292,11 +294,11 @@ def test_kinds_that_cannot_be_captured_say_why(kinds, why):
     model = DecoderConfig.from_tree({**SHAPE, **kinds}).build(VOCAB)
     assert why in obstacle(model)
     with pytest.raises(TypeError, match=why):
-        OneToken(model)
+        DecodingStep(model, static_block)
 
 
 def test_contract_and_sizes():
-    assert isinstance(Graphed(writer()), Stepper)
+    assert isinstance(CUDAGraphDecoder(writer()), Stepper)
     assert obstacle(writer()) == obstacle(translator()) == ""
     assert "no Transformer" in obstacle(object())
-    assert [rounded(count) for count in (1, 2, 3, 4, 5, 64, 65)] == [1, 2, 4, 4, 8, 64, 128]
+    assert [next_power_of_two(count) for count in (1, 2, 3, 4, 5, 64, 65)] == [1, 2, 4, 4, 8, 64, 128]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import jaxtyping
 import pytest
 import torch
-from test_graphed import (
+from test_cuda_graph import (
     BOS,
     EOS,
     FUSED,
@@ -24,8 +24,8 @@ from test_graphed import (
 
 from regard.decode import GreedyConfig, search
 from regard.decode.steppers import choose_backend
-from regard.models.decoding.cuda_graph import Graphed, Way
-from regard.nn.fast.decode import append_and_attend, attend_in_rooms
+from regard.models.decoding.cuda_graph import CUDAGraphDecoder
+from regard.nn.fast.decode import decode_attention, shared_cache_attention
 from regard.nn.layout import Sequences
 
 pytestmark = [
@@ -57,14 +57,14 @@ def test_the_kernel_equals_the_plain_steps(rows, heads, kv_heads, capacity, widt
         both = []
         for device in ("cpu", DEVICE):
             given = [part.clone().to(device) for part in (query, key, value, keys, values, lengths)]
-            answer = append_and_attend(*given, None if bias is None else bias.to(device), 0.2)
+            answer = decode_attention(*given, None if bias is None else bias.to(device), 0.2)
             both.append([part.cpu().float() for part in (answer, *given[3:5])])
         for one, two in zip(*both, strict=True):
             torch.testing.assert_close(one, two, atol=3e-2 if dtype == torch.bfloat16 else 1e-5, rtol=1e-2)
-    rooms = torch.tensor([rows - 1, 0, 0, 1, 2])[:rows]
-    given = (query, keys, values, lengths + 1, rooms)
-    one = attend_in_rooms(*given, 0.2)
-    two = attend_in_rooms(*(part.to(DEVICE) for part in given), 0.2)
+    cache_rows = torch.tensor([rows - 1, 0, 0, 1, 2])[:rows]
+    given = (query, keys, values, lengths + 1, cache_rows)
+    one = shared_cache_attention(*given, 0.2)
+    two = shared_cache_attention(*(part.to(DEVICE) for part in given), 0.2)
     torch.testing.assert_close(one, two.cpu(), atol=3e-2 if dtype == torch.bfloat16 else 1e-5, rtol=1e-2)
 
 
@@ -74,8 +74,7 @@ def test_captured_equals_the_models_own_step(kinds, ragged):
     model = writer(**kinds).double().to(DEVICE)
     prompt, tokens = torch.randint(3, VOCAB, (3, 5), device=DEVICE), torch.randint(3, VOCAB, (6, 4), device=DEVICE)
     lengths = torch.tensor([2, 5, 1], device=DEVICE) if ragged else None
-    stepper = Graphed(model)
-    assert stepper.way == "fused"
+    stepper = CUDAGraphDecoder(model)
     for rows in ([2, 0], [1, 1, 0, 2, 2, 0]):
         own, other = (
             logits_of(one, None, prompt, lengths, tokens, torch.tensor(rows, device=DEVICE)) for one in (model, stepper)
@@ -87,7 +86,7 @@ def test_captured_equals_the_models_own_step(kinds, ragged):
 @pytest.mark.parametrize("kinds", FUSED, ids=name)
 @pytest.mark.parametrize("rows", [1, 5, 64])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_few_kernels_equal_the_models_own_step(kinds, rows, dtype):
+def test_fused_blocks_equal_the_models_own_step(kinds, rows, dtype):
     exact = writer(**kinds).to(DEVICE)
     model = copy.deepcopy(exact).to(dtype)
     prompt, tokens = (
@@ -96,7 +95,7 @@ def test_few_kernels_equal_the_models_own_step(kinds, rows, dtype):
     )
     wanted, own, fused = (
         logits_of(one, None, prompt, None, tokens, torch.arange(rows, device=DEVICE))
-        for one in (exact, model, Graphed(model, "fused"))
+        for one in (exact, model, CUDAGraphDecoder(model))
     )
     right = torch.cat(wanted)
     far, farther = ((torch.cat(one).float() - right).norm(dim=1) / right.norm(dim=1) for one in (own, fused))
@@ -106,24 +105,24 @@ def test_few_kernels_equal_the_models_own_step(kinds, rows, dtype):
         assert farther.median() < 1.5 * far.median() + 1e-2
 
 
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # torch's compiler would have float32 less exact
 @pytest.mark.parametrize("config", SEARCHES, ids=lambda config: config.kind)
-@pytest.mark.parametrize("way", ["captured", "fused", "compiled"])
-def test_the_same_text_by_every_way(config, way: Way):
+def test_the_same_text(config):
     model, prompts = writer(position="rotary").to(DEVICE), [[4], [5, 6, 7], [7, 8, 9], [4, 4]]
     own, other = (
-        search(one, None, prompts, config, eos=EOS, bos=BOS, device=DEVICE) for one in (model, Graphed(model, way))
+        search(one, None, prompts, config, eos=EOS, bos=BOS, device=DEVICE) for one in (model, CUDAGraphDecoder(model))
     )
     assert tokens_of(own) == tokens_of(other)
     model, source = translator().to(DEVICE), Sequences.padded(SOURCES, device=DEVICE)
-    own, other = (search(one, source, None, config, eos=EOS, bos=BOS, pad=PAD) for one in (model, Graphed(model, way)))
+    own, other = (
+        search(one, source, None, config, eos=EOS, bos=BOS, pad=PAD) for one in (model, CUDAGraphDecoder(model))
+    )
     assert tokens_of(own) == tokens_of(other)
 
 
 def test_the_choice_is_said_and_used_again_and_again():
     model = writer(position="learned").to(DEVICE)
     chosen = choose_backend(model, torch.device(DEVICE))
-    assert isinstance(chosen.stepper, Graphed)
+    assert isinstance(chosen.stepper, CUDAGraphDecoder)
     assert "CUDA graph" in chosen.reason
     for prompts in ([[5, 6]], [[7]], [[5, 6], [7, 8], [9, 4]]):
         own, other = (
