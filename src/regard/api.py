@@ -16,9 +16,9 @@ from typing import Any, overload
 from regard import look as looking
 from regard.claims import Result, Setup, run_claim, select_claims, stored_results, write_page
 from regard.compare import Comparison, compare_sweep, read_sweep
-from regard.data.readers.lines import plain_texts
-from regard.data.readers.source_reader import read_examples
+from regard.data.lines import plain_texts
 from regard.data.settings import SPLITS
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig, source_of_files
 from regard.decode.search import AnySearch
 from regard.errors import ConfigError, Interrupted, RunError

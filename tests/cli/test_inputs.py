@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from regard import api
 from regard.cli import app
-from regard.data.readers.lines import input_lines
+from regard.data.lines import input_lines
 from regard.errors import DataError, InputError, located
 from regard.run.recipe import resolve_recipe
 

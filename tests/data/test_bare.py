@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 from raw_files import table_bytes, write_bytes, write_lines
 
+from regard.data.check.report import read_untyped
 from regard.data.findings import Findings
-from regard.data.guess.untyped_files import grouped, read_bare, split_of
+from regard.data.guess.files import group_files, split_of
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_splits_by_name(name, split):
     ],
 )
 def test_files_that_belong_together(files, groups):
-    found = grouped(map(Path, files.split()))
+    found = group_files(map(Path, files.split()))
     assert [" ".join(map(str, group)) for group in found] == groups
 
 
@@ -48,14 +49,14 @@ def test_files_that_belong_together(files, groups):
 def test_all_columns_of_a_table_are_seen(tmp_path, format):
     file = write_bytes(tmp_path / f"a.{format}", table_bytes(format, [("one", "1"), ("two", "")], ["text", "label"]))
     findings = Findings()
-    rows = list(read_bare([file], findings))
+    rows = list(read_untyped([file], findings))
     assert [text for row in rows for _, text, _ in row.sides] == ["one", "1", "two", ""]
     assert [finding.where for finding in findings.found] == [f"{file}:2"]
 
 
 def test_values_that_are_no_text_are_left_out(tmp_path):
     file = write_lines(tmp_path / "a.jsonl", ['{"id": 3, "text": "a", "list": ["b", "c"]}', '["d", 1]', '"e"'])
-    rows = list(read_bare([file], Findings()))
+    rows = list(read_untyped([file], Findings()))
     assert [{name: text for name, text, _ in row.sides} for row in rows] == [
         {"column text": "a", "column list": "b c"},
         {"column 0": "d"},

@@ -1,6 +1,6 @@
 import pytest
 
-from regard.data.readers.columns import ColumnError, as_label, as_text, column_index, pick
+from regard.data.columns import ColumnError, as_label, as_text, column_index, pick
 
 RECORD = {"text": "hi", "translation": {"en": "dog", "de": "Hund"}, "target": ["one", "two"], "a.b": 1, "q": [{"a": 3}]}
 

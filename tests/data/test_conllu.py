@@ -13,7 +13,7 @@ from regard.data.examples import Pair, SourceLocation, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.linearise import Tree, read_brackets, write_brackets
 from regard.data.readers.conllu import sentences, tagged_sentences
-from regard.data.readers.source_reader import read_examples, read_pairs, read_tagged, read_texts
+from regard.data.source_reader import read_examples, read_pairs, read_tagged, read_texts
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from raw_files import write_lines, write_text
 
 from regard import api
-from regard.data.readers.source_reader import read_examples
 from regard.data.settings import DataConfig
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig, parse_part
 from regard.errors import ConfigError, DataError
 from regard.run.recipe import resolve_recipe

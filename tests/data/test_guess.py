@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from image_files import noise, png, write_folders, write_idx
 
-from regard.data.guess.columns import Asked
+from regard.data.guess.columns import GuessOptions
 from regard.data.guess.task import Guess, guess_data
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.errors import RegardError
 
 ENGLISH = [f"{['One', 'Two', 'Three'][number % 3]} dogs, {number} cats sleep in the old house." for number in range(30)]
@@ -47,7 +47,7 @@ def rows(pairs: list, sign: str = "\t", header: str = "", end: str = "\n") -> st
 def guessed(folder: Path, names: list[str] | None = None, **asked: str) -> Guess:
     """The guess for files below a folder; everything it names has been read, and can be read from its recipe."""
     paths = [folder / name for name in names] if names else [folder]
-    guess = guess_data(paths, folder, Asked(**asked))
+    guess = guess_data(paths, folder, GuessOptions(**asked))
     for source in guess.sources.values():
         assert next(iter(read_examples(source, folder)), None) is not None
     return guess
@@ -288,7 +288,7 @@ BAD = {
     "numbers only": (
         {"a.tsv": rows([(number, number * 2) for number in range(9)])},
         {},
-        r"a\.tsv: cannot tell what is to be learnt",
+        r"a\.tsv: cannot tell which task it is for",
     ),
     "text and labels": ({"a.txt": text(ENGLISH), "a.labels": text(["1", "0"] * 15)}, {}, r"looks like labels .*paste"),
     "only two splits": ({"test.tsv": rows(REVIEWS), "dev.tsv": rows(REVIEWS)}, {}, "no training data among"),
@@ -300,15 +300,15 @@ def test_bad_files_are_one_sentence(tmp_path: Path, case: str):
     files, asked, sentence = BAD[case]
     write(tmp_path, files)
     with pytest.raises(RegardError, match=sentence) as caught:
-        guess_data([tmp_path / name for name in files], tmp_path, Asked(**asked))
+        guess_data([tmp_path / name for name in files], tmp_path, GuessOptions(**asked))
     assert "\n" not in str(caught.value)
 
 
 def test_missing_files_and_folders_without_data(tmp_path: Path):
     with pytest.raises(RegardError, match="no such file"):
-        guess_data([tmp_path / "nothing.tsv"], tmp_path, Asked())
+        guess_data([tmp_path / "nothing.tsv"], tmp_path, GuessOptions())
     with pytest.raises(RegardError, match="no data in this folder"):
-        guess_data([tmp_path], tmp_path, Asked())
+        guess_data([tmp_path], tmp_path, GuessOptions())
 
 
 def test_a_text_that_ends_like_an_image_is_a_text(tmp_path: Path):
@@ -324,3 +324,18 @@ def test_answers_that_repeat_now_and_then_are_texts(tmp_path: Path):
     questions = [f"{ENGLISH[number % 30]} {number}?" for number in range(60)]
     write(tmp_path, {"a.tsv": rows(list(zip(questions, answers, strict=True)), header="question\tanswer")})
     assert guessed(tmp_path).task == "translation"
+
+
+def test_the_column_that_is_taken_for_the_text_is_called_a_text(tmp_path: Path):
+    rows = [f"produit{number};{'positif' if number % 2 else 'négatif'}" for number in range(40)]
+    write(tmp_path, {"avis.csv": "\n".join(["avis;sentiment", *rows]) + "\n"})
+    guess = guess_data([tmp_path / "avis.csv"], tmp_path, GuessOptions())
+    assert columns(guess) == {"text": "avis", "label": "sentiment"}
+    assert guess.seen[0] == "column avis: single words", "not: numbers, dates, ids or addresses"
+
+
+def test_texts_that_begin_alike_are_called_texts_where_they_are_taken_for_them(tmp_path: Path):
+    rows = [f"un film numéro {number};{'bon' if number % 2 else 'mal'}" for number in range(40)]
+    write(tmp_path, {"avis.csv": "\n".join(["avis;note", *rows]) + "\n"})
+    guess = guess_data([tmp_path / "avis.csv"], tmp_path, GuessOptions())
+    assert guess.seen == ["column avis: text, 4 words on average", "column note: 2 different values: mal, bon"]

@@ -6,7 +6,7 @@ import pytest
 from raw_files import write_lines
 
 from regard.data.findings import Findings
-from regard.data.readers.source_reader import read_labelled, read_pairs
+from regard.data.source_reader import read_labelled, read_pairs
 from regard.data.sources import SourceConfig
 from regard.errors import DataError, RegardError
 

@@ -16,8 +16,9 @@ from PIL import Image
 
 from regard.data.check.report import check_sources
 from regard.data.examples import DescribedPicture, LabelledPicture
-from regard.data.images.decoding import MOST_PIXELS, Canvas
-from regard.data.readers.source_reader import read_examples
+from regard.data.images.decoding import Canvas
+from regard.data.images.files import MOST_PIXELS
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 

@@ -13,7 +13,7 @@ from regard.data.counter_random import uniforms
 from regard.data.images.augment import AugmentConfig, holed, lit, moved
 from regard.data.images.decoding import Canvas
 from regard.data.images.store import ImageStore, open_image_store
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import DataError
 

@@ -12,7 +12,7 @@ from raw_files import COMPRESSIONS, table_bytes, table_lines, write_bytes, write
 import regard.data
 from regard.data.examples import Labelled, Pair, SourceLocation, fingerprint
 from regard.data.findings import Findings
-from regard.data.readers.source_reader import read_examples, read_labelled, read_pairs, read_texts
+from regard.data.source_reader import read_examples, read_labelled, read_pairs, read_texts
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 
@@ -291,7 +291,7 @@ MEASURE = """
 import sys, tracemalloc
 from pathlib import Path
 import pyarrow as pa
-from regard.data.readers.source_reader import read_texts
+from regard.data.source_reader import read_texts
 from regard.data.sources import SourceConfig
 for file in map(Path, sys.argv[1:]):
     column = {} if ".txt" in file.name else {"text": "text"}

@@ -5,9 +5,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_files import COMPRESSIONS, write_bytes, write_text
 
+from regard.data import lines as text
 from regard.data.findings import Findings
-from regard.data.readers import lines as text
-from regard.data.readers.lines import lines
+from regard.data.lines import lines
 from regard.errors import DataError
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)

@@ -24,7 +24,7 @@ from endured import tiny_recipe, tiny_tree, train
 
 from regard.config import dump_toml
 from regard.data.findings import Findings
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.errors import RegardError

@@ -17,7 +17,7 @@ from endured import TINY, tiny_recipe, tiny_tree, train
 
 from regard import api
 from regard.config import dump_toml
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, DataError, RegardError, RunError
@@ -147,7 +147,7 @@ class TestBombs:
                 list(read_examples(SourceConfig(file=file, **columns), tmp_path))
 
     def test_a_packed_parquet_file_that_would_fill_the_disk(self, tmp_path: Path, monkeypatch):
-        monkeypatch.setattr("regard.data.readers.records.LEAST_ROOM", 1 << 20)
+        monkeypatch.setattr("regard.data.readers.parquet.MAX_UNPACKED", 1 << 20)
         (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(bytes(8 << 20)))
         with pytest.raises(DataError, match=r"unpacks to more than 1,048,576 bytes, as no Parquet file would"):
             list(read_examples(SourceConfig(file="a.parquet.gz", text=0, label=1), tmp_path))

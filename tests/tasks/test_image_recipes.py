@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from image_sets import draw, script
 
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.run import read_recipe
 
 ROOT = Path(__file__).parents[2]

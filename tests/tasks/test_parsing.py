@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.readers.source_reader import read_pairs
+from regard.data.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.run.scoring import Report, ScoringRequest

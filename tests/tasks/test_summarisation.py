@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from regard.data.batches import Batch, PackedConfig
 from regard.data.collate import Packed, Padded, Ragged, pack, pad
-from regard.data.readers.source_reader import read_pairs
 from regard.data.settings import DataConfig
+from regard.data.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig, RecurrentDecoderConfig, Seq2SeqConfig

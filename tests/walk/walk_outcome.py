@@ -17,7 +17,7 @@ import torch
 
 from regard import api
 from regard.data.batches import Batch
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.errors import RegardError
 from regard.run import training
 from regard.run.recipe import Recipe, resolve_recipe

@@ -26,7 +26,7 @@ from regard.cli.parts import LINES_PER_PART, Out, PartFormat, PerPart, refuse_ma
 from regard.errors import ConfigError, located
 
 if TYPE_CHECKING:
-    from regard.data.readers.lines import Input
+    from regard.data.lines import Input
     from regard.text.inputs import Overlong
     from regard.text.splitting import Splitting
 
@@ -144,7 +144,7 @@ def _splitting(run: Path, no_split: bool) -> "Splitting | None":
 
 def _named(file: Path) -> "Input":
     """The name of an image's file as an input."""
-    from regard.data.readers.lines import Input
+    from regard.data.lines import Input
 
     return Input(str(file), str(file), 0)
 
@@ -303,8 +303,8 @@ def _to_classify(content: str, files: list[Path]) -> "Iterator[list[Input]]":
 def _treebank(file: Path) -> "Iterator[list[Input]]":
     """The sentences of a CoNLL-U file with their trees, a few hundred at a time; the lines of any other file."""
     from regard.data.findings import Findings
+    from regard.data.lines import Input
     from regard.data.readers.conllu import tagged_sentences
-    from regard.data.readers.lines import Input
     from regard.files.formats import uncompressed_name
 
     if uncompressed_name(file).suffix != ".conllu":
@@ -318,7 +318,7 @@ def _treebank(file: Path) -> "Iterator[list[Input]]":
 
 def _batches(file: Path | None) -> "Iterator[list[Input]]":
     """The input a few hundred lines at a time; what is typed, line by line."""
-    from regard.data.readers.lines import input_lines
+    from regard.data.lines import input_lines
 
     read = input_lines(file)
     while batch := list(islice(read, 1 if _is_typed(file) else LINES_AT_ONCE)):

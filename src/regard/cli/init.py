@@ -38,7 +38,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the recipe if it exists.")] = False,
 ) -> None:
     """Write a recipe for your own files. Says what they hold, which task that is for, and what to do next."""
-    from regard.data.guess.columns import Asked
+    from regard.data.guess.columns import GuessOptions
     from regard.data.guess.recipe_text import recipe_text
     from regard.data.guess.task import guess_data
     from regard.errors import DataError
@@ -47,7 +47,7 @@ def init(
         raise DataError(out, "exists already; choose another name with --out, or overwrite it with --force")
     if not out.parent.is_dir():
         raise DataError(out.parent, "no such folder")
-    guess = guess_data(files, out.parent, Asked(task, text, label, source, target))
+    guess = guess_data(files, out.parent, GuessOptions(task, text, label, source, target))
     out.write_text(recipe_text(guess, shlex.join(map(str, files))), encoding="utf-8")
     _report(guess, out)
 

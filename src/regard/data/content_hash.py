@@ -15,8 +15,8 @@ from typing import Any
 
 from regard import __version__
 from regard.data.examples import Example, Picture, SourceLocation
-from regard.data.readers.lines import why_unreadable
-from regard.data.readers.source_reader import read_examples
+from regard.data.lines import why_unreadable
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import DataError
 

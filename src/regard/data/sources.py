@@ -17,21 +17,21 @@ import re
 from fractions import Fraction
 from os.path import expanduser  # pathlib's raises where there is no such user
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from regard.config import Config, FileName, refuse
-from regard.data.readers.columns import Column
-from regard.errors import ConfigError, nearest
-from regard.files.formats import Format, format_of
+from regard.data.columns import Column, Content
+from regard.data.readers.conllu import Tags
+from regard.data.readers.registry import FORMATS, FileFormat, format_of
+from regard.errors import ConfigError
 
-Content = Literal["pairs", "labelled", "text", "images", "captions", "tagged"]
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal[tuple(FORMATS)]
 Origin = Literal["files", "file", "hub", "street", "images"]
-
-Tags = Literal["upos", "xpos"]
-RENDERINGS = ("words", "lemmas", "upos", "xpos", "relations", "brackets")
-"""What a sentence of a CoNLL-U file can be given as: its words or what is known of each, or its tree in brackets."""
 
 HOW_TO_SAY: dict[Content, str] = {
     "pairs": "pairs: source = … and target = …",
@@ -139,34 +139,34 @@ class SourceConfig(Config):
 
     @property
     def file_format(self) -> Format:
-        """The format of `file`: the one given, or the one its name tells."""
+        """The format of `file`: the setting, or the one its name tells."""
         return self.format or format_of(self.file or "")
+
+    @property
+    def reader(self) -> FileFormat:
+        """What reads `file`."""
+        return FORMATS[self.file_format]
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row of a table names its columns, as far as the recipe tells."""
+        return any(isinstance(column, str) for column in self.columns) if self.header is None else self.header
 
     @property
     def is_running_text(self) -> bool:
         """Whether the examples are the lines of one long text."""
-        return self.origin == "file" and self.file_format == "text"
+        return self.origin == "file" and self.reader.layout == "text"
 
     @property
     def is_treebank(self) -> bool:
         """Whether the examples are sentences with their dependency trees."""
-        return self.origin == "file" and self.file_format == "conllu"
-
-    @property
-    def has_header(self) -> bool:
-        """Whether the first row of a table names its columns."""
-        return any(isinstance(column, str) for column in self.columns) if self.header is None else self.header
-
-    @property
-    def separator(self) -> str:
-        """What separates the columns of a .tsv or .csv file."""
-        return "\t" if self.file_format == "tsv" else self.delimiter or ","
+        return self.origin == "file" and self.reader.layout == "treebank"
 
     @property
     def columns(self) -> list[str | int]:
         """The columns to read, in the order of an example's fields."""
-        given = (self.image, self.source, self.target, self.text, self.label)
-        return [] if self.origin == "files" else [column for column in given if column is not None]
+        columns = (self.image, self.source, self.target, self.text, self.label)
+        return [] if self.origin == "files" else [column for column in columns if column is not None]
 
     def files(self, base: Path = Path()) -> list[Path]:
         """The files that are read, relative ones below `base`; none for the hub and the embedded corpus."""
@@ -194,10 +194,10 @@ class SourceConfig(Config):
 
     @model_validator(mode="after")
     def _one_origin(self) -> "SourceConfig":
-        given = [name for name in ("file", "hub", "street", "images") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise refuse(given[1], f"cannot stand beside '{given[0]}'; give one of the two")
-        if not given and self.source is None and self.target is None:
+        origins = [name for name in ("file", "hub", "street", "images") if getattr(self, name) is not None]
+        if len(origins) > 1:
+            raise refuse(origins[1], f"cannot stand beside '{origins[0]}'; give one of the two")
+        if not origins and self.source is None and self.target is None:
             raise refuse("file", "say where the data lies: file = …, source = … and target = …, hub = … or street = …")
         owners = {"config": "hub", "split": "hub", "format": "file", "seed": "street", "labels": "images"}
         for name, owner in owners.items():
@@ -221,12 +221,12 @@ class SourceConfig(Config):
         return self
 
     def _with_images(self) -> "SourceConfig":
-        given = {name for name in ("image", "source", "target", "text", "label") if getattr(self, name) is not None}
-        if self.images is not None and given:
-            raise refuse(min(given), "cannot stand beside 'images', where folders or an IDX file give the label")
+        columns = {name for name in ("image", "source", "target", "text", "label") if getattr(self, name) is not None}
+        if self.images is not None and columns:
+            raise refuse(min(columns), "cannot stand beside 'images', where folders or an IDX file give the label")
         if self.image is not None and self.origin not in ("file", "hub"):
             raise refuse("file", "needed beside 'image', which is a column; for files of images give images = …")
-        if self.image is not None and given not in ({"image", "label"}, {"image", "target"}):
+        if self.image is not None and columns not in ({"image", "label"}, {"image", "target"}):
             raise refuse("image", "needs a label = … or a target = … (what is said about the image), and nothing else")
         return self
 
@@ -235,39 +235,22 @@ class SourceConfig(Config):
         names = {"files": ("source", "target"), "file": ("file",)}.get(self.origin, ())
         for name in names:
             self._check_file_name(name)
-        first = "text" if self.source is None else "source"
-        if (self.origin == "street" or self.is_running_text) and self.columns:
-            hint = "; for a table, say format = 'tsv'" if self.file else ""
-            raise refuse(first, f"{'plain text' if self.file else 'the embedded corpus'} has no columns to name{hint}")
-        if self.is_treebank:
-            return self._with_known_renderings()
-        if self.origin in ("file", "hub") and not self.is_running_text and not self.columns:
+        if self.origin == "street" and self.columns:
+            first = "text" if self.source is None else "source"
+            raise refuse(first, "the embedded corpus has no columns to name")
+        is_table = self.origin == "hub" or (self.origin == "file" and self.reader.layout == "table")
+        if is_table and not self.columns:
             raise refuse("text", "say which columns to read: source = … and target = …, or text = … and label = …")
         return self
 
     @model_validator(mode="after")
-    def _header_fits(self) -> "SourceConfig":
+    def _format_fits(self) -> "SourceConfig":
         if self.delimiter is not None and not (self.origin == "file" and self.file_format == "csv"):
             raise refuse("delimiter", "only .csv files have it; where the name ends otherwise, say format = 'csv' too")
         if self.header is not None and not (self.origin == "file" and self.file_format in ("tsv", "csv")):
             raise refuse("header", "only .tsv and .csv files have a header row")
-        named = [column for column in self.columns if isinstance(column, str)]
-        if self.header is False and named:
-            raise refuse("header", f"without a header no column is called '{named[0]}'; give its number from 0")
-        return self
-
-    def _with_known_renderings(self) -> "SourceConfig":
-        for name in ("label", "image"):
-            if getattr(self, name) is not None:
-                raise refuse(name, "a .conllu file has words and their tags, no labels and no images; leave it out")
-        for name in ("source", "target", "text"):
-            value = getattr(self, name)
-            if value is not None and value not in RENDERINGS:
-                raise refuse(name, f"a .conllu file has no '{value}'; {nearest(str(value), RENDERINGS)}")
-        return self
-
-    @model_validator(mode="after")
-    def _tags_fit(self) -> "SourceConfig":
+        if self.origin == "file":
+            self.reader.check(self)
         if self.tags is not None and self.content != "tagged":
             raise refuse("tags", "only sentences of a .conllu file have tags, where nothing else of it is asked for")
         return self

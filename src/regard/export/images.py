@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from regard.data.examples import Picture
 from regard.data.images.decoding import Canvas, Resample, Resize
-from regard.data.images.folders import read_image
+from regard.data.images.files import read_image
 
 
 @dataclass(frozen=True)

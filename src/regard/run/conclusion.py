@@ -9,7 +9,7 @@ from typing import Any
 
 from regard import __version__, metrics
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Tagged
-from regard.data.readers.source_reader import read_examples, read_pairs
+from regard.data.source_reader import read_examples, read_pairs
 from regard.data.store import Store
 from regard.errors import RegardError, counted
 from regard.files.atomic import write_atomic

@@ -19,7 +19,7 @@ from typing import Any
 from regard.ctranslate2.model_folder import REFUSED, Converted, Precision, folder_for, is_ready
 from regard.ctranslate2.process import Remote
 from regard.ctranslate2.search import Search, unable
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.decode.search import DEFAULTS, as_search
 from regard.errors import ConfigError, DataError, Failure, RegardError
 from regard.export.export import export_model

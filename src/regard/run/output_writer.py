@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.data.findings import Findings
-from regard.data.readers.lines import input_lines, unreadable
+from regard.data.lines import input_lines, unreadable
 from regard.files.atomic import sha256_of
 from regard.run.parts import Parts
 from regard.text.inputs import Overlong

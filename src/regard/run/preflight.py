@@ -13,7 +13,7 @@ from torch import nn
 from regard.data import street
 from regard.data.batches import Batches
 from regard.data.examples import Example
-from regard.data.readers.source_reader import read_examples, read_pairs
+from regard.data.source_reader import read_examples, read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.decode.constraints import SearchBase

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from regard.data.readers.source_reader import read_pairs
+from regard.data.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode.search import AnySearch
 from regard.errors import ConfigError

@@ -11,7 +11,7 @@ import torch
 from regard.config import read_toml
 from regard.config.search_options import AS_NAMED
 from regard.data.examples import Picture, Tagged
-from regard.data.readers.lines import plain_texts
+from regard.data.lines import plain_texts
 from regard.data.sources import SourceConfig
 from regard.decode import BeamConfig, Ensemble, GreedyConfig, SampleConfig
 from regard.decode.search import AnySearch, search_with

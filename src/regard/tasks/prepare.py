@@ -13,8 +13,8 @@ from regard.data.examples import Example
 from regard.data.fields import AnyField
 from regard.data.findings import Findings
 from regard.data.languages import NAMES, pair_of
-from regard.data.readers.source_reader import read_examples
 from regard.data.settings import DataConfig
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.data.store import Store
 from regard.errors import DataError, counted

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.data.findings import Findings
-from regard.data.readers.lines import lines
+from regard.data.lines import lines
 from regard.errors import ConfigError, DataError
 from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences

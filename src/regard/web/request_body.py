@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from regard.data.readers.lines import plain_text
+from regard.data.lines import plain_text
 from regard.web.errors import Refusal
 
 FORM = "application/x-www-form-urlencoded"

@@ -11,12 +11,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from regard.data.check.anomalies import inspected
 from regard.data.check.duplicates import Seen
 from regard.data.check.statistics import Statistics
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Row
 from regard.data.findings import Finding, Findings, Summary
-from regard.data.guess.untyped_files import grouped, read_bare, split_of
-from regard.data.readers.source_reader import HERE, read_examples
+from regard.data.guess.files import group_files, split_of
+from regard.data.lines import unreadable
+from regard.data.readers.plain_text import aligned_pairs
+from regard.data.readers.registry import FORMATS, format_of
+from regard.data.source_reader import HERE, read_examples
 from regard.data.sources import DividedSource, SourceConfig
 from regard.errors import ConfigError, DataError
 from regard.progress import tracked
@@ -73,11 +77,28 @@ def check_files(files: Iterable[str | Path], keep: int = 20) -> Checked:
 
     Those whose names say that they are training data are training data together; where none says it, the first is.
     """
-    groups = grouped(map(Path, files))
-    readings: dict[str, Reading] = {" + ".join(map(str, group)): partial(read_bare, group) for group in groups}
+    groups = group_files(map(Path, files))
+    readings: dict[str, Reading] = {" + ".join(map(str, group)): partial(read_untyped, group) for group in groups}
     splits = dict(zip(readings, (split_of(group[0]) for group in groups), strict=True))
     train = {name for name, split in splits.items() if split == "train"} or set(list(readings)[:1])
     return _check(readings, train, Findings(strict=False, keep=keep))
+
+
+def read_untyped(files: Sequence[Path], findings: Findings) -> Iterator[Example | Row]:
+    """The examples of one group without a recipe: pairs of two texts, the lines of one, the rows of a table."""
+    return inspected(_untyped(files, findings), findings, files[0])
+
+
+def _untyped(files: Sequence[Path], findings: Findings) -> Iterator[Example | Row]:
+    if unreadable(files, findings):
+        return iter(())
+    if len(files) == 2:
+        return aligned_pairs(files[0], files[1], findings)
+    try:
+        return FORMATS[format_of(files[0])].untyped_examples(files[0], findings)
+    except ValueError as problem:
+        findings.add("unreadable", files[0], None, str(problem))
+        return iter(())
 
 
 def _check(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from regard.data.guess.profile import ColumnProfile, Table
-from regard.data.readers.headers import looks_like_header
+from regard.data.readers.tables import looks_like_header
 from regard.data.sources import Content
 from regard.errors import ConfigError, DataError, nearest
 
@@ -57,8 +57,8 @@ LONG = 40  # words of a text that is worth a summary
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a person has decided; None: it is to be guessed."""
+class GuessOptions:
+    """What the options of `regard init` decide; None: it is guessed."""
 
     task: str | None = None
     text: str | None = None
@@ -69,12 +69,12 @@ class Asked:
     @property
     def columns(self) -> dict[str, str]:
         """The columns that are named, by their roles."""
-        named = {role: getattr(self, role) for role in ("text", "label", "source", "target")}
-        return {role: column for role, column in named.items() if column is not None}
+        columns = {role: getattr(self, role) for role in ("text", "label", "source", "target")}
+        return {role: column for role, column in columns.items() if column is not None}
 
     @property
     def content(self) -> Content | None:
-        """What the data must hold to fit the task and the columns; None where neither is given."""
+        """What the data must hold to fit the task and the columns; None where neither is named."""
         if self.task is not None and self.task not in CONTENTS:
             raise ConfigError("--task", f"no task is called '{self.task}'; {nearest(self.task, CONTENTS)}")
         if self.task is not None:
@@ -85,7 +85,7 @@ class Asked:
 
 
 @dataclass
-class Roles:
+class ColumnRoles:
     """The task of a table, its columns by role, and why."""
 
     task: str
@@ -93,7 +93,7 @@ class Roles:
     reasons: list[str] = field(default_factory=list)
 
 
-def needs_header(table: Table, roles: Roles) -> bool:
+def needs_header(table: Table, roles: ColumnRoles) -> bool:
     """Whether readers, who look at the chosen columns only, would take the first row for a header that nobody named."""
     if table.header is not False or not all(isinstance(column, int) for column in roles.columns.values()):
         return False
@@ -103,61 +103,63 @@ def needs_header(table: Table, roles: Roles) -> bool:
     return looks_like_header(first, others, labels)
 
 
-def guess_roles(table: Table, asked: Asked) -> Roles:
+def guess_roles(table: Table, options: GuessOptions) -> ColumnRoles:
     """The task and the columns; DataError, with the option that decides, where they cannot be told."""
-    given = {role: _column(table, f"--{role}", column) for role, column in asked.columns.items()}
-    free = [one for one in table.columns.values() if one.name not in given.values()]
+    named = {role: _column(table, f"--{role}", column) for role, column in options.columns.items()}
+    free = [one for one in table.columns.values() if one.name not in named.values()]
     images = [one for one in free if one.is_image]
-    content = asked.content
-    if content == "labelled" and images and asked.task is None and "text" not in given:
+    content = options.content
+    if content == "labelled" and images and options.task is None and "text" not in named:
         content = "images"
-    if content == "pairs" and images and asked.task is None and "source" not in given:
+    if content == "pairs" and images and options.task is None and "source" not in named:
         content = "captions"
     if content == "tagged":
         raise ConfigError("--task", f"tagging needs a tag for each word: a .conllu file; {table.file} is a table")
-    content = content or _guessed_content(table, free, images, given)
+    content = content or _guessed_content(table, free, images, named)
     return {
         "pairs": _pairs, "labelled": _labelled, "text": _text, "images": _images, "captions": _images,
-    }[content](table, free, given, asked, content)  # fmt: skip
+    }[content](table, free, named, options, content)  # fmt: skip
 
 
 def _guessed_content(
-    table: Table, free: Sequence[ColumnProfile], images: Sequence[ColumnProfile], given: dict[str, str | int]
+    table: Table, free: Sequence[ColumnProfile], images: Sequence[ColumnProfile], named: dict[str, str | int]
 ) -> Content:
     labels, texts = _labels(free), _texts(free)
     if images:
         return "images" if _best(labels, LABELS) or not texts else "captions"
-    if "text" not in given and _named_pair(free):
+    if "text" not in named and _named_pair(free):
         return "pairs"
-    if labels and (texts or "text" in given):
+    if labels and (texts or "text" in named):
         return "labelled"
-    if "text" in given or len(texts) == 1:
+    if "text" in named or len(texts) == 1:
         return "text"
     if len(texts) == 2:
         return "pairs"
-    raise _undecided(table, "what is to be learnt from it", "--task, --text, --label, --source and --target decide it")
+    raise _undecided(table, "which task it is for", "--task, --text, --label, --source and --target decide it")
 
 
-def _pairs(table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], asked: Asked, _: Content) -> Roles:
-    source, target = (table.columns.get(given.get(role, "")) for role in ("source", "target"))
+def _pairs(
+    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], options: GuessOptions, _: Content
+) -> ColumnRoles:
+    source, target = (table.columns.get(named.get(role, "")) for role in ("source", "target"))
     reasons, texts = [], _texts(free) or list(free)
     if source is None and target is None:
-        named = _named_pair(free)
-        if named is None and len(texts) != 2:
+        pair = _named_pair(free)
+        if pair is None and len(texts) != 2:
             raise _undecided(table, "which column becomes which", f"{OPTIONS['pairs']} decide it")
-        source, target = named or (texts[0], texts[1])
-        reasons.append("by their names" if named else "the two columns of text, in their order")
+        source, target = pair or (texts[0], texts[1])
+        reasons.append("by their names" if pair else "the two columns of text, in their order")
     elif source is None or target is None:
         if len(texts) != 1:
             raise _undecided(table, "which other column belongs to it", f"{OPTIONS['pairs']} decide it")
         source, target = source or texts[0], target or texts[0]
         reasons.append("the only other column of text")
-    if asked.task is None and not given and not is_summary(source, target) and is_summary(target, source):
+    if options.task is None and not named and not is_summary(source, target) and is_summary(target, source):
         source, target = target, source
-    task = asked.task or ("summarisation" if is_summary(source, target) else "translation")
-    if task == "summarisation" and asked.task is None:
+    task = options.task or ("summarisation" if is_summary(source, target) else "translation")
+    if task == "summarisation" and options.task is None:
         reasons.append("one is a short form of the other")
-    return Roles(task, {"source": source.name, "target": target.name}, reasons)
+    return ColumnRoles(task, {"source": source.name, "target": target.name}, reasons)
 
 
 def is_summary(source: ColumnProfile, target: ColumnProfile) -> bool:
@@ -167,52 +169,54 @@ def is_summary(source: ColumnProfile, target: ColumnProfile) -> bool:
 
 
 def _labelled(
-    table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], _: Asked, content: Content
-) -> Roles:
-    label, why = given.get("label"), []
+    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], _: GuessOptions, content: Content
+) -> ColumnRoles:
+    label, why = named.get("label"), []
     if label is None:
         labels = _labels(free)
-        found = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)
-        if found is None:
+        best = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)
+        if best is None:
             what = "which column holds the label" if labels else "a column of labels, few values that repeat"
             raise _undecided(table, what, f"{OPTIONS[content]} decide it")
-        label = found.name
+        label = best.name
         why.append(
-            f"'{label}' has {found.described()}" if isinstance(label, str) else f"column {label}: {found.described()}"
+            f"'{label}' has {best.described()}" if isinstance(label, str) else f"column {label}: {best.described()}"
         )
-    text = given.get("text")
+    text = named.get("text")
     if text is None:
         texts = _texts(one for one in free if one.name != label) or [one for one in free if one.name != label]
         text = _the_text(table, texts, OPTIONS[content]).name
-    return Roles("classification", {"text": text, "label": label}, why)
+    return ColumnRoles("classification", {"text": text, "label": label}, why)
 
 
-def _text(table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], asked: Asked, _: Content) -> Roles:
-    task = asked.task or "language_model"
-    why = [] if asked.task or given else ["one column of text and no labels"]
-    column = given.get("text")
-    return Roles(
+def _text(
+    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], options: GuessOptions, _: Content
+) -> ColumnRoles:
+    task = options.task or "language_model"
+    why = [] if options.task or named else ["one column of text and no labels"]
+    column = named.get("text")
+    return ColumnRoles(
         task, {"text": _the_text(table, _texts(free), OPTIONS["text"]).name if column is None else column}, why
     )
 
 
 def _images(
-    table: Table, free: Sequence[ColumnProfile], given: dict[str, str | int], _: Asked, content: Content
-) -> Roles:
+    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], _: GuessOptions, content: Content
+) -> ColumnRoles:
     images = [one for one in free if one.is_image]
     if len(images) != 1:
         raise _undecided(table, "which column holds the images" if images else "a column of images", "one must")
     role, names = ("label", LABELS) if content == "images" else ("target", ("caption", *TEXTS))
-    column = given.get(role)
+    column = named.get(role)
     if column is None:
         others = [one for one in free if one is not images[0]]
         fits = _labels(others) if role == "label" else _texts(others)
-        found = _best(fits, names) or (fits[0] if len(fits) == 1 else None)
-        if found is None:
+        best = _best(fits, names) or (fits[0] if len(fits) == 1 else None)
+        if best is None:
             raise _undecided(table, f"which column is the {role} of the images", f"{OPTIONS[content]} decides it")
-        column = found.name
+        column = best.name
     task = "image_classification" if content == "images" else "image_description"
-    return Roles(task, {"image": images[0].name, role: column}, ["a column of images"])
+    return ColumnRoles(task, {"image": images[0].name, role: column}, ["a column of images"])
 
 
 def _the_text(table: Table, texts: Sequence[ColumnProfile], options: str) -> ColumnProfile:
@@ -267,7 +271,7 @@ def _best(columns: Sequence[ColumnProfile], names: Sequence[str]) -> ColumnProfi
 
 
 def _rank(name: str | int, names: Sequence[str]) -> int | None:
-    return next((rank for rank, known in enumerate(names) if known in _parts(name)), None)
+    return next((rank for rank, usual in enumerate(names) if usual in _parts(name)), None)
 
 
 def _parts(name: str | int) -> list[str]:
@@ -279,13 +283,13 @@ def _parts(name: str | int) -> list[str]:
     return [part for part in re.split(r"[\W_]+", spaced) if part]
 
 
-def _column(table: Table, option: str, asked: str) -> str | int:
+def _column(table: Table, option: str, column: str) -> str | int:
     """A column as the table knows it; numbers count from 0."""
-    if asked in table.columns:
-        return asked
-    if asked.isdecimal() and int(asked) < len(table.columns) and (table.sample or int(asked) in table.columns):
-        return [*table.columns][int(asked)]
-    raise ConfigError(option, f"{table.file} has no column '{asked}'; {nearest(asked, map(str, table.columns))}")
+    if column in table.columns:
+        return column
+    if column.isdecimal() and int(column) < len(table.columns) and (table.sample or int(column) in table.columns):
+        return [*table.columns][int(column)]
+    raise ConfigError(option, f"{table.file} has no column '{column}'; {nearest(column, map(str, table.columns))}")
 
 
 def _undecided(table: Table, what: str, options: str) -> DataError:

@@ -1,21 +1,21 @@
 """Which of a person's files are data: those that are named, or that lie in a folder, each with its kind and split."""
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Literal
 
 from regard.data.findings import Findings
-from regard.data.guess.profile import sniffed
-from regard.data.guess.untyped_files import split_of
-from regard.data.images.folders import SUFFIXES
-from regard.data.images.idx import LABELS, is_idx
-from regard.data.readers.lines import unreadable, why_unreadable
+from regard.data.guess.profile import sniff_format
+from regard.data.images.files import IDX_LABELS, SUFFIXES, is_idx
+from regard.data.lines import unreadable, why_unreadable
+from regard.data.readers.registry import FORMATS, Layout, format_of
 from regard.errors import DataError
-from regard.files.formats import FORMATS, format_of, uncompressed_name
+from regard.files.formats import uncompressed_name
 
-FileKind = Literal["text", "table", "treebank", "images"]
+FileKind = Layout | Literal["images"]
 NO_DATA = {
     ".md", ".rst", ".py", ".toml", ".yaml", ".yml", ".html", ".css", ".js", ".log", ".sh", ".ipynb", ".cfg", ".ini",
     ".bib", ".tex", ".sha256", ".md5",
@@ -23,11 +23,15 @@ NO_DATA = {
 """Ends of names that stand for no data, where a whole folder is given."""
 NO_DATA_NAMES = ("readme", "license", "licence", "copying", "changelog", "makefile", "notice", "authors")
 MOST_FILES = 1000  # of a folder that holds no images
+SPLITS = {
+    "train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid",
+    "newsdev": "valid", "test": "test", "tst": "test", "newstest": "test",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Found:
-    """A file, or a folder of images."""
+class DataFile:
+    """A file of examples, or a folder of images."""
 
     path: Path
     kind: FileKind
@@ -39,15 +43,15 @@ class Found:
     """The labels of an IDX file of images."""
 
 
-def found_files(paths: Sequence[Path]) -> tuple[list[Found], list[str]]:
+def find_files(paths: Sequence[Path]) -> tuple[list[DataFile], list[str]]:
     """The data among files and folders, and remarks about what is none."""
-    found: list[Found] = []
+    files: list[DataFile] = []
     remarks: list[str] = []
     for path in dict.fromkeys(paths):
         if not path.exists():
             raise DataError(path, why_unreadable(path, FileNotFoundError()))
-        found += _folder(path, remarks) if path.is_dir() else [_file(path, split_of(path))]
-    return _with_labels(found), remarks
+        files += _folder(path, remarks) if path.is_dir() else [_file(path, split_of(path))]
+    return _with_labels(files), remarks
 
 
 def relative_name(file: Path, base: Path) -> str:
@@ -56,37 +60,40 @@ def relative_name(file: Path, base: Path) -> str:
     return f"./{name}" if name.startswith("~") else name  # which would stand for somebody's home
 
 
-def _file(file: Path, split: str, in_folder: bool = False) -> Found:
+def file_names(files: Sequence[DataFile]) -> str:
+    return ", ".join(str(file.path) for file in files)
+
+
+def _file(file: Path, split: str, in_folder: bool = False) -> DataFile:
     unreadable([file], Findings())
-    if file.suffix.lower() == ".zip" or is_idx(file) or is_idx(file, LABELS):
-        return Found(file, "images", split or _idx_split(file), in_folder)
-    found, _ = sniffed(file)
-    kind: FileKind = "text" if found == "text" else "treebank" if found == "conllu" else "table"
-    return Found(file, kind, split, in_folder)
+    if file.suffix.lower() == ".zip" or is_idx(file) or is_idx(file, IDX_LABELS):
+        return DataFile(file, "images", split or _idx_split(file), in_folder)
+    format, _ = sniff_format(file)
+    return DataFile(file, FORMATS[format].layout, split, in_folder)
 
 
-def _folder(folder: Path, remarks: list[str]) -> list[Found]:
+def _folder(folder: Path, remarks: list[str]) -> list[DataFile]:
     """The data of a folder: tables and treebanks before texts, images by class where there is nothing else."""
-    files, images, passed = [], False, []
+    files, images, unused = list[Path](), False, list[Path]()
     for file in _visible(folder):
         if file.suffix.lower() in SUFFIXES:
             images = True
         elif _is_data(file):
             files.append(file)
         else:
-            passed.append(file)
+            unused.append(file)
         if len(files) > MOST_FILES:
             raise DataError(folder, f"more than {MOST_FILES:,} files that may be data; name those that are")
-    found = [_file(file, _split_below(folder, file), in_folder=True) for file in sorted(files)]
-    tables = [one for one in found if one.kind != "text"]
+    data = [_file(file, _split_below(folder, file), in_folder=True) for file in sorted(files)]
+    tables = [file for file in data if file.kind != "text"]
     if images and not tables:
         return _class_folders(folder)
-    if not found:
+    if not data:
         raise DataError(folder, "no data in this folder: neither texts, tables, .conllu files nor images")
-    passed += [one.path for one in found if tables and one not in tables]
-    if passed:
-        remarks.append(f"{', '.join(os.path.relpath(file) for file in passed)}: not used")
-    return tables or found
+    unused += [file.path for file in data if tables and file not in tables]
+    if unused:
+        remarks.append(f"{', '.join(os.path.relpath(file) for file in unused)}: not used")
+    return tables or data
 
 
 def _visible(folder: Path) -> Iterator[Path]:
@@ -98,12 +105,10 @@ def _visible(folder: Path) -> Iterator[Path]:
 def _is_data(file: Path) -> bool:
     if file.stem.casefold().startswith(NO_DATA_NAMES) or file.suffix.lower() in NO_DATA:
         return False
-    if uncompressed_name(file).suffix.lower() in FORMATS or file.suffix.lower() == ".zip":
+    if file.suffix.lower() == ".zip":
         return True
-    try:
-        return format_of(file) == "text" and file.stat().st_size > 0
-    except ValueError:
-        return False
+    format = _format(file)
+    return format is not None and (format != "text" or file.stat().st_size > 0)
 
 
 def _split_below(folder: Path, file: Path) -> str:
@@ -112,27 +117,61 @@ def _split_below(folder: Path, file: Path) -> str:
     return split_of(file) or next((split for part in reversed(between) if (split := split_of(Path(part)))), "")
 
 
-def _class_folders(folder: Path) -> list[Found]:
+def _class_folders(folder: Path) -> list[DataFile]:
     """A folder of images; or one for each split, where it is divided like that."""
     below = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
     if below and all(split_of(entry) for entry in below):
-        return [Found(entry, "images", split_of(entry), in_folder=True) for entry in below]
-    return [Found(folder, "images", split_of(folder), in_folder=True)]
+        return [DataFile(entry, "images", split_of(entry), in_folder=True) for entry in below]
+    return [DataFile(folder, "images", split_of(folder), in_folder=True)]
 
 
 def _idx_split(file: Path) -> str:
     return "test" if file.name.startswith("t10k") else ""
 
 
-def _with_labels(found: list[Found]) -> list[Found]:
+def _with_labels(files: list[DataFile]) -> list[DataFile]:
     """The same files, each IDX file of images joined with the one of labels whose name fits."""
-    named = {one.path: one for one in found}
+    paths = {file.path for file in files}
     labels: set[Path] = set()
-    joined = []
-    for one in found:
-        beside = one.path.with_name(one.path.name.replace("images", "labels").replace("idx3", "idx1"))
-        if one.kind == "images" and beside != one.path and (beside in named or beside.is_file()):
+    joined: list[DataFile] = []
+    for file in files:
+        beside = file.path.with_name(file.path.name.replace("images", "labels").replace("idx3", "idx1"))
+        if file.kind == "images" and beside != file.path and (beside in paths or beside.is_file()):
             labels.add(beside)
-            one = Found(one.path, "images", one.split, one.in_folder, beside)
-        joined.append(one)
-    return [one for one in joined if one.path not in labels]
+            file = replace(file, labels=beside)
+        joined.append(file)
+    return [file for file in joined if file.path not in labels]
+
+
+def split_of(file: Path) -> str:
+    """The split a file's name tells, as in `train.en.gz`, `test_2016_flickr.de` or `my-val.tsv`; empty if none."""
+    words = re.split(r"[^a-z]+", file.name.lower())
+    return next((SPLITS[word] for word in words if word in SPLITS), "")
+
+
+def group_files(files: Iterable[Path]) -> list[list[Path]]:
+    """The files that are read together: two texts `name.en` and `name.de`, or the only two of a split, are a pair."""
+    groups = [[file] for file in dict.fromkeys(files)]
+    return _pair_up(_pair_up(groups, _stem), split_of)
+
+
+def _pair_up(groups: list[list[Path]], same: Callable[[Path], Hashable]) -> list[list[Path]]:
+    """Joins single text files in twos, where exactly two of them have the `same` in common."""
+    singles: dict[Hashable, list[Path]] = {}
+    for group in groups:
+        if len(group) == 1 and _format(group[0]) == "text":
+            singles.setdefault(same(group[0]), []).append(group[0])
+    pairs = {file: pair for pair in singles.values() if len(pair) == 2 for file in pair}
+    joined = [pairs.get(group[0], group) for group in groups]
+    return [group for index, group in enumerate(joined) if group not in joined[:index]]
+
+
+def _stem(file: Path) -> PurePath:
+    return uncompressed_name(file).with_suffix("")
+
+
+def _format(file: Path) -> str | None:
+    try:
+        return format_of(file)
+    except ValueError:
+        return None

@@ -1,6 +1,5 @@
 """What the columns of a table hold, by statistics: how long, how different, how often repeated."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,15 +8,13 @@ from itertools import chain, islice, takewhile
 from pathlib import Path
 
 from regard.data.check.statistics import MOST_LABELS
+from regard.data.columns import ColumnError, Record, as_label, as_text
 from regard.data.findings import Findings
-from regard.data.images.folders import SUFFIXES
-from regard.data.readers.columns import ColumnError, as_label, as_text
-from regard.data.readers.headers import SAMPLE, looks_like_header
-from regard.data.readers.lines import lines
-from regard.data.readers.records import Record, json_records, parquet_records
-from regard.data.readers.tables import Rows, table_cells
+from regard.data.images.files import SUFFIXES
+from regard.data.lines import lines
+from regard.data.readers.registry import FORMATS, RecordFormat, format_of
+from regard.data.readers.tables import SAMPLE, Rows, column_count, looks_like_header, table_cells
 from regard.errors import DataError
-from regard.files.formats import Format, format_of
 
 MOST_ROWS = 1_000_000  # rows that are looked at
 LONGEST_NAME = 255  # characters of a file's name
@@ -114,14 +111,19 @@ class ColumnProfile:
         alike = self.filled >= MANY and (len(self.values) == 1 or len(self.prefix or "") >= LONG_PREFIX)
         return not (self.images or self.others or alike) and 2 * (self.filled - self.codes) > self.filled > 0
 
-    def described(self) -> str:
-        """The column in a few words, such as `2 different values: neg, pos`."""
+    def described(self, chosen_as_text: bool = False) -> str:
+        """The column in a few words, such as `2 different values: neg, pos`.
+
+        A column that is `chosen_as_text`, be it because no other is left, is described as the text that it is then.
+        """
         if not self.filled:
             return "empty"
         if self.is_image:
             return "images"
         if self.others:
             return "values that are neither text nor label"
+        if chosen_as_text:
+            return self._described_as_text()
         if self.is_label:
             shown = [value[:20] for value, _ in self.values.most_common(4)]
             more = ", …" if len(self.values) > len(shown) else ""
@@ -132,6 +134,9 @@ class ColumnProfile:
             if self.numbers == self.filled:
                 return "numbers"
             return "numbers, dates, ids or addresses" if 2 * self.codes >= self.filled else "texts that begin alike"
+        return self._described_as_text()
+
+    def _described_as_text(self) -> str:
         return f"text, {self.mean_words:.0f} words on average" if self.mean_words >= 1.5 else "single words"
 
 
@@ -140,7 +145,7 @@ class Table:
     """A table as it was found: what is needed to read it, and the statistics of its columns."""
 
     file: Path
-    format: Format
+    format: str
     delimiter: str
     """Of a .csv file, where it is no comma; else empty."""
     header: bool | None
@@ -157,58 +162,41 @@ class Table:
     @property
     def settings(self) -> dict[str, object]:
         """What a recipe must say beside the file's name, so that it is read like this."""
-        told: dict[str, object] = {} if format_of(self.file) == self.format else {"format": self.format}
-        return told | ({"delimiter": self.delimiter} if self.delimiter else {})
+        settings: dict[str, object] = {} if format_of(self.file) == self.format else {"format": self.format}
+        return settings | ({"delimiter": self.delimiter} if self.delimiter else {})
 
 
 def read_table(file: Path, named: Sequence[str] = ()) -> Table:
-    """The statistics of a table; `named`: columns that somebody names, and that may stand in its first row."""
-    found, delimiter = sniffed(file)
-    findings = Findings()
-    match found:
-        case "tsv" | "csv":
-            cells = table_cells(file, "\t" if found == "tsv" else delimiter or ",", findings)
-            table = _separated(Table(file, found, delimiter, None, {}), cells, named)
-        case "jsonl":
-            table = _recorded(Table(file, found, "", None, {}), json_records(file, findings))
-        case _:
-            table = _recorded(Table(file, "parquet", "", None, {}), parquet_records(file, None, findings))
+    """The statistics of a table; `named`: columns that the user names, which may stand in its first row."""
+    format, delimiter = sniff_format(file)
+    reader, table = FORMATS[format], Table(file, format, delimiter, None, {})
+    if isinstance(reader, RecordFormat):
+        table = _profile_records(table, reader.records(file, None, Findings()))
+    else:
+        cells = table_cells(file, "\t" if format == "tsv" else delimiter or ",", Findings())
+        table = _profile_cells(table, cells, named)
     if not table.rows:
         raise DataError(file, "a header and no examples below it" if table.header else "no examples")
     return table
 
 
-def sniffed(file: Path) -> tuple[Format, str]:
-    """The format of a file by its name and its first lines, and what separates its columns where it is no comma."""
+def sniff_format(file: Path) -> tuple[str, str]:
+    """The format of a file by its name and its first lines, and the delimiter of a .csv that is no comma."""
     try:
         named = format_of(file)
     except ValueError as problem:
         raise DataError(file, str(problem)) from None
     if named not in ("text", "tsv", "csv"):
         return named, ""
-    peeked = [text for _, text, _ in islice(lines(file, Findings(), crlf_is_odd=False), PEEKED) if text.strip()]
+    first_lines = [text for _, text, _ in islice(lines(file, Findings(), crlf_is_odd=False), PEEKED) if text.strip()]
     if named == "text":
-        return ("jsonl" if _are_objects(peeked) else "tsv" if _width(peeked, "\t") else "text"), ""
+        return next((name for name, format in FORMATS.items() if format.matches(first_lines)), "text"), ""
     usual = "\t" if named == "tsv" else ","
-    other = next((sign for sign in (usual, "\t", ";", "|", ",") if _width(peeked, sign)), usual)
-    return ("tsv", "") if other == "\t" else ("csv", "" if other == "," else other)
+    separator = next((sign for sign in (usual, "\t", ";", "|", ",") if column_count(first_lines, sign)), usual)
+    return ("tsv", "") if separator == "\t" else ("csv", "" if separator == "," else separator)
 
 
-def _width(peeked: Sequence[str], sign: str) -> int:
-    """In how many columns a sign cuts all lines; 0 where it does not. What stands in quotes is not cut."""
-    plain = peeked if sign == "\t" else [re.sub(r'"[^"]*"', '""', text) for text in peeked]
-    counts = {text.count(sign) for text in plain}
-    return counts.pop() + 1 if len(counts) == 1 and counts != {0} else 0
-
-
-def _are_objects(peeked: Sequence[str]) -> bool:
-    try:
-        return bool(peeked) and all(isinstance(json.loads(text), dict) for text in peeked)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _separated(table: Table, rows: Rows, named: Sequence[str]) -> Table:
+def _profile_cells(table: Table, rows: Rows, named: Sequence[str]) -> Table:
     first, _ = next(rows, ([], None))
     sample = list(islice(rows, SAMPLE))
     table.sample = [first, *(cells for cells, _ in sample)] if first else []
@@ -229,7 +217,7 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     return looks_like_header([first[index] for index in named], below, range(len(named)))
 
 
-def _recorded(table: Table, records: Iterator[Record]) -> Table:
+def _profile_records(table: Table, records: Iterator[Record]) -> Table:
     number = 0
     for number, (record, _) in enumerate(islice(records, MOST_ROWS), start=1):
         for name, value in _leaves(record):

@@ -15,12 +15,9 @@ from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from regard.data.examples import Picture
+from regard.data.images.files import MOST_BYTES, MOST_PIXELS
 from regard.errors import DataError
 
-MOST_PIXELS = 1 << 26
-"""Pixels of an image; one that claims more is refused before it is decoded."""
-MOST_BYTES = 1 << 28
-"""Bytes of an encoded image."""
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF")
 GREY = ("1", "L", "LA")
 """Pillow's modes without colours."""

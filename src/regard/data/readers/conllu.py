@@ -17,12 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from typing_extensions import override
+
+from regard.config import refuse
 from regard.data.examples import Pair, SourceLocation, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.linearise import Tree, write_brackets
-from regard.data.readers.lines import lines
-from regard.data.sources import Tags
+from regard.data.lines import lines
+from regard.data.readers.registry import FileFormat, FileSource
+from regard.errors import nearest
 
+Tags = Literal["upos", "xpos"]
+RENDERINGS = ("words", "lemmas", "upos", "xpos", "relations", "brackets")
+"""The texts that a sentence can be rendered as: its words or what is known of each, or its tree in brackets."""
 COLUMNS = 10
 NO_VALUE = "_"
 BESIDE_WORDS = re.compile(r"(\d{1,6})(-\d{1,6}|\.\d{1,6})")
@@ -62,12 +69,12 @@ class Sentence:
 
     def values(self, column: Literal["form", "lemma", "upos", "xpos", "relation"]) -> tuple[str, ...]:
         """One column of all words; ConlluError where a word has nothing there."""
-        found: tuple[str, ...] = tuple(getattr(word, column) for word in self.words)
-        if column not in ("form", "lemma") and NO_VALUE in found:  # these two may well be an underscore
-            number = found.index(NO_VALUE)
+        values: tuple[str, ...] = tuple(getattr(word, column) for word in self.words)
+        if column not in ("form", "lemma") and NO_VALUE in values:  # these two may well be an underscore
+            number = values.index(NO_VALUE)
             word = self.words[number]
             raise ConlluError(f"word {number + 1} '{word.form}' has no {column}", word.line)
-        return found
+        return values
 
     @property
     def heads(self) -> tuple[int, ...] | None:
@@ -95,12 +102,36 @@ class Sentence:
         return Tree(self.values("form"), heads, self.values("relation"))
 
 
+class ConlluFormat(FileFormat):
+    name, suffixes = "conllu", (".conllu",)
+    layout = "treebank"
+
+    @override
+    def check(self, source: FileSource) -> None:
+        for setting, column in (("label", source.label), ("image", source.image)):
+            if column is not None:
+                raise refuse(setting, "a .conllu file has words and their tags, no labels and no images; leave it out")
+        for setting, column in (("source", source.source), ("target", source.target), ("text", source.text)):
+            if column is not None and column not in RENDERINGS:
+                raise refuse(setting, f"a .conllu file has no '{column}'; {nearest(str(column), RENDERINGS)}")
+
+    @override
+    def examples(self, source: FileSource, file: Path, findings: Findings) -> Iterator[Tagged | Pair | Text]:
+        if source.columns:
+            return rendered_sentences(file, source.columns, findings)
+        return tagged_sentences(file, source.tags or "upos", findings)
+
+    @override
+    def untyped_examples(self, file: Path, findings: Findings) -> Iterator[Tagged]:
+        return tagged_sentences(file, None, findings)
+
+
 def tagged_sentences(file: Path, tags: Tags | None, findings: Findings) -> Iterator[Tagged]:
     """The sentences with their trees and the tags of one column; without tags where none are asked for."""
 
     def tagged(sentence: Sentence) -> Tagged:
-        given = sentence.values(tags) if tags else ()
-        return Tagged(sentence.values("form"), given, sentence.heads, sentence.location)
+        values = sentence.values(tags) if tags else ()
+        return Tagged(sentence.values("form"), values, sentence.heads, sentence.location)
 
     return _made(file, tagged, findings)
 
@@ -169,8 +200,8 @@ def _word(line: str, expected: int, number: int) -> list[Word]:
     head = cells[6]
     if head != NO_VALUE and not re.fullmatch(r"[0-9]{1,6}", head):
         raise ConlluError(f"expected the number of a word as its head, 0 for the root or _, got '{head}'", number)
-    known = None if head == NO_VALUE else int(head)
-    return [Word(cells[1], cells[2], cells[3], cells[4], known, cells[7], number)]
+    head_number = None if head == NO_VALUE else int(head)
+    return [Word(cells[1], cells[2], cells[3], cells[4], head_number, cells[7], number)]
 
 
 def _passed_over(first: int, rest: str, expected: int, number: int) -> list[Word]:

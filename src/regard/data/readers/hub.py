@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from regard.data.columns import Record
 from regard.data.examples import SourceLocation
 from regard.data.findings import Findings
-from regard.data.readers.records import Record
 from regard.errors import RegardError, nearest
 
 SAVED = ("dataset_dict.json", "state.json")  # what `save_to_disk` leaves in its folder

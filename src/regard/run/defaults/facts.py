@@ -14,9 +14,9 @@ import numpy as np
 
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Picture
 from regard.data.images.decoding import Canvas, shape_of
-from regard.data.readers.lines import BLOCK, READ_ERRORS, open_stream
-from regard.data.readers.source_reader import read_examples
+from regard.data.lines import BLOCK, READ_ERRORS, open_stream
 from regard.data.settings import DataConfig
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig, parse_part
 from regard.errors import DataError, RegardError
 
@@ -29,7 +29,6 @@ MOST_SIDE = 64
 LONG = 99.5
 """Percentile of the lengths that a model should still be able to take."""
 UNKNOWN = "<unk>"
-LINE_FORMATS = ("text", "tsv", "csv", "jsonl")
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def survey(task: Any, data: DataConfig) -> Facts:  # noqa: ANN401
 def _number(source: SourceConfig, base: Path, rest: Iterator[Example]) -> int:
     """How many examples there are, the first of which were read; of a file with header or blank lines about so many."""
     files = source.files(base)
-    if source.origin == "files" or (source.origin == "file" and source.file_format in LINE_FORMATS):
+    if source.origin == "files" or (source.origin == "file" and source.reader.line_based):
         part = parse_part(source.part) if source.part else None
         found = int(_lines(files[0]) * (float(part.stop - part.start) if part else 1.0))
         return min(found, source.limit) if source.limit else found

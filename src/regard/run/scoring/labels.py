@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from regard import metrics
 from regard.data.examples import Example
 from regard.data.fields import TextField
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.data.store import Store
 from regard.nn.loss import IGNORED
 from regard.run.scoring.loss import open_source

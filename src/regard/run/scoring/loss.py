@@ -11,7 +11,7 @@ from tokenizers.models import WordLevel
 from regard import metrics
 from regard.data.batches import Batches, StreamBatches
 from regard.data.fields import TextField
-from regard.data.readers.source_reader import read_texts
+from regard.data.source_reader import read_texts
 from regard.data.store import Store
 from regard.errors import DataError
 from regard.metrics.spelling import Restoration

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged, Text
-from regard.data.readers.source_reader import read_examples
+from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.decode.search import AnySearch
 from regard.errors import counted

@@ -1,17 +1,19 @@
-"""Records with named values: a JSON value a line, and the rows of Parquet files."""
+"""Parquet files, read a few rows at a time; packed ones (.parquet.gz) are unpacked to a temporary file first."""
 
 import errno
-import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from typing_extensions import override
+
+from regard.data.columns import ColumnError, Record, column_index
 from regard.data.examples import SourceLocation
 from regard.data.findings import Findings
-from regard.data.readers.columns import ColumnError, column_index
-from regard.data.readers.lines import READ_ERRORS, lines, open_stream, why_unreadable
+from regard.data.lines import READ_ERRORS, open_stream, why_unreadable
+from regard.data.readers.registry import RecordFormat
 from regard.errors import nearest
 from regard.files.formats import compression_of
 
@@ -20,47 +22,22 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 128
 READ_AHEAD = 1 << 16  # bytes of a column; without it a whole row group is read at once
-LEAST_ROOM, MOST_TIMES = 1 << 26, 100  # bytes that a packed Parquet file may unpack to, and times its own size
+MAX_UNPACKED, MAX_RATIO = 1 << 26, 100  # bytes that a packed Parquet file may unpack to, and times its own size
 NOT_TEXT = b"\xff"  # no UTF-8 text: stands for a text that Parquet holds and that cannot be decoded
 
-Record = tuple[object, SourceLocation]
 
+class ParquetFormat(RecordFormat):
+    name, suffixes = "parquet", (".parquet", ".pq")
 
-def json_records(file: Path, findings: Findings) -> Iterator[Record]:
-    """The value in each line of a JSON-lines file; empty lines are passed over and counted."""
-    for number, text, _ in lines(file, findings):
-        if not text.strip():
-            findings.add_once("empty", file, number, "an empty line, passed over")
-            continue
-        try:
-            value = json.loads(text, object_pairs_hook=_object)
-        except ColumnError as problem:
-            findings.add_once("json", file, number, str(problem))
-            continue
-        except (ValueError, RecursionError) as error:
-            findings.add_once("json", file, number, f"not JSON: {error}; expected one whole value a line")
-            continue
-        yield value, SourceLocation(str(file), number)
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object; ColumnError where two of its values have one key, of which all but the last would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ColumnError(f"the key '{twice}' stands twice in one object")
-    return found
-
-
-def parquet_records(file: Path, columns: Sequence[str | int] | None, findings: Findings) -> Iterator[Record]:
-    """The rows of a Parquet file, only the asked columns, a few at a time; a column asked by number is keyed by it."""
-    with ExitStack() as stack:
-        try:
-            stream = _seekable(file, stack)
-        except READ_ERRORS as error:
-            return findings.add_once("unreadable", file, None, why_unreadable(file, error))
-        yield from _parquet_rows(file, stream, columns, findings)
+    @override
+    def records(self, file: Path, columns: Sequence[str | int] | None, findings: Findings) -> Iterator[Record]:
+        """The rows with the given columns only, a few at a time; a column given by number is keyed by it."""
+        with ExitStack() as stack:
+            try:
+                stream = _seekable(file, stack)
+            except READ_ERRORS as error:
+                return findings.add_once("unreadable", file, None, why_unreadable(file, error))
+            yield from _parquet_rows(file, stream, columns, findings)
 
 
 def _seekable(file: Path, stack: ExitStack) -> IO[bytes]:
@@ -69,7 +46,7 @@ def _seekable(file: Path, stack: ExitStack) -> IO[bytes]:
     if not compression_of(file):
         return stream
     unpacked = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-    limit = max(LEAST_ROOM, MOST_TIMES * file.stat().st_size)
+    limit = max(MAX_UNPACKED, MAX_RATIO * file.stat().st_size)
     while block := stream.read(READ_AHEAD):
         if unpacked.tell() + len(block) > limit:
             raise OSError(errno.EFBIG, f"it unpacks to more than {limit:,} bytes, as no Parquet file would")

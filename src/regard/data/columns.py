@@ -1,11 +1,28 @@
-"""Columns by name, index or dotted path, and their values as text or label."""
+"""Columns by name, index or dotted path; their values as text or label, and the examples that rows of them make."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
+from regard.data.examples import (
+    DescribedPicture,
+    Example,
+    Labelled,
+    LabelledPicture,
+    Pair,
+    Picture,
+    SourceLocation,
+    Text,
+)
+from regard.data.findings import Findings
+from regard.data.images.files import read_image
 from regard.errors import counted, nearest
+
+Content = Literal["pairs", "labelled", "text", "images", "captions", "tagged"]
+Record = tuple[object, SourceLocation]
 
 SHOWN = 40  # characters of a cell in a sentence
 
@@ -34,8 +51,9 @@ def pick(record: object, column: str | int) -> object:
         return record[column]
     values, many = [record], False
     for step in str(column).split("."):
-        if step == "*" and all(isinstance(value, list) for value in values):
-            values, many = [each for value in values for each in value], True  # type: ignore[union-attr]
+        lists = [value for value in values if isinstance(value, list)]
+        if step == "*" and len(lists) == len(values):
+            values, many = [item for items in lists for item in items], True
         else:
             values = [_step(value, step, column) for value in values]
     return values if many else values[0]
@@ -117,3 +135,76 @@ def _described(value: object) -> str:
             return repr(value)[:60]
         case _:
             return f"a value of type {type(value).__name__}"
+
+
+def pick_columns(
+    records: Iterator[tuple[object, SourceLocation]], columns: list[str | int], findings: Findings
+) -> Iterator[tuple[list[object], SourceLocation]]:
+    """The values of some columns of each record; records without one of them are reported."""
+    for record, location in records:
+        try:
+            values = [pick(record, column) for column in columns]
+        except ColumnError as problem:
+            findings.add_once("value", location.file, location.line, str(problem))
+            continue
+        yield values, location
+
+
+def row_examples(
+    rows: Iterator[tuple[list[str], SourceLocation]] | Iterator[tuple[list[object], SourceLocation]],
+    content: Content,
+    columns: list[str | int],
+    findings: Findings,
+) -> Iterator[Example]:
+    """The examples that rows of values make; rows without a usable value are reported."""
+    for values, location in rows:
+        try:
+            example = _example(content, columns, values, location)
+        except ColumnError as problem:
+            findings.add_once("value", location.file, location.line, str(problem))
+            continue
+        yield example
+
+
+def _example(content: Content, columns: list[str | int], values: Sequence[object], location: SourceLocation) -> Example:
+    if content in ("images", "captions"):
+        picture = _picture(values[0], columns[0], location)
+        if content == "images":
+            return LabelledPicture(picture, as_label(values[1], columns[1]), location)
+        return DescribedPicture(picture, as_text(values[1], columns[1]), location)
+    text = as_text(values[0], columns[0])
+    match content:
+        case "pairs":
+            return Pair(text, as_text(values[1], columns[1]), location)
+        case "labelled":
+            return Labelled(text, as_label(values[1], columns[1]), location)
+        case _:
+            return Text(text, location)
+
+
+def _picture(value: object, column: str | int, location: SourceLocation) -> Picture:
+    """The image in a cell: its bytes, bytes in the `bytes` of a record as Hugging Face has them, or a file's name."""
+    if isinstance(value, Mapping):
+        value = value.get("bytes") or value.get("path")
+    if isinstance(value, bytes):
+        return Picture.held(Path(location.file), value, f"row {location.line:,}")
+    if not isinstance(value, str) or not value:
+        kind = "nothing" if value is None or value == "" else f"a value of type {type(value).__name__}"
+        raise ColumnError(f"column '{column}': expected an image's bytes or its file's name, got {kind}")
+    file = Path(location.file).parent / Path(value).expanduser()
+    if not file.is_file():
+        raise ColumnError(f"no such image: {file}; names start at the folder of the table")
+    return Picture(file, partial(read_image, file))
+
+
+def column_texts(record: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """The texts in a record, also nested ones, by their dotted paths; other values are left out."""
+    try:
+        if path:
+            yield path, as_text(record, path)
+            return
+    except ColumnError:
+        pass
+    items = record.items() if isinstance(record, Mapping) else enumerate(record) if isinstance(record, list) else ()
+    for key, value in items:
+        yield from column_texts(value, f"{path}.{key}" if path else str(key))
