@@ -141,8 +141,8 @@ class BlockTable:
         numbers = {np.packbits(np.ones(block * block, dtype=bool)).tobytes(): 0}  # equal masks are kept once
         for index, pairs in block_pairs(pattern, some & ~every, length, length, block):
             packed = np.packbits(pairs.flatten(1).cpu().numpy(), axis=1)
-            found = [numbers.setdefault(bits.tobytes(), len(numbers)) for bits in packed]
-            mask[index] = torch.tensor(found, dtype=torch.long, device=device)
+            indices = [numbers.setdefault(bits.tobytes(), len(numbers)) for bits in packed]
+            mask[index] = torch.tensor(indices, dtype=torch.long, device=device)
         masks = np.stack([np.unpackbits(np.frombuffer(bits, np.uint8), count=block * block) for bits in numbers])
         _, head, query, key = torch.nonzero(some.cpu().expand(-1, heads, -1, -1), as_tuple=True)
         mask = mask.cpu().expand(-1, heads, -1, -1)[0, head, query, key]
