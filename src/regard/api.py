@@ -22,8 +22,8 @@ from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig, source_of_files
 from regard.decode.search import AnySearch
 from regard.errors import ConfigError, Interrupted, RunError
-from regard.export.export import Target, export_model, target_of
-from regard.export.exported_model import HeldOut, Subject
+from regard.export.export import export_model, require_target
+from regard.export.exported_model import ExportedModel, HeldOut
 from regard.export.huggingface.import_model import read_folder
 from regard.export.parity import Parity
 from regard.files.run_folder import CHECKPOINTS_FOLDER, METRICS_FILE, list_checkpoints
@@ -231,7 +231,7 @@ def compare(
 
 def export(
     run: Run | str | Path,
-    to: Target,
+    to: str,
     out: str | Path,
     *,
     int8: bool = False,
@@ -242,12 +242,12 @@ def export(
 
     The check compares scores and written text with the run's own on held-out examples, and stays in the folder.
     """
-    to = target_of(to)
+    require_target(to)
     if not isinstance(examples, int) or examples < 1:
         raise ConfigError("examples", f"expected a whole number above 0, got {examples!r}")
     run = _opened(run, "cpu")
     read = islice(read_examples(_source(run, data), Path(run.recipe.data.folder or "")), examples)
-    return export_model(Subject.of(run), HeldOut.of(read), to, Path(out), int8=int8)
+    return export_model(ExportedModel.of(run), HeldOut.of(read), to, Path(out), int8=int8)
 
 
 def import_run(folder: str | Path, out: str | Path, *, say: Callable[[str], None] = lambda sentence: None) -> Run:

@@ -15,9 +15,16 @@ from regard.ctranslate2 import choice as choosing
 from regard.ctranslate2 import model_folder as converting
 from regard.ctranslate2 import threads
 from regard.ctranslate2.choice import Choice, choose
-from regard.ctranslate2.model_folder import REFUSED, Converted, Unfit, best_checkpoint, folder_for, ready
-from regard.ctranslate2.process import Remote
-from regard.ctranslate2.search import unable
+from regard.ctranslate2.model_folder import (
+    REFUSED,
+    ConvertedModel,
+    EngineUnavailable,
+    best_checkpoint,
+    converted_model,
+    folder_for,
+)
+from regard.ctranslate2.process import EngineProcess
+from regard.ctranslate2.search import unsupported_reason
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError, Failure, RegardError, RunError
@@ -44,13 +51,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def converted(run: Run) -> Converted:
-    return Converted.read(convert(run.folder, "float32"))
+def converted(run: Run) -> ConvertedModel:
+    return ConvertedModel.read(convert(run.folder, "float32"))
 
 
 @pytest.fixture(scope="module")
-def remote(converted: Converted) -> Any:
-    found = Remote(converted)
+def remote(converted: ConvertedModel) -> Any:
+    found = EngineProcess(converted)
     yield found
     found.close()
 
@@ -63,15 +70,15 @@ def torch_free(script: str, *arguments: object) -> str:
     return done.stdout
 
 
-def test_translations_are_torchs_and_torch_is_never_loaded(run: Run, converted: Converted) -> None:
+def test_translations_are_torchs_and_torch_is_never_loaded(run: Run, converted: ConvertedModel) -> None:
     script = (
         "import json, sys\n"
         "from pathlib import Path\n"
         "from regard.ctranslate2.choice import choose\n"
-        "from regard.ctranslate2.threads import open_engine\n"
-        "choice = choose(Path(sys.argv[1]), 'auto', 'translation', lambda converted: converted.usual)\n"
+        "from regard.ctranslate2.threads import load_engine\n"
+        "choice = choose(Path(sys.argv[1]), 'auto', 'translation', lambda converted: converted.default_search)\n"
         "assert choice.engine == 'ctranslate2', choice\n"
-        "engine = open_engine(choice.converted, True)\n"
+        "engine = load_engine(choice.converted, True)\n"
         "found = engine.translate(json.loads(sys.argv[2]), choice.search)\n"
         "print(json.dumps([[output.text for output in row] for row in found]))\n"
     )
@@ -82,7 +89,7 @@ def test_translations_are_torchs_and_torch_is_never_loaded(run: Run, converted: 
     assert len(set(map(tuple, written))) > 3, "a model that always writes the same would prove nothing"
 
 
-def test_the_command_line_writes_the_same_with_both_engines(run: Run, converted: Converted) -> None:
+def test_the_command_line_writes_the_same_with_both_engines(run: Run, converted: ConvertedModel) -> None:
     words = [sys.executable, "-m", "regard", "translate", str(run.folder), "--json", "--verbose"]
     lines = "".join(f"{text}\n" for text in TEXTS)
     fast, slow = (
@@ -117,8 +124,8 @@ def test_the_command_line_writes_the_same_with_both_engines(run: Run, converted:
     ],
     ids=lambda search: "-".join(f"{value}" for value in search.tree().values()),
 )
-def test_settings_mean_the_same(search: Any, run: Run, remote: Remote) -> None:
-    assert unable(search.tree(), DEFAULTS, "translation") is None
+def test_settings_mean_the_same(search: Any, run: Run, remote: EngineProcess) -> None:
+    assert unsupported_reason(search.tree(), DEFAULTS, "translation") is None
     theirs = remote.translate(TEXTS, search.tree(), scored=True)
     for mine, other in zip(run.translate(TEXTS, search, split=False), theirs, strict=True):
         assert [one.text for one in mine] == [one.text for one in other]
@@ -126,7 +133,7 @@ def test_settings_mean_the_same(search: Any, run: Run, remote: Remote) -> None:
         assert [one.score for one in mine] == pytest.approx([one.score for one in other], abs=1e-4)
 
 
-def test_beams_rank_by_the_same_scores(run: Run, remote: Remote) -> None:
+def test_beams_rank_by_the_same_scores(run: Run, remote: EngineProcess) -> None:
     search = BeamConfig(size=4, n_best=4, max_length=20, length_penalty=0.6)
     best = [{one.text: one.score for one in row} for row in run.translate(TEXTS, search, split=False)]
     theirs = [{one.text: one.score for one in row} for row in remote.translate(TEXTS, search.tree(), scored=True)]
@@ -145,13 +152,13 @@ def test_language_models_write_on_alike(documents: bool, tmp_path: Path) -> None
         changes = {"data": {"train": source, "valid": source, "batching": {"kind": "bucketed"}}}
     run = language_model(tmp_path / "text", **changes)
     assert run.documents == documents
-    made = Converted.read(convert(run.folder, "float32"))
+    made = ConvertedModel.read(convert(run.folder, "float32"))
     prompts = ["the dog ", "", "a", "the hen sees the fox and then"]
-    remote = Remote(made)
+    remote = EngineProcess(made)
     try:
-        theirs = remote.generate(prompts, made.usual, scored=True)
-        with pytest.raises(RegardError, match=r"input 1: .* the converted model has room for"):
-            remote.generate(["x" * made.room], made.usual)
+        theirs = remote.generate(prompts, made.default_search, scored=True)
+        with pytest.raises(RegardError, match=r"input 1: .* the converted model has .* positions"):
+            remote.generate(["x" * made.max_positions], made.default_search)
     finally:
         remote.close()
     for mine, other in zip(run.generate(prompts), theirs, strict=True):
@@ -164,7 +171,7 @@ def test_language_models_write_on_alike(documents: bool, tmp_path: Path) -> None
 def test_generating_draws_with_torch_unless_asked_otherwise(run: Run, tmp_path: Path) -> None:
     search = SampleConfig(temperature=0.8, top_k=5).tree()
     assert is_sampling(search)
-    assert "draws at random" in str(unable(search, DEFAULTS, "language_model"))
+    assert "the search samples" in str(unsupported_reason(search, DEFAULTS, "language_model"))
     found = choose(run.folder, "ctranslate2", "translation", lambda converted: search)
     assert "random numbers of its own" in found.why
     with pytest.raises(ConfigError, match="no min_p like ours"):
@@ -178,10 +185,10 @@ def test_generating_draws_with_torch_unless_asked_otherwise(run: Run, tmp_path: 
         (BeamConfig(min_length=3), "shares out their probability"),
         (BeamConfig(no_repeat_ngram=2), "no_repeat_ngram has other rules"),
         (BeamConfig(max_length_ratio=2.0), "no max_length_ratio"),
-        (GreedyConfig(max_length=9000), "9000 tokens to write, the converted model has room for 4097"),
+        (GreedyConfig(max_length=9000), "9000 tokens to generate, the converted model has 4097 positions"),
     ],
 )
-def test_what_it_cannot_search_torch_does(search: Any, reason: str, run: Run, converted: Converted) -> None:
+def test_what_it_cannot_search_torch_does(search: Any, reason: str, run: Run, converted: ConvertedModel) -> None:
     found = choose(run.folder, "auto", "translation", lambda converted: search.tree())
     assert found.engine == "torch"
     assert reason in found.why
@@ -189,20 +196,23 @@ def test_what_it_cannot_search_torch_does(search: Any, reason: str, run: Run, co
         choose(run.folder, "ctranslate2", "translation", lambda converted: search.tree())
 
 
-def test_a_beam_is_taken_where_it_was_seen_to_write_the_same(run: Run, converted: Converted) -> None:
+def test_a_beam_is_taken_where_it_was_seen_to_write_the_same(run: Run, converted: ConvertedModel) -> None:
     search = BeamConfig(size=3, max_length=7).tree()
-    converted.note_agreement(search, 40, 40)
+    converted.save_agreement(search, 40, 40)
     found = choose(run.folder, "auto", "translation", lambda converted: search)
-    assert (found.engine, found.why) == ("ctranslate2", "installed, and it wrote 40 of 40 held-out texts as torch does")
-    converted.note_agreement(search, 39, 40)
+    assert (found.engine, found.why) == (
+        "ctranslate2",
+        "installed, and it generates 40 of 40 held-out texts as torch does",
+    )
+    converted.save_agreement(search, 39, 40)
     found = choose(run.folder, "auto", "translation", lambda converted: search)
     assert (found.engine, found.why) == (
         "torch",
-        "with this search CTranslate2 writes 1 of 40 held-out texts differently",
+        "with this search CTranslate2 generates 1 of 40 held-out texts differently",
     )
 
 
-def test_engines_are_compared_once(run: Run, converted: Converted) -> None:
+def test_engines_are_compared_once(run: Run, converted: ConvertedModel) -> None:
     search = BeamConfig(size=2, max_length=5).tree()
     assert converted.agreement(search) is None
     convert(run.folder, "float32", search)
@@ -212,7 +222,7 @@ def test_engines_are_compared_once(run: Run, converted: Converted) -> None:
 
 
 def test_a_stale_conversion_is_never_used(
-    run: Run, converted: Converted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, converted: ConvertedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.folder, copy, symlinks=True)
@@ -234,11 +244,11 @@ def test_a_stale_conversion_is_never_used(
 def test_a_process_that_cannot_convert_says_why(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run.folder, copy, symlinks=True, ignore=shutil.ignore_patterns("cache"))
-    monkeypatch.setattr(converting, "MAKER", "json.tool")  # some process that fails at once
-    with pytest.raises(Unfit) as error:
-        ready(copy, "float32")
+    monkeypatch.setattr(converting, "CONVERSION_MODULE", "json.tool")  # some process that fails at once
+    with pytest.raises(EngineUnavailable) as error:
+        converted_model(copy, "float32")
     assert "json.tool" in str(error.value)  # the last line that it wrote
-    found = choose(copy, "auto", "translation", lambda converted: converted.usual)
+    found = choose(copy, "auto", "translation", lambda converted: converted.default_search)
     assert (found.engine, bool(found.why)) == ("torch", True)
 
 
@@ -263,13 +273,13 @@ def test_what_cannot_be_converted_is_tried_once(tmp_path: Path) -> None:
     )
     made = convert(run.folder, "float32")
     assert "model.position.kind: CTranslate2 needs" in (made / REFUSED).read_text()
-    found = choose(run.folder, "auto", "translation", lambda converted: converted.usual)
+    found = choose(run.folder, "auto", "translation", lambda converted: converted.default_search)
     assert (found.engine, found.converted) == ("torch", None)
     assert found.why.startswith("model.position.kind: CTranslate2 needs")
 
 
-def test_other_reasons_for_torch(run: Run, converted: Converted, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = lambda converted: converted.usual  # noqa: E731
+def test_other_reasons_for_torch(run: Run, converted: ConvertedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = lambda converted: converted.default_search  # noqa: E731
     assert choose(run.folder, "auto", "translation", usual, obstacles=["--ensemble is torch's"]).engine == "torch"
     assert choose(run.folder, "auto", "translation", usual, device="cuda").why == "torch runs the model on the GPU"
     assert choose(run.folder, "auto", "language_model", usual).why == "a run of translation"
@@ -284,15 +294,15 @@ def test_other_reasons_for_torch(run: Run, converted: Converted, monkeypatch: py
         choose(run.folder, "ctranslate2", "translation", usual)
 
 
-def test_int8_is_another_folder(run: Run, converted: Converted) -> None:
-    made = Converted.read(convert(run.folder, "int8"))
+def test_int8_is_another_folder(run: Run, converted: ConvertedModel) -> None:
+    made = ConvertedModel.read(convert(run.folder, "int8"))
     assert made.folder != converted.folder
     assert (made.folder / "model.bin").stat().st_size < (converted.folder / "model.bin").stat().st_size
-    found = choose(run.folder, "auto", "translation", lambda converted: converted.usual, int8=True)
+    found = choose(run.folder, "auto", "translation", lambda converted: converted.default_search, int8=True)
     assert str(found) == "engine ctranslate2 (int8): asked for"
 
 
-def test_threads_are_measured_once_a_machine(converted: Converted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_measured_once_a_machine(converted: ConvertedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     file = converted.folder / threads.FILE
     file.write_text(json.dumps({"cores": threads.cores(), "one": [1, 3], "many": [2, 1]}))
     assert threads.workers_for(converted, many=False) == (1, 3)
@@ -312,27 +322,27 @@ def test_no_way_to_share_takes_more_cores_than_there_are(count: int) -> None:
         assert ((count, 1) in found) == (many or count == 1)
 
 
-def test_few_texts_are_divided_among_all_workers_and_many_fill_batches(converted: Converted) -> None:
+def test_few_texts_are_divided_among_all_workers_and_many_fill_batches(converted: ConvertedModel) -> None:
     script = """
 import sys
 from pathlib import Path
-from regard.ctranslate2.model_folder import Converted
-from regard.ctranslate2.model import FastEngine, TOKENS_IN_A_BATCH, Workers
+from regard.ctranslate2.model_folder import ConvertedModel
+from regard.ctranslate2.model import CTranslate2Engine, TOKENS_PER_BATCH, Workers
 
-converted = Converted.read(Path(sys.argv[1]))
-alone, together = (FastEngine(converted, Workers(batches, 1)) for batches in (1, 3))
+converted = ConvertedModel.read(Path(sys.argv[1]))
+alone, together = (CTranslate2Engine(converted, Workers(batches, 1)) for batches in (1, 3))
 few, many = [["a"] * 5] * 7, [["a"] * 1000] * 7
 assert alone._batches(few) == {"max_batch_size": 7, "batch_type": "examples"}
 assert together._batches(few) == {"max_batch_size": 3, "batch_type": "examples"}
-assert together._batches(many) == {"max_batch_size": TOKENS_IN_A_BATCH, "batch_type": "tokens"}
+assert together._batches(many) == {"max_batch_size": TOKENS_PER_BATCH, "batch_type": "tokens"}
 texts = sys.argv[2:]
-written = [[row[0].text for row in engine.translate(texts, converted.usual)] for engine in (alone, together)]
+written = [[row[0].text for row in engine.translate(texts, converted.default_search)] for engine in (alone, together)]
 assert written[0] == written[1]
 """
     torch_free(script, converted.folder, *TEXTS)
 
 
-def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted: Converted) -> None:
+def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted: ConvertedModel) -> None:
     said: list[str] = []
     engine = engine_for(run, "auto", int8=False, device="cpu", say=said.append, detail=said.append)
     assert isinstance(engine, FastEngine)
@@ -349,8 +359,8 @@ def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted:
     assert type(engine_for(run, "torch", int8=False, device="cpu", say=said.append, detail=said.append)) is RunEngine
 
 
-def test_a_process_that_is_gone_is_said(converted: Converted) -> None:
-    remote = Remote(converted)
+def test_a_process_that_is_gone_is_said(converted: ConvertedModel) -> None:
+    remote = EngineProcess(converted)
     remote.close()
     with pytest.raises(Failure, match="the process of CTranslate2 has ended"):
-        remote.translate(["x"], converted.usual)
+        remote.translate(["x"], converted.default_search)

@@ -6,7 +6,7 @@ import pytest
 
 from regard.config.search_options import OF_BEAM, OF_SAMPLE, SHARED, with_options
 from regard.config.tree import kinds
-from regard.ctranslate2.search import DRAWN, SAME, ranking, unable, words
+from regard.ctranslate2.search import EXACT, SAMPLING, library_options, ranking_score, unsupported_reason
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.decode.constraints import SearchBase
 from regard.decode.search import DEFAULTS, as_search, search_with
@@ -97,27 +97,32 @@ def test_ctranslate2_takes_or_refuses_every_setting_of_a_search(kind: str):
         if kind == "sample" and setting in ("top_k", "top_p", "min_p", "seed", "samples"):
             continue  # refused at temperature 0, and torch draws at others
         search, base = changed(kind, setting, **drawn), {**DEFAULTS[kind], **drawn}
-        reason = unable(search, DEFAULTS, "translation")
-        if setting not in SAME[kind]:
+        reason = unsupported_reason(search, DEFAULTS, "translation")
+        if setting not in EXACT[kind]:
             assert reason, setting
             continue
         assert reason is None, setting
-        asked = [(words(one, "translation"), one.get("n_best"), ranking(-3.0, 5, one)) for one in (search, base)]
+        asked = [
+            (library_options(one, "translation"), one.get("n_best"), ranking_score(-3.0, 5, one))
+            for one in (search, base)
+        ]
         assert asked[0] != asked[1], setting
 
 
 def test_ctranslate2_draws_only_from_distributions_of_ours():
     for setting in kinds(SearchConfig)["sample"].model_fields.keys() - {"kind"}:
         search = changed("sample", setting)
-        assert unable(search, DEFAULTS, "language_model"), setting  # torch, unless asked for by hand
-        refused = unable(search, DEFAULTS, "language_model", forced=True)
-        assert bool(refused) == (setting not in DRAWN), setting
-        if setting in DRAWN - {"seed"}:  # the seed is given apart
-            assert words(search, "language_model") != words(DEFAULTS["sample"], "language_model"), setting
+        assert unsupported_reason(search, DEFAULTS, "language_model"), setting  # torch, unless asked for by hand
+        refused = unsupported_reason(search, DEFAULTS, "language_model", forced=True)
+        assert bool(refused) == (setting not in SAMPLING), setting
+        if setting in SAMPLING - {"seed"}:  # the seed is given apart
+            assert library_options(search, "language_model") != library_options(DEFAULTS["sample"], "language_model"), (
+                setting
+            )
 
 
 def test_a_setting_that_is_new_is_torchs():
-    reason = unable({**DEFAULTS["greedy"], "novel": 1}, DEFAULTS, "translation")
+    reason = unsupported_reason({**DEFAULTS["greedy"], "novel": 1}, DEFAULTS, "translation")
     assert reason == "it does not know the setting novel of our searches"
 
 

@@ -7,14 +7,14 @@ import pytest
 from tiny_engine_runs import summariser
 
 from regard.ctranslate2.choice import choose
-from regard.ctranslate2.model_folder import Converted
-from regard.ctranslate2.process import Remote
-from regard.ctranslate2.search import unable
+from regard.ctranslate2.model_folder import ConvertedModel
+from regard.ctranslate2.process import EngineProcess
+from regard.ctranslate2.search import unsupported_reason
 from regard.decode import BeamConfig, GreedyConfig
 from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError
 from regard.export.export import export_model
-from regard.export.exported_model import HeldOut, Subject
+from regard.export.exported_model import ExportedModel, HeldOut
 from regard.run import Run
 from regard.text.inputs import truncate_document
 
@@ -36,27 +36,28 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def converted(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Converted:
+def converted(run: Run, tmp_path_factory: pytest.TempPathFactory) -> ConvertedModel:
     folder, names = tmp_path_factory.mktemp("converted") / "out", run.task.vocabularies.tokenizers
-    subject = Subject(run.model, run.recipe.model, "summarisation", names, length=24, input_tokens=12)
-    export_model(subject, HeldOut(TEXTS, TEXTS), "ctranslate2", folder)
-    found = Converted(
-        folder, subject.kind, "float32", None, subject.room, True, run.recipe.usual_search.tree(), DEFAULTS, TEXTS[:1],
-        input_tokens=12, prompted=subject.prompted,
+    exported = ExportedModel(run.model, run.recipe.model, "summarisation", names, length=24, input_tokens=12)
+    export_model(exported, HeldOut(TEXTS, TEXTS), "ctranslate2", folder)
+    found = ConvertedModel(
+        folder, exported.task, "float32", None, exported.max_positions, True, run.recipe.usual_search.tree(), DEFAULTS,
+        TEXTS[:1],
+        input_tokens=12, prompted=exported.prompted,
     )  # fmt: skip
     found.write()
-    return Converted.read(folder)
+    return ConvertedModel.read(folder)
 
 
 @pytest.fixture(scope="module")
-def remote(converted: Converted) -> Any:
-    found = Remote(converted)
+def remote(converted: ConvertedModel) -> Any:
+    found = EngineProcess(converted)
     yield found
     found.close()
 
 
 @pytest.mark.parametrize("search", [GreedyConfig(max_length=20), GreedyConfig(max_length=9, min_length=8)])
-def test_summaries_are_torchs(search: GreedyConfig, run: Run, remote: Remote) -> None:
+def test_summaries_are_torchs(search: GreedyConfig, run: Run, remote: EngineProcess) -> None:
     ours, theirs = run.translate(TEXTS, search), remote.translate(TEXTS, search.tree(), scored=True)
     for mine, other in zip(ours, theirs, strict=True):
         one, two = vars(mine[0]), vars(other[0])
@@ -69,27 +70,27 @@ def test_summaries_are_torchs(search: GreedyConfig, run: Run, remote: Remote) ->
     assert remote.translate(["", " "], search.tree(), scored=True) == run.translate(["", " "], search)
 
 
-def test_beams_are_torchs_where_there_is_one_stack(converted: Converted) -> None:
+def test_beams_are_torchs_where_there_is_one_stack(converted: ConvertedModel) -> None:
     search = BeamConfig().tree()
-    reason = unable(search, converted.searches, converted.task, converted.prompted)
+    reason = unsupported_reason(search, converted.searches, converted.task, converted.prompted)
     assert reason == (
         "its beams end elsewhere in language models, as is a summariser of one stack" if converted.prompted else None
     )
 
 
 def test_the_verb_decides_and_what_is_read_takes_room(
-    run: Run, converted: Converted, monkeypatch: pytest.MonkeyPatch
+    run: Run, converted: ConvertedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.ctranslate2.choice.is_ready", lambda folder: True)
-    monkeypatch.setattr("regard.ctranslate2.choice.ready", lambda run, precision: converted)
-    taken = choose(run.folder, "ctranslate2", "translation", lambda converted: converted.usual)
+    monkeypatch.setattr("regard.ctranslate2.choice.converted_model", lambda run, precision: converted)
+    taken = choose(run.folder, "ctranslate2", "translation", lambda converted: converted.default_search)
     assert (taken.engine, taken.converted) == ("ctranslate2", converted)
-    assert choose(run.folder, "auto", "language_model", lambda converted: converted.usual).engine == "torch"
-    room = converted.room - (12 if converted.prompted else 0)
+    assert choose(run.folder, "auto", "language_model", lambda converted: converted.default_search).engine == "torch"
+    room = converted.max_positions - (12 if converted.prompted else 0)
     for length, fits in ((room, True), (room + 1, False)):
         found = choose(run.folder, "auto", "translation", lambda _, most=length: GreedyConfig(max_length=most).tree())
         assert (found.engine == "ctranslate2") is fits
-    with pytest.raises(ConfigError, match=rf"{room + 1} tokens to write, the converted model has room for {room}"):
+    with pytest.raises(ConfigError, match=rf"{room + 1} tokens to generate, the converted model has {room} positions"):
         choose(run.folder, "ctranslate2", "translation", lambda _: GreedyConfig(max_length=room + 1).tree())
 
 
@@ -102,6 +103,6 @@ def test_a_text_is_read_up_to_its_limit(run: Run) -> None:
     assert truncate_document("", source, 2) == ([], 0)
 
 
-def test_a_folder_of_before_is_a_translators(converted: Converted, tmp_path: Path) -> None:
-    old = Converted(tmp_path, "translation", "float32", 24, 512, True, {}, {}, [])
+def test_a_folder_of_before_is_a_translators(converted: ConvertedModel, tmp_path: Path) -> None:
+    old = ConvertedModel(tmp_path, "translation", "float32", 24, 512, True, {}, {}, [])
     assert (old.verb, old.continues, old.input_tokens) == ("translate", False, None)

@@ -6,7 +6,7 @@ import pytest
 from tiny_engine_runs import MODEL, TRAIN, language_model, summariser
 
 from regard.ctranslate2 import threads
-from regard.ctranslate2.model_folder import Converted
+from regard.ctranslate2.model_folder import ConvertedModel
 from regard.run import ctranslate2_conversion as conversion
 
 SHORT = {**TRAIN, "steps": 2, "save_every": 2}
@@ -21,8 +21,8 @@ def test_a_language_model_with_few_positions(length: int, tmp_path: Path, capfd:
         search={"kind": "greedy", "max_length": 30},
         train=SHORT,
     )
-    found = Converted.read(conversion.convert(run.folder, "float32"))
-    assert found.room == length
+    found = ConvertedModel.read(conversion.convert(run.folder, "float32"))
+    assert found.max_positions == length
     texts, search = threads.timed_work(found, found.vocabularies()[1])
     longest = max(len(found.vocabularies()[1].encode(text)) for text in texts)
     assert 0 < longest + search["max_length"] <= length
@@ -34,7 +34,7 @@ def test_a_language_model_with_few_positions(length: int, tmp_path: Path, capfd:
 def test_a_summariser_of_one_stack_with_few_positions(tmp_path: Path) -> None:
     position = {"kind": "learned", "length": 40}
     run = summariser(tmp_path / "run", "decoder", model={"kind": "decoder", **MODEL, "position": position}, train=SHORT)
-    found = Converted.read(conversion.convert(run.folder, "float32"))
+    found = ConvertedModel.read(conversion.convert(run.folder, "float32"))
     assert threads.timed_work(found, found.vocabularies()[1])[1]["max_length"] <= 40 - 12
     assert threads.main(found.folder) == 0
 

@@ -7,29 +7,29 @@ import numpy as np
 
 from regard.export import parity
 from regard.export.export import export_model
-from regard.export.exported_model import HeldOut, Subject
+from regard.export.exported_model import ExportedModel, HeldOut
 from regard.export.onnx.engine import OnnxModel, padded
 
 SOURCES, TARGETS = [[30, 31, 32, 33, 3], [33, 3], [40, 41, 3]], [[2, 40, 41, 42], [2, 50, 51, 52], [2, 60, 61, 62]]
 
 
-def checked(subject: Subject, held_out: HeldOut, folder: Path) -> OnnxModel:
+def checked(exported: ExportedModel, held_out: HeldOut, folder: Path) -> OnnxModel:
     """The graphs agree with torch on held-out examples, and where they write, step by step as well as at once."""
-    found = export_model(subject, held_out, "onnx", folder)
-    assert found.largest_difference <= parity.CLOSE
+    found = export_model(exported, held_out, "onnx", folder)
+    assert found.largest_difference <= parity.TOLERANCE
     assert found.identical == 1.0
     model = OnnxModel(folder)
-    if subject.writes:
-        source = first_rows(subject, held_out) if subject.translates else None
+    if exported.generates:
+        source = first_rows(exported, held_out) if exported.has_source else None
         step_by_step_is_all_at_once(model, source)
         rows_are_moved_with_their_state(model, source)
     return model
 
 
-def first_rows(subject: Subject, held_out: HeldOut) -> dict[str, Any]:
-    if subject.images is None:
+def first_rows(exported: ExportedModel, held_out: HeldOut) -> dict[str, Any]:
+    if exported.images is None:
         return dict(padded(SOURCES))
-    return {"images": np.stack([subject.images.numbers(one) for one in held_out.pictures[:3]])}
+    return {"images": np.stack([exported.images.pixels(one) for one in held_out.pictures[:3]])}
 
 
 def step_by_step_is_all_at_once(model: OnnxModel, source: dict[str, Any] | None) -> None:

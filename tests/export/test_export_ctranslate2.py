@@ -38,22 +38,22 @@ SUBJECTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_the_engine_computes_the_same(name: str, tmp_path: Path) -> None:
-    subject = SUBJECTS[name]()
-    held_out = PAIRS if subject.kind == "translation" else TEXTS
-    found = export_model(subject, held_out, "ctranslate2", tmp_path / "out")
-    assert found.largest_difference <= parity.CLOSE
+    exported = SUBJECTS[name]()
+    held_out = PAIRS if exported.task == "translation" else TEXTS
+    found = export_model(exported, held_out, "ctranslate2", tmp_path / "out")
+    assert found.largest_difference <= parity.TOLERANCE
     assert found.identical == 1.0
 
 
 def test_int8_leaves_the_model_as_it_was_and_is_measured(tmp_path: Path) -> None:
-    subject = decoder()
-    before = {name: weight.clone() for name, weight in subject.model.named_parameters()}
-    found = export_model(subject, TEXTS, "ctranslate2", tmp_path / "out", int8=True)
-    assert all(torch.equal(weight, before[name]) for name, weight in subject.model.named_parameters())
+    exported = decoder()
+    before = {name: weight.clone() for name, weight in exported.model.named_parameters()}
+    found = export_model(exported, TEXTS, "ctranslate2", tmp_path / "out", int8=True)
+    assert all(torch.equal(weight, before[name]) for name, weight in exported.model.named_parameters())
     assert found.precision == "int8"
     assert found.loss is not None
-    assert found.loss[0] == pytest.approx(found.loss[1], rel=parity.LOSS_RATIO)
-    export_model(subject, TEXTS, "ctranslate2", tmp_path / "whole")
+    assert found.loss[0] == pytest.approx(found.loss[1], rel=parity.LOSS_CHANGE)
+    export_model(exported, TEXTS, "ctranslate2", tmp_path / "whole")
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("out", "whole")]
     assert sizes[0] < 0.6 * sizes[1]
 
@@ -75,7 +75,7 @@ def test_limits(found: dict[str, Any], complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subject", "words"),
+    ("exported", "words"),
     [
         (lambda: pair(position="alibi"), "model.position.kind: CTranslate2 needs"),
         (lambda: pair(final_norm=False), "model.final_norm: CTranslate2 needs true, got false"),
@@ -83,16 +83,16 @@ def test_limits(found: dict[str, Any], complaint: str) -> None:
         (lambda: encoder(), "model.kind: CTranslate2 folders hold 'encoder-decoder' or 'decoder', got 'encoder'"),
     ],
 )
-def test_what_the_specifications_cannot_say_is_refused_by_name(subject: Any, words: str, tmp_path: Path) -> None:
-    made = subject()
+def test_what_the_specifications_cannot_say_is_refused_by_name(exported: Any, words: str, tmp_path: Path) -> None:
+    made = exported()
     with pytest.raises(ConfigError) as error:
-        export_model(made, PAIRS if made.kind == "translation" else TEXTS, "ctranslate2", tmp_path / "out")
+        export_model(made, PAIRS if made.task == "translation" else TEXTS, "ctranslate2", tmp_path / "out")
     assert str(error.value).startswith(words)
 
 
 def test_the_folder_is_enough_without_torch(tmp_path: Path) -> None:
-    subject = pair()
-    export_model(subject, PAIRS, "ctranslate2", tmp_path / "out")
+    exported = pair()
+    export_model(exported, PAIRS, "ctranslate2", tmp_path / "out")
     settings = json.loads((tmp_path / "out" / "regard.json").read_text())
     assert settings["task"] == "translation"
     assert settings["forbidden"] == ["<pad>", "<bos>"]

@@ -15,7 +15,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from regard.errors import ConfigError, Failure, RunError
 from regard.export import parity
 from regard.export.export import export_model
-from regard.export.exported_model import Subject
+from regard.export.exported_model import ExportedModel
 from regard.export.huggingface.export import HuggingFace
 from regard.export.huggingface.import_model import read_folder
 from regard.tasks.generation import TextGenerator
@@ -61,38 +61,40 @@ SUBJECTS: dict[str, tuple[str, Any]] = {
 }
 
 
-def held_out(subject: Subject) -> Any:
-    return PAIRS if subject.kind == "translation" else TEXTS
+def held_out(exported: ExportedModel) -> Any:
+    return PAIRS if exported.task == "translation" else TEXTS
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_there_and_back(name: str, tmp_path: Path) -> None:
     layout, make = SUBJECTS[name]
-    subject = make()
-    found = export_model(subject, held_out(subject), "huggingface", tmp_path / "out")
+    exported = make()
+    found = export_model(exported, held_out(exported), "huggingface", tmp_path / "out")
     assert found.layout == layout
-    assert found.largest_difference <= parity.CLOSE
+    assert found.largest_difference <= parity.TOLERANCE
     assert found.identical == 1.0
     back = read_folder(tmp_path / "out")
     vocabularies = [tokenizer.vocab_size for tokenizer in back.tokenizers]
     model = back.config.build(*vocabularies, *([len(back.labels)] if back.labels else []))
     model.load_state_dict(back.weights, strict=False)
     assert {name for name, _ in model.named_parameters()} == back.weights.keys()
-    returned = replace(subject, model=model.eval(), config=back.config)
-    rows = held_out(subject).rows(subject)
-    for one, other in zip(parity.Trained(subject).scores(rows), parity.Trained(returned).scores(rows), strict=True):
+    returned = replace(exported, model=model.eval(), config=back.config)
+    rows = held_out(exported).rows(exported)
+    for one, other in zip(
+        parity.TorchEngine(exported).scores(rows), parity.TorchEngine(returned).scores(rows), strict=True
+    ):
         torch.testing.assert_close(torch.tensor(one), torch.tensor(other), atol=1e-5, rtol=0)
-    assert [t.identity for t in back.tokenizers] == [t.identity for t in dict.fromkeys(subject.tokenizers.values())]
+    assert [t.identity for t in back.tokenizers] == [t.identity for t in dict.fromkeys(exported.tokenizers.values())]
 
 
 def test_the_folder_translates_in_transformers_as_here(tmp_path: Path) -> None:
-    subject = pair(norm_place="after")
-    export_model(subject, PAIRS, "huggingface", tmp_path / "out")
+    exported = pair(norm_place="after")
+    export_model(exported, PAIRS, "huggingface", tmp_path / "out")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
     inputs = tokenizer(list(PAIRS.texts), return_tensors="pt", padding=True)
     theirs = tokenizer.batch_decode(model.generate(**inputs, max_new_tokens=20), skip_special_tokens=True)
-    writer = TextGenerator(subject.model, subject.source, subject.target, torch.device("cpu"))
+    writer = TextGenerator(exported.model, exported.source, exported.target, torch.device("cpu"))
     ours = writer.translate(list(PAIRS.texts), parity.GreedyConfig(max_length=20))
     assert theirs == [outputs[0].text for outputs in ours]
     assert any(theirs)
@@ -128,7 +130,7 @@ def test_an_export_that_computes_something_else_is_not_kept(
 
 
 @pytest.mark.parametrize(
-    ("subject", "path", "words"),
+    ("exported", "path", "words"),
     [
         (lambda: pair(position="rotary"), "model.position.kind", "the Pegasus layout needs 'sinusoidal' or 'learned'"),
         (
@@ -146,8 +148,8 @@ def test_an_export_that_computes_something_else_is_not_kept(
         (lambda: encoder(**{**BERT, "head": "pooled"}), "model.head.pooling", "needs 'first', got 'mean'"),
     ],
 )  # fmt: skip
-def test_what_no_layout_can_say_is_refused_by_name(subject: Any, path: str, words: str, tmp_path: Path) -> None:
-    made = subject()
+def test_what_no_layout_can_say_is_refused_by_name(exported: Any, path: str, words: str, tmp_path: Path) -> None:
+    made = exported()
     with pytest.raises(ConfigError) as error:
         export_model(made, held_out(made), "huggingface", tmp_path / "out")
     assert words in str(error.value)
@@ -156,20 +158,20 @@ def test_what_no_layout_can_say_is_refused_by_name(subject: Any, path: str, word
 
 
 def test_wrong_wishes_are_refused(tmp_path: Path) -> None:
-    subject = pair()
+    exported = pair()
     with pytest.raises(ConfigError, match="--to: expected one of huggingface"):
-        export_model(subject, PAIRS, "pickle", tmp_path / "out")  # type: ignore[arg-type]
+        export_model(exported, PAIRS, "pickle", tmp_path / "out")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="--int8: only ctranslate2"):
-        export_model(subject, PAIRS, "huggingface", tmp_path / "out", int8=True)
+        export_model(exported, PAIRS, "huggingface", tmp_path / "out", int8=True)
     with pytest.raises(RunError, match="exists already"):
-        export_model(subject, PAIRS, "huggingface", tmp_path)
+        export_model(exported, PAIRS, "huggingface", tmp_path)
 
 
 @pytest.fixture(scope="module")
 def both_tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder, subject = tmp_path_factory.mktemp("export") / "out", pair()
-    export_model(subject, PAIRS, "huggingface", folder)
-    return subject.source, AutoTokenizer.from_pretrained(folder)
+    folder, exported = tmp_path_factory.mktemp("export") / "out", pair()
+    export_model(exported, PAIRS, "huggingface", folder)
+    return exported.source, AutoTokenizer.from_pretrained(folder)
 
 
 @settings(max_examples=100, deadline=None)
@@ -182,8 +184,8 @@ def test_both_tokenizers_cut_every_text_alike(both_tokenizers: Any, text: str) -
 
 
 def test_documents_begin_with_their_token(tmp_path: Path) -> None:
-    subject = decoder()
-    export_model(subject, TEXTS, "huggingface", tmp_path / "out")
+    exported = decoder()
+    export_model(exported, TEXTS, "huggingface", tmp_path / "out")
     theirs = AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert theirs("The cat")["input_ids"] == [BOS, *subject.target.encode("The cat")]
+    assert theirs("The cat")["input_ids"] == [BOS, *exported.target.encode("The cat")]
     assert theirs.padding_side == "left"

@@ -19,7 +19,7 @@ from transformers import (
 from regard.errors import ConfigError
 from regard.export import parity
 from regard.export.export import export_model
-from regard.export.exported_model import HeldOut, Subject
+from regard.export.exported_model import ExportedModel, HeldOut
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import EOS
 
@@ -27,19 +27,19 @@ WITHOUT_HEAD = {name: value for name, value in BERT.items() if name != "head"}
 HIDDEN_WORDS = {"kind": "vocabulary", "transform": "gelu", "transform_epsilon": 1e-12, "bias": True}
 
 
-def sent(subject: Subject, held_out: HeldOut, folder: Path, layout: str) -> Path:
-    found = export_model(subject, held_out, "huggingface", folder)
+def sent(exported: ExportedModel, held_out: HeldOut, folder: Path, layout: str) -> Path:
+    found = export_model(exported, held_out, "huggingface", folder)
     assert found.layout == layout
-    assert found.largest_difference <= parity.CLOSE
+    assert found.largest_difference <= parity.TOLERANCE
     assert found.identical == 1.0
     return folder
 
 
 @pytest.mark.parametrize("channels", [3, 1])
 def test_an_image_is_labelled_in_transformers_as_here(channels: int, tmp_path: Path) -> None:
-    subject = vision(channels, "stretch")
+    exported = vision(channels, "stretch")
     pictures = [picture(seed, channels=channels) for seed in range(3)]
-    folder = sent(subject, HeldOut([], pictures=pictures), tmp_path / "out", "ViT")
+    folder = sent(exported, HeldOut([], pictures=pictures), tmp_path / "out", "ViT")
     processor = AutoImageProcessor.from_pretrained(folder)
     model = AutoModelForImageClassification.from_pretrained(folder).eval()
     shape = (12, 10) if channels == 1 else (12, 10, 3)
@@ -47,10 +47,10 @@ def test_an_image_is_labelled_in_transformers_as_here(channels: int, tmp_path: P
     image.save(tmp_path / "other.png")
     given = np.asarray(image)[..., None] if channels == 1 else image  # grey images need their colour axis there
     theirs = model(**processor(given, return_tensors="pt")).logits
-    assert subject.images is not None
-    ours = subject.model(torch.from_numpy(subject.images.numbers(str(tmp_path / "other.png")))[None])
+    assert exported.images is not None
+    ours = exported.model(torch.from_numpy(exported.images.pixels(str(tmp_path / "other.png")))[None])
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
-    assert [model.config.id2label[number] for number in range(3)] == list(subject.labels)
+    assert [model.config.id2label[number] for number in range(3)] == list(exported.labels)
 
 
 def test_an_image_processor_that_cannot_crop_is_refused(tmp_path: Path) -> None:
@@ -59,35 +59,35 @@ def test_an_image_processor_that_cannot_crop_is_refused(tmp_path: Path) -> None:
 
 
 def test_words_are_tagged_in_transformers_as_here(tmp_path: Path) -> None:
-    subject = tagger(**WITHOUT_HEAD)
-    folder = sent(subject, TEXTS, tmp_path / "out", "BERT")
+    exported = tagger(**WITHOUT_HEAD)
+    folder = sent(exported, TEXTS, tmp_path / "out", "BERT")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForTokenClassification.from_pretrained(folder)
     inputs = tokenizer(["The cat sleeps."], return_tensors="pt")
-    ours = subject.model(Sequences.padded([[*subject.source.encode("The cat sleeps."), EOS]]))
+    ours = exported.model(Sequences.padded([[*exported.source.encode("The cat sleeps."), EOS]]))
     torch.testing.assert_close(ours, model(**inputs).logits, atol=1e-5, rtol=0)
     assert model.config.id2label[1] == "VERB"
 
 
 def test_hidden_words_are_guessed_in_transformers_as_here(tmp_path: Path) -> None:
-    subject = masked(**{**BERT, "head": HIDDEN_WORDS})
-    folder = sent(subject, TEXTS, tmp_path / "out", "BERT")
+    exported = masked(**{**BERT, "head": HIDDEN_WORDS})
+    folder = sent(exported, TEXTS, tmp_path / "out", "BERT")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder)
     inputs = tokenizer(["The dog sleeps."], return_tensors="pt")
     inputs["input_ids"][0, 1] = tokenizer.mask_token_id
-    ours = subject.model(Sequences.padded(inputs["input_ids"].tolist()))
+    ours = exported.model(Sequences.padded(inputs["input_ids"].tolist()))
     torch.testing.assert_close(ours, model(**inputs).logits, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
-    ("subject", "words"),
+    ("exported", "words"),
     [
         (lambda: masked(**WITHOUT_HEAD), "model.head.transform: the BERT layout needs 'gelu', got nothing"),
         (lambda: tagger(), "model.norm_place: the BERT layout needs 'after', got 'before'"),
         (lambda: vision(class_token=False, position={"kind": "learned", "length": 4}), "model.class_token: the ViT"),
     ],
 )
-def test_what_no_layout_can_say_is_refused_by_name(subject: Any, words: str, tmp_path: Path) -> None:
-    made = subject()
+def test_what_no_layout_can_say_is_refused_by_name(exported: Any, words: str, tmp_path: Path) -> None:
+    made = exported()
     with pytest.raises(ConfigError) as error:
         export_model(made, PICTURES if made.images else TEXTS, "huggingface", tmp_path / "out")
     assert str(error.value).startswith(words)

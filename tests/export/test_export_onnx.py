@@ -10,7 +10,7 @@ from onnx_checks import checked
 from tiny import PAIRS, TEXTS, decoder, encoder, masked, pair, tagger
 
 from regard.errors import ConfigError
-from regard.export.exported_model import Subject
+from regard.export.exported_model import ExportedModel
 from regard.export.onnx.export import refuse_unsupported
 
 pytest.importorskip("onnxruntime")
@@ -50,40 +50,40 @@ SLOW: dict[str, Any] = {
 }
 
 
-def decoder_that_labels() -> Subject:
+def decoder_that_labels() -> ExportedModel:
     made = decoder()
     config = made.config.but(head={"kind": "pooled", "pooling": "last", "hidden": 8})
     labels = ("bad", "good")
     model = config.build(made.target.vocab_size, len(labels)).eval()
-    return Subject(model, config, "classification", made.tokenizers, labels, length=48)
+    return ExportedModel(model, config, "classification", made.tokenizers, labels, length=48)
 
 
-def held_out(subject: Subject) -> Any:
-    return PAIRS if subject.kind == "translation" else TEXTS
+def held_out(exported: ExportedModel) -> Any:
+    return PAIRS if exported.task == "translation" else TEXTS
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_the_graphs_compute_the_same(name: str, tmp_path: Path) -> None:
-    subject = SUBJECTS[name]()
-    checked(subject, held_out(subject), tmp_path / "out")
-    if subject.kind == "translation":
+    exported = SUBJECTS[name]()
+    checked(exported, held_out(exported), tmp_path / "out")
+    if exported.task == "translation":
         runs_without_torch(tmp_path / "out")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_the_graphs_of_other_variants_compute_the_same(name: str, tmp_path: Path) -> None:
-    subject = SLOW[name]()
-    model = checked(subject, held_out(subject), tmp_path / "out")
-    if subject.kind == "tagging":
+    exported = SLOW[name]()
+    model = checked(exported, held_out(exported), tmp_path / "out")
+    if exported.task == "tagging":
         (tags,) = model.classify(["The cat sleeps"])
         assert len(tags.split()) == 3
-        assert set(tags.split()) <= set(subject.labels)
+        assert set(tags.split()) <= set(exported.labels)
 
 
 def runs_without_torch(folder: Path) -> None:
     script = (
-        "import sys; from regard.export.onnx.engine import OnnxModel; print(OnnxModel('.').write(['The cat.'], 9)); "
+        "import sys; from regard.export.onnx.engine import OnnxModel; print(OnnxModel('.').generate(['The cat.'], 9)); "
         "assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True)
@@ -92,6 +92,6 @@ def runs_without_torch(folder: Path) -> None:
 
 def test_a_sentences_tree_is_refused_by_name() -> None:
     with pytest.raises(ConfigError) as error:
-        refuse_unsupported(tagger(position="tree").settled)
+        refuse_unsupported(tagger(position="tree").resolved_config)
     assert str(error.value).startswith("model.position.kind: an ONNX graph needs 'none' or")
     assert "no input for a sentence's tree" in str(error.value)

@@ -44,16 +44,16 @@ SLOW: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", [*SUBJECTS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_the_graphs_compute_the_same(name: str, tmp_path: Path) -> None:
-    subject = {**SUBJECTS, **SLOW}[name]()
-    model = checked(subject, PAIRS if subject.translates else TEXTS, tmp_path / "out")
-    if subject.translates:
-        writes_as_torch_does(subject, model)
+    exported = {**SUBJECTS, **SLOW}[name]()
+    model = checked(exported, PAIRS if exported.has_source else TEXTS, tmp_path / "out")
+    if exported.has_source:
+        writes_as_torch_does(exported, model)
 
 
-def writes_as_torch_does(subject: Any, model: OnnxModel) -> None:
-    writer = TextGenerator(subject.model, subject.source, subject.target, torch.device("cpu"))
+def writes_as_torch_does(exported: Any, model: OnnxModel) -> None:
+    writer = TextGenerator(exported.model, exported.source, exported.target, torch.device("cpu"))
     ours = writer.translate(list(PAIRS.texts), GreedyConfig(max_length=12))
-    assert model.write(list(PAIRS.texts), 12) == [outputs[0].text for outputs in ours]
+    assert model.generate(list(PAIRS.texts), 12) == [outputs[0].text for outputs in ours]
     tokens = model.greedy(padded([[30, 31, EOS], [32, EOS]]), 12)
     assert not {PAD, BOS, EOS} & {token for row in tokens for token in row}
 

@@ -33,15 +33,15 @@ def files(folder: Path, channels: int = 3) -> list[str]:
 
 
 def test_labels_of_images(tmp_path: Path) -> None:
-    subject = vision(channels=1)
-    model = checked(subject, HeldOut([], pictures=[picture(seed, channels=1) for seed in range(3)]), tmp_path / "out")
+    exported = vision(channels=1)
+    model = checked(exported, HeldOut([], pictures=[picture(seed, channels=1) for seed in range(3)]), tmp_path / "out")
     named = files(tmp_path, channels=1)
-    assert subject.images is not None
-    images = torch.from_numpy(np.stack([subject.images.numbers(name) for name in named]))
-    chosen = subject.model(images).argmax(-1).tolist()
-    assert model.classify(named) == [subject.labels[number] for number in chosen]
+    assert exported.images is not None
+    images = torch.from_numpy(np.stack([exported.images.pixels(name) for name in named]))
+    chosen = exported.model(images).argmax(-1).tolist()
+    assert model.classify(named) == [exported.labels[number] for number in chosen]
     with pytest.raises(RegardError, match=r"a model of image_classification has model\.onnx and cannot do what step"):
-        model.write(named)
+        model.generate(named)
 
 
 @pytest.mark.parametrize("resize", ["crop", "stretch"])
@@ -50,8 +50,8 @@ def test_images_become_the_numbers_that_the_task_trains_with(resize: Any, tmp_pa
     task = ImageClassification(Vocabularies({}, ("cat", "dog")), config)
     form, odd = ImageForm.of(config, VISION), picture(5, size=13)
     ours = task.numbers(task.read([odd], VISION), torch.device("cpu"))
-    np.testing.assert_allclose(form.numbers(odd), ours[0].numpy(), atol=1e-6)
-    assert ImageForm(**json.loads(json.dumps(form.tree()))).numbers(odd).tolist() == form.numbers(odd).tolist()
+    np.testing.assert_allclose(form.pixels(odd), ours[0].numpy(), atol=1e-6)
+    assert ImageForm(**json.loads(json.dumps(form.tree()))).pixels(odd).tolist() == form.pixels(odd).tolist()
 
 
 @pytest.mark.slow
@@ -62,6 +62,6 @@ def test_labels_of_images_without_a_class_token(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_descriptions_of_images(tmp_path: Path) -> None:
     model = checked(describer(), DESCRIBED, tmp_path / "out")
-    written = model.write(files(tmp_path), 8)
+    written = model.generate(files(tmp_path), 8)
     assert len(written) == 2
     assert all(isinstance(text, str) for text in written)

@@ -13,8 +13,8 @@ from tiny import ENGLISH, GERMAN, LLAMA, PAIRS, SMALL, T5, baseline, pair, rando
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, DataError
 from regard.export import parity
-from regard.export.export import Target, export_model
-from regard.export.exported_model import HeldOut, Subject
+from regard.export.export import export_model
+from regard.export.exported_model import ExportedModel, HeldOut
 from regard.export.huggingface.import_model import read_folder
 from regard.models import DecoderConfig
 from regard.tasks import SummarisationConfig, Vocabularies
@@ -28,24 +28,24 @@ TURNS = {
 }
 
 
-def two_stacks(joint: bool = True, **settings: Any) -> Subject:
-    return replace(pair(joint, **settings), kind="summarisation", length=WRITTEN, input_tokens=READ)
+def two_stacks(joint: bool = True, **settings: Any) -> ExportedModel:
+    return replace(pair(joint, **settings), task="summarisation", length=WRITTEN, input_tokens=READ)
 
 
-def one_stack(**settings: Any) -> Subject:
+def one_stack(**settings: Any) -> ExportedModel:
     config, text = DecoderConfig(**{**SMALL, **settings}), tokenizer(ENGLISH + GERMAN)
     model = randomised(config.build(text.vocab_size), seed=6)
     return as_summariser(model, config, text)
 
 
-def recurrent() -> Subject:
+def recurrent() -> ExportedModel:
     config, text = baseline("lstm-seq2seq"), tokenizer(ENGLISH + GERMAN)
     return as_summariser(randomised(config.build(text.vocab_size, text.vocab_size)), config, text)
 
 
-def as_summariser(model: Any, config: Any, text: Any) -> Subject:
+def as_summariser(model: Any, config: Any, text: Any) -> ExportedModel:
     both = {"source": text, "target": text}
-    return Subject(model, config, "summarisation", both, length=WRITTEN, input_tokens=READ)
+    return ExportedModel(model, config, "summarisation", both, length=WRITTEN, input_tokens=READ)
 
 
 SUBJECTS: dict[str, tuple[str, Any]] = {
@@ -61,10 +61,10 @@ SUBJECTS: dict[str, tuple[str, Any]] = {
 }
 
 
-def summaries(subject: Subject, texts: list[str]) -> list[str]:
+def summaries(exported: ExportedModel, texts: list[str]) -> list[str]:
     """What the task itself writes."""
-    task = SummarisationConfig(input_tokens=READ).task(Vocabularies(dict(subject.tokenizers)))
-    found = task.generator(subject.model, torch.device("cpu")).translate(texts, GreedyConfig(max_length=WRITTEN))
+    task = SummarisationConfig(input_tokens=READ).task(Vocabularies(dict(exported.tokenizers)))
+    found = task.generator(exported.model, torch.device("cpu")).translate(texts, GreedyConfig(max_length=WRITTEN))
     return [outputs[0].text for outputs in found]
 
 
@@ -81,18 +81,18 @@ def said_in_readme(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_there_and_back_through_transformers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout, make = SUBJECTS[name]
-    subject = make()
-    found = export_model(subject, LONG, "huggingface", tmp_path / "out")
+    exported = make()
+    found = export_model(exported, LONG, "huggingface", tmp_path / "out")
     assert (found.layout, found.examples, found.identical) == (layout, 4, 1.0)
-    assert found.largest_difference <= parity.CLOSE
+    assert found.largest_difference <= parity.TOLERANCE
     assert found.bleu is not None
     back = read_folder(tmp_path / "out")
     assert (back.task, back.settings, back.length) == ("summarisation", {"input_tokens": READ}, WRITTEN)
     model = back.config.build(*[one.vocab_size for one in back.tokenizers])
     model.load_state_dict(back.weights, strict=False)
     assert {key for key, _ in model.named_parameters()} == back.weights.keys()
-    returned = replace(subject, model=model.eval(), config=back.config)
-    written = summaries(subject, list(LONG.texts))
+    returned = replace(exported, model=model.eval(), config=back.config)
+    written = summaries(exported, list(LONG.texts))
     assert len(set(written)) > 1, "a model that always writes the same would prove nothing"
     assert summaries(returned, list(LONG.texts)) == written
     assert said_in_readme(tmp_path / "out", LONG.texts[0], monkeypatch) == written[0]
@@ -101,18 +101,21 @@ def test_there_and_back_through_transformers(name: str, tmp_path: Path, monkeypa
 @pytest.mark.parametrize("name", ["Pegasus", "GPT-2, waves", "Llama"])
 def test_ctranslate2_writes_the_tasks_summaries(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ctranslate2")
-    subject = SUBJECTS[name][1]()
-    found = export_model(subject, LONG, "ctranslate2", tmp_path / "out")
+    exported = SUBJECTS[name][1]()
+    found = export_model(exported, LONG, "ctranslate2", tmp_path / "out")
     assert found.identical == 1.0
     settings = json.loads((tmp_path / "out" / "regard.json").read_text())
     assert settings["forbidden"] == ["<pad>", "<bos>"]
-    assert (settings["input_tokens"], settings["after_input"]) == (READ, "<eos>" if subject.pairs else "<sep>")
-    if subject.prompted:  # Translator's own limit of what is written is another
-        assert said_in_readme(tmp_path / "out", LONG.texts[0], monkeypatch) == summaries(subject, [LONG.texts[0]])[0]
+    assert (settings["input_tokens"], settings["after_input"]) == (
+        READ,
+        "<eos>" if exported.encoder_decoder else "<sep>",
+    )
+    if exported.prompted:  # Translator's own limit of what is written is another
+        assert said_in_readme(tmp_path / "out", LONG.texts[0], monkeypatch) == summaries(exported, [LONG.texts[0]])[0]
 
 
 @pytest.mark.parametrize(
-    ("subject", "path", "got"),
+    ("exported", "path", "got"),
     [
         (lambda: one_stack(attention=TURNS), "model.attention.kind", "alternating"),
         (lambda: one_stack(attention=TURNS["kinds"][1]), "model.attention.kind", "memory-compressed"),
@@ -123,22 +126,22 @@ def test_ctranslate2_writes_the_tasks_summaries(name: str, tmp_path: Path, monke
 )
 @pytest.mark.parametrize("to", ["huggingface", "ctranslate2"])
 def test_what_a_target_cannot_say_is_refused_by_name(
-    to: Target, subject: Any, path: str, got: str, tmp_path: Path
+    to: str, exported: Any, path: str, got: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(ConfigError) as error:
-        export_model(subject(), LONG, to, tmp_path / "out")
+        export_model(exported(), LONG, to, tmp_path / "out")
     assert str(error.value).startswith(path)
     assert f"got '{got}'" in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def graphs_write_the_tasks_summaries(subject: Subject, folder: Path) -> None:
+def graphs_write_the_tasks_summaries(exported: ExportedModel, folder: Path) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    model = checked(subject, LONG, folder)
+    model = checked(exported, LONG, folder)
     texts = list(LONG.texts[:2])
-    assert model.write(texts) == summaries(subject, texts)
+    assert model.generate(texts) == summaries(exported, texts)
 
 
 def test_graphs_of_one_stack(tmp_path: Path) -> None:
@@ -159,11 +162,11 @@ def test_held_out_rows_are_what_the_model_was_taught_with() -> None:
     one, two = one_stack(), two_stacks()
     cut, target = one.source.encode(LONG.texts[0])[: READ - 1], one.target.encode(LONG.references[0])
     first = LONG.rows(one)[0]
-    assert (first.source, first.target, first.given) == ([], [*cut, SEP, *target], READ)
-    assert parity.prompt(first) == [*cut, SEP]
+    assert (first.source, first.target, first.prompt_length) == ([], [*cut, SEP, *target], READ)
+    assert first.prompt == [*cut, SEP]
     assert (LONG.rows(two)[0].source, LONG.rows(two)[0].target) == ([*cut, EOS], [BOS, *target])
     short = PAIRS.rows(one)[-1]
-    assert short.given == len(one.source.encode("No.")) + 1
+    assert short.prompt_length == len(one.source.encode("No.")) + 1
 
 
 def test_a_summariser_says_how_much_it_reads(tmp_path: Path) -> None:
@@ -176,5 +179,5 @@ def test_a_strange_size_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "out" / "regard.json"
     for wrong in (None, 0, True, "many", 1e9):
         file.write_text(json.dumps({"task": "summarisation", "longest": WRITTEN, "input_tokens": wrong}))
-        with pytest.raises(DataError, match=r"regard.json: input_tokens: expected a whole number from 2 on, got"):
+        with pytest.raises(DataError, match=r"regard.json: input_tokens: expected an integer from 2 on, got"):
             read_folder(tmp_path / "out")

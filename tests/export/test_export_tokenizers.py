@@ -9,7 +9,7 @@ from odd_texts import TEXTS
 from tiny import ENGLISH, GERMAN
 from transformers import AutoTokenizer
 
-from regard.export.exported_model import Subject
+from regard.export.exported_model import ExportedModel
 from regard.export.huggingface.tokenizer_files import write_tokenizer
 from regard.export.huggingface.vocabulary import read_vocabularies
 from regard.text.special_tokens import BOS, EOS, SPECIAL_TOKENS, UNK
@@ -45,8 +45,8 @@ def test_an_exported_tokenizer_gives_the_ids_of_the_run(name: str, task: str, tm
     ours = Tokenizer.train(TRAINED, KINDS[name])
     model_type, shape, more = TASKS[task]
     kind = "language_model" if task == "running text" else task
-    subject = Subject(None, None, kind, {"text": ours}, length=48, **more)  # type: ignore[arg-type]
-    write_tokenizer(ours, subject, tmp_path)
+    exported = ExportedModel(None, None, kind, {"text": ours}, length=48, **more)  # type: ignore[arg-type]
+    write_tokenizer(ours, exported, tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     ids = ours.encode_batch(TEXTS)
@@ -68,8 +68,8 @@ def test_an_exported_tokenizer_gives_the_ids_of_the_run(name: str, task: str, tm
 )
 def test_settings_of_an_export_that_somebody_changed_are_honoured(change: dict[str, Any], tmp_path: Path) -> None:
     ours = Tokenizer.train(TRAINED, WordConfig())
-    subject = Subject(None, None, "classification", {"text": ours}, length=48)  # type: ignore[arg-type]
-    write_tokenizer(ours, subject, tmp_path)
+    exported = ExportedModel(None, None, "classification", {"text": ours}, length=48)  # type: ignore[arg-type]
+    write_tokenizer(ours, exported, tmp_path)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, **change}))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))

@@ -179,7 +179,7 @@ def broken(folder: Path, kind: str) -> None:
         ("wider", "'transformer.h.0.mlp.c_fc.weight': expected (64, 32), got (128, 32)"),
         ("setting", "config.json: scale_attn_by_inverse_layer_idx: expected False, got True"),
         ("bend", "activation_function: expected one of relu"),
-        ("missing", "its settings speak of 2 layers of width 768"),
+        ("missing", "its settings say 2 layers of width 768"),
         ("wordpiece", "tokenizer.json: not a tokenizer that regard can use"),
         ("larger", "has 301 tokens, but the model's embedding has 300 rows"),
         ("no tokenizer", "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"),

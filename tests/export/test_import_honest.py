@@ -376,3 +376,19 @@ def test_an_import_that_computes_something_else_leaves_nothing(tmp_path: Path, m
     with pytest.raises(Failure, match="so nothing was imported"):
         api.import_run(tmp_path / "theirs", tmp_path / "run")
     assert [file.name for file in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_a_nan_in_any_row_fails_the_comparison_with_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(LLAMA, tmp_path / "theirs")
+    texts = comparison._texts
+
+    def with_nan(*arguments: Any) -> Any:
+        ours, theirs = texts(*arguments)
+        ours[-1][-1, -1] = float("nan")
+        return ours, theirs
+
+    monkeypatch.setattr(comparison, "_texts", with_nan)
+    with pytest.raises(Failure, match="from transformers on random inputs: nan"):
+        api.import_run(tmp_path / "theirs", tmp_path / "run")

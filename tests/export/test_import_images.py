@@ -16,7 +16,7 @@ from regard import api
 from regard.data.examples import Picture
 from regard.errors import DataError
 from regard.export.export import export_model
-from regard.export.exported_model import Subject
+from regard.export.exported_model import ExportedModel
 from regard.export.huggingface.import_model import read_folder
 from regard.export.images import ImageForm
 
@@ -73,7 +73,7 @@ def test_images_are_prepared_as_the_librarys_processor_does(
     processor = transformers.AutoImageProcessor.from_pretrained(tmp_path / "theirs")
     theirs = transformers.ViTForImageClassification.from_pretrained(tmp_path / "theirs")
     pixels = processor(image, return_tensors="pt")["pixel_values"]
-    ours = ImageForm.of(run.recipe.task, run.recipe.model).numbers(str(tmp_path / "image.png"))
+    ours = ImageForm.of(run.recipe.task, run.recipe.model).pixels(str(tmp_path / "image.png"))
     np.testing.assert_allclose(ours, pixels[0].numpy(), atol=2e-5 * max(1, abs(ours).max()))
     found = run.classify([str(tmp_path / "image.png")])[0]
     assert found is not None
@@ -132,13 +132,13 @@ def test_an_exported_folder_says_what_our_model_does(
     mean, deviation = ((0.49, 0.48, 0.45), (0.25, 0.24, 0.26)) if channels == 3 else ((0.13,), (0.31,))
     form = ImageForm(8, channels, "stretch", mean, deviation, "lanczos")
     given = vision(channels)
-    subject = Subject(given.model, given.config, given.kind, {}, given.labels, length=48, images=form)
-    export_model(subject, PICTURES, "huggingface", tmp_path / "out")
+    exported = ExportedModel(given.model, given.config, given.task, {}, given.labels, length=48, images=form)
+    export_model(exported, PICTURES, "huggingface", tmp_path / "out")
     processor = transformers.AutoImageProcessor.from_pretrained(tmp_path / "out")
     image = odd_image(*size, mode)
     image.save(tmp_path / "image.png")
     pixels = processor(image, return_tensors="np")["pixel_values"][0]
-    ours = form.numbers(Picture.held(tmp_path / "image.png", (tmp_path / "image.png").read_bytes(), "image"))
+    ours = form.pixels(Picture.held(tmp_path / "image.png", (tmp_path / "image.png").read_bytes(), "image"))
     np.testing.assert_allclose(ours, pixels, atol=1e-6)
     back = api.import_run(tmp_path / "out", tmp_path / "back")
     assert ImageForm.of(back.recipe.task, back.recipe.model) == form

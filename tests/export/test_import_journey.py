@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import api
 from regard.export.huggingface.export import quiet
-from regard.export.huggingface.restore_ids import our_logits
+from regard.export.huggingface.id_mapping import our_logits
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe

@@ -19,7 +19,7 @@ from foreign_folders import charsmap, marian, sentencepiece, typed
 from odd_texts import SURROGATES, TEXTS
 
 from regard.errors import DataError
-from regard.export.exported_model import Subject
+from regard.export.exported_model import ExportedModel
 from regard.export.huggingface.tokenizer_files import write_tokenizers
 from regard.export.huggingface.vocabulary import read_vocabularies
 from regard.text.id_mapping import IdMapping
@@ -226,8 +226,8 @@ def test_texts_are_tokenised_as_by_marian_tokenizer(name: str, library: Any, tmp
 def test_an_exported_marian_is_a_marian_again(library: Any, tmp_path: Path) -> None:
     ours = read(written(tmp_path / "theirs", **SETTINGS["as Opus-MT"]))
     (tmp_path / "out").mkdir()
-    subject = Subject(None, None, "translation", dict(zip(("source", "target"), ours, strict=True)), length=48)  # type: ignore[arg-type]
-    write_tokenizers(subject, tmp_path / "out")
+    exported = ExportedModel(None, None, "translation", dict(zip(("source", "target"), ours, strict=True)), length=48)  # type: ignore[arg-type]
+    write_tokenizers(exported, tmp_path / "out")
     compare(ours, library.from_pretrained(tmp_path / "out"))
     (tmp_path / "out" / "config.json").write_text((tmp_path / "theirs" / "config.json").read_text())
     again = read(tmp_path / "out")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regard import api
-from regard.ctranslate2.model_folder import Converted
+from regard.ctranslate2.model_folder import ConvertedModel
 from regard.run import Run
 from regard.run.ctranslate2_conversion import convert
 from regard.run.recipe import resolve_recipe
@@ -51,7 +51,7 @@ def test_out_and_in_again(run: Run, tmp_path: Path) -> None:
 
 def test_the_command_line_writes_the_same_with_both_engines(run: Run) -> None:
     pytest.importorskip("ctranslate2")
-    made = Converted.read(convert(run.folder, "float32"))
+    made = ConvertedModel.read(convert(run.folder, "float32"))
     assert (made.task, made.input_tokens, made.prompted) == (
         "summarisation", 12, run.recipe.model.shape == "decoder",
     )  # fmt: skip

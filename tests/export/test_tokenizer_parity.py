@@ -10,11 +10,13 @@ import pytest
 import transformers
 from odd_texts import SURROGATES, TEXTS
 from tokenizer_folders import KINDS, OLDER_KINDS, SETTINGS, SHAPES, make_folder
+from tokenizers import processors
 from transformers import AutoTokenizer
 
 from regard.errors import DataError
-from regard.export.exported_model import Subject
-from regard.export.huggingface.tokenizer_classes import load_tokenizer, pipeline_json
+from regard.export.exported_model import ExportedModel
+from regard.export.huggingface import tokenizer_check
+from regard.export.huggingface.tokenizer_classes import load_tokenizer
 from regard.export.huggingface.tokenizer_files import write_tokenizer
 from regard.export.huggingface.vocabulary import read_vocabularies
 from regard.text.special_tokens import BOS, EOS
@@ -48,6 +50,12 @@ CASES = [
     for setting in SETTINGS
 ]
 CASES += [pytest.param(kind, "plain", "older with added tokens") for kind in OLDER_KINDS]
+
+
+def pipeline_json(core: Any) -> str:
+    """A tokenizer as JSON, without truncation and padding."""
+    tree = json.loads(core.to_str())
+    return json.dumps({**tree, "truncation": None, "padding": None}, sort_keys=True)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +114,7 @@ def test_ids_and_text_are_those_of_auto_tokenizer(kind: str, setting: str, files
 def export(ours: Tokenizer, settings: dict[str, Any], shape: str, folder: Path) -> Path:
     kind = {"encoder": "classification", "decoder": "language_model"}.get(shape, "translation")
     folder.mkdir()
-    write_tokenizer(ours, Subject(None, None, kind, {"text": ours}, length=48), folder)  # type: ignore[arg-type]
+    write_tokenizer(ours, ExportedModel(None, None, kind, {"text": ours}, length=48), folder)  # type: ignore[arg-type]
     (folder / "config.json").write_text(json.dumps(settings))
     return folder
 
@@ -130,3 +138,16 @@ def test_a_text_that_is_no_unicode_is_refused_with_a_sentence(tmp_path: Path) ->
                 tokenizer.pieces(text)
             with pytest.raises(DataError, match="is a lone surrogate"):
                 tokenizer.normalise(text)
+
+
+def test_other_special_tokens_around_texts_than_the_librarys_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a class of the library that ignores the post-processor of tokenizer.json."""
+    folder = make_folder("byte-level Llama", "plain", tmp_path)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    read_vocabularies(folder, {"model_type": "llama"}, "decoder", [len(theirs)])
+    theirs.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    monkeypatch.setattr(tokenizer_check, "_load_library", lambda folder: [theirs])
+    with pytest.raises(DataError, match="AutoTokenizer tokenises '' otherwise: with special tokens"):
+        read_vocabularies(folder, {"model_type": "llama"}, "decoder", [len(theirs)])

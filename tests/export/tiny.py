@@ -12,7 +12,7 @@ from torch import nn
 
 from regard.config import Config
 from regard.data.examples import Picture
-from regard.export.exported_model import HeldOut, Subject
+from regard.export.exported_model import ExportedModel, HeldOut
 from regard.export.images import ImageForm
 from regard.models import (
     DecoderConfig,
@@ -46,27 +46,27 @@ def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
     return model.eval()
 
 
-def pair(joint: bool = True, **settings: Any) -> Subject:
+def pair(joint: bool = True, **settings: Any) -> ExportedModel:
     config = EncoderDecoderConfig(**{**SMALL, **settings})
     source = tokenizer(ENGLISH + GERMAN if joint else ENGLISH)
     target = source if joint else tokenizer(GERMAN)
     model = randomised(config.build(source.vocab_size, target.vocab_size))
-    return Subject(model, config, "translation", {"source": source, "target": target}, length=48)
+    return ExportedModel(model, config, "translation", {"source": source, "target": target}, length=48)
 
 
-def decoder(documents: bool = True, **settings: Any) -> Subject:
+def decoder(documents: bool = True, **settings: Any) -> ExportedModel:
     config = DecoderConfig(**{**SMALL, **settings})
     text = tokenizer(ENGLISH)
-    return Subject(
+    return ExportedModel(
         randomised(config.build(text.vocab_size)), config, "language_model", {"text": text}, (), documents, 48
     )
 
 
-def encoder(**settings: Any) -> Subject:
+def encoder(**settings: Any) -> ExportedModel:
     config, labels = EncoderConfig(**{**SMALL, **settings}), ("bad", "good", "odd")
     text = tokenizer(ENGLISH)
     model = randomised(config.build(text.vocab_size, len(labels)))
-    return Subject(model, config, "classification", {"text": text}, labels, length=48)
+    return ExportedModel(model, config, "classification", {"text": text}, labels, length=48)
 
 
 class _Holder(Config):
@@ -78,33 +78,33 @@ def baseline(kind: str, **settings: Any) -> Any:
     return _Holder.from_tree({"model": {"kind": kind, "width": 16, "depth": 2, "dropout": 0.0, **settings}}).model
 
 
-def baseline_pair(kind: str, **settings: Any) -> Subject:
+def baseline_pair(kind: str, **settings: Any) -> ExportedModel:
     config, text = baseline(kind, **settings), tokenizer(ENGLISH + GERMAN)
     model = randomised(config.build(text.vocab_size, text.vocab_size))
-    return Subject(model, config, "translation", {"source": text, "target": text}, length=48)
+    return ExportedModel(model, config, "translation", {"source": text, "target": text}, length=48)
 
 
-def baseline_decoder(kind: str, **settings: Any) -> Subject:
+def baseline_decoder(kind: str, **settings: Any) -> ExportedModel:
     config, text = baseline(kind, **settings), tokenizer(ENGLISH)
-    return Subject(randomised(config.build(text.vocab_size)), config, "language_model", {"text": text}, length=48)
+    return ExportedModel(randomised(config.build(text.vocab_size)), config, "language_model", {"text": text}, length=48)
 
 
-def baseline_encoder(kind: str, **settings: Any) -> Subject:
+def baseline_encoder(kind: str, **settings: Any) -> ExportedModel:
     config, text, labels = baseline(kind, **settings), tokenizer(ENGLISH), ("bad", "good", "odd")
     model = randomised(config.build(text.vocab_size, len(labels)))
-    return Subject(model, config, "classification", {"text": text}, labels, length=48)
+    return ExportedModel(model, config, "classification", {"text": text}, labels, length=48)
 
 
-def tagger(**settings: Any) -> Subject:
+def tagger(**settings: Any) -> ExportedModel:
     config, text, labels = EncoderConfig(**{**SMALL, **settings}), tokenizer(ENGLISH), ("NOUN", "VERB", "OTHER")
     model = randomised(config.but(head={"kind": "token"}).build(text.vocab_size, len(labels)))
-    return Subject(model, config, "tagging", {"text": text}, labels, length=48)
+    return ExportedModel(model, config, "tagging", {"text": text}, labels, length=48)
 
 
-def masked(**settings: Any) -> Subject:
+def masked(**settings: Any) -> ExportedModel:
     config, text = EncoderConfig(**{**SMALL, **settings}), tokenizer(ENGLISH)
     model = randomised(config.build(text.vocab_size))
-    return Subject(model, config, "masked_language_model", {"text": text}, length=48)
+    return ExportedModel(model, config, "masked_language_model", {"text": text}, length=48)
 
 
 def picture(seed: int, size: int = 8, channels: int = 3) -> Picture:
@@ -125,20 +125,20 @@ PICTURES = HeldOut([], pictures=[picture(seed) for seed in range(4)])
 DESCRIBED = HeldOut([], ENGLISH[:4], PICTURES.pictures)
 
 
-def vision(channels: int = 3, resize: Any = "refuse", **settings: Any) -> Subject:
+def vision(channels: int = 3, resize: Any = "refuse", **settings: Any) -> ExportedModel:
     given = {"position": {"kind": "learned", "length": 5}, "head": None, **settings}
     config, labels = VisionConfig(**{**IMAGE, "channels": channels, **given}), ("cat", "dog", "street")
     form = ImageForm(8, channels, resize, (0.5,), (0.25,))
-    return Subject(
+    return ExportedModel(
         randomised(config.build(len(labels))), config, "image_classification", {}, labels, length=48, images=form
     )
 
 
-def describer(**settings: Any) -> Subject:
+def describer(**settings: Any) -> ExportedModel:
     config, text = VisionEncoderDecoderConfig(**{**IMAGE, **settings}), tokenizer(ENGLISH)
     form = ImageForm(8, 3, "refuse", (0.5, 0.4, 0.3), (0.5, 0.6, 0.7))
     model = randomised(config.build(text.vocab_size))
-    return Subject(model, config, "image_description", {"target": text}, length=48, images=form)
+    return ExportedModel(model, config, "image_description", {"target": text}, length=48, images=form)
 
 
 BERT = {

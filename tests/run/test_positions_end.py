@@ -118,18 +118,18 @@ def test_a_language_model_continues_prompts_of_any_length_that_fits(writer: tupl
 
 def test_ctranslate2_writes_as_far_as_torch(writer: tuple[Run, list[str]], translator: tuple[Run, list[str]]):
     pytest.importorskip("ctranslate2")
-    from regard.ctranslate2.model import FastEngine, Workers
-    from regard.ctranslate2.model_folder import ready
+    from regard.ctranslate2.model import CTranslate2Engine, Workers
+    from regard.ctranslate2.model_folder import converted_model
 
     run, _ = writer
-    engine = FastEngine(ready(run.folder, "float32"), Workers(1, 1))
+    engine = CTranslate2Engine(converted_model(run.folder, "float32"), Workers(1, 1))
     prompts = ["the dog", "the dog sees the cow the cat se", "t"]
     fast = engine.generate(prompts, GreedyConfig().tree(), scored=True)
     assert [row[0].text for row in fast] == [row[0].text for row in run.generate(prompts, GreedyConfig())]
     with pytest.raises(InputError, match="a prompt of 50 tokens, and the model has 32 positions"):
         engine.generate(["t" * 50], GreedyConfig().tree())
     run, _ = translator
-    engine = FastEngine(ready(run.folder, "float32"), Workers(1, 1))
+    engine = CTranslate2Engine(converted_model(run.folder, "float32"), Workers(1, 1))
     texts = ["The dog sleeps.", "Anna threw away the old chair."]
     fast, own = engine.translate(texts, GreedyConfig().tree(), scored=True), run.translate(texts, GreedyConfig())
     assert [row[0].text for row in fast] == [row[0].text for row in own]

@@ -54,12 +54,12 @@ def chosen(
     obstacles = [f"{option} needs torch" for option, given in only_torch.items() if given]
     if task == "language_model" and engine == "auto" and not int8 and _draws(run, options):
         obstacles.append(RANDOM)
-    ask = lambda converted: with_options(converted.usual, options, converted.searches, OPTIONS)  # noqa: E731
+    ask = lambda converted: with_options(converted.default_search, options, converted.searches, OPTIONS)  # noqa: E731
     choice = choose(run, engine, task, ask, int8=int8, device=device, obstacles=obstacles, say=say)
     if choice.why:
         detail(str(choice))
     if choice.converted is not None:
-        say_limit(length_limit_warning(ask(choice.converted)["max_length"], choice.converted.most))
+        say_limit(length_limit_warning(ask(choice.converted)["max_length"], choice.converted.max_new_tokens))
     return choice
 
 
@@ -109,12 +109,12 @@ def overlong_for(run: Path, given: str, never: Mapping[str, str] = NEVER_OVERLON
 
 def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str], bool], list[list[Any]]]:
     """What writes with CTranslate2: with the workers that suit one line, or many lines."""
-    from regard.ctranslate2.threads import open_engine
+    from regard.ctranslate2.threads import load_engine
 
     converted, search = choice.converted, choice.search
     assert converted is not None
     assert search is not None
-    opened = cache(lambda many: open_engine(converted, many))
+    opened = cache(lambda many: load_engine(converted, many))
 
     def write(lines: list[str], cut: bool) -> list[list[Any]]:
         engine = opened(len(lines) > 1)

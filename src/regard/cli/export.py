@@ -20,9 +20,9 @@ def export(
     """Write a model for other programs. It is checked against the trained one on held-out text."""
     from regard import api
     from regard.cli.parse import parse_data
-    from regard.export.export import target_of
+    from regard.export.export import require_target
 
-    target = target_of(to)
+    target = require_target(to)
     named = run if run.name not in ("", "..") else run.resolve()  # `.` has no name of its own
     opened = api.load(run, "cpu", which)
     folder = out or named.with_name(f"{named.name}-{target}{'-int8' if int8 else ''}")

@@ -99,8 +99,8 @@ def _fast_parts(
     unseen: Unseen,
 ) -> tuple[int, int]:
     """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
-    from regard.ctranslate2.model import FastEngine, Workers
-    from regard.ctranslate2.threads import open_engine
+    from regard.ctranslate2.model import CTranslate2Engine, Workers
+    from regard.ctranslate2.threads import load_engine
     from regard.files.machine import cores
     from regard.run.output_writer import write_file
 
@@ -109,7 +109,7 @@ def _fast_parts(
     assert search is not None
     beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     shared = Workers(max(1, cores() // beside), 1)
-    engine = open_engine(converted, many=True) if beside == 1 else FastEngine(converted, shared)
+    engine = load_engine(converted, many=True) if beside == 1 else CTranslate2Engine(converted, shared)
     asked = {"engine": f"ctranslate2 {converted.precision}", "models": [converted.folder.name], "search": dict(search)}
     write = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
     asked |= {"overlong": overlong}

@@ -16,14 +16,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from regard.ctranslate2.model_folder import REFUSED, Converted, Precision, folder_for, is_ready
-from regard.ctranslate2.process import Remote
-from regard.ctranslate2.search import Search, unable
+from regard.ctranslate2.model_folder import REFUSED, ConvertedModel, Precision, folder_for, is_ready
+from regard.ctranslate2.process import EngineProcess
+from regard.ctranslate2.search import Search, unsupported_reason
 from regard.data.source_reader import read_examples
 from regard.decode.search import DEFAULTS, as_search
 from regard.errors import ConfigError, DataError, Failure, RegardError
 from regard.export.export import export_model
-from regard.export.exported_model import HeldOut, Subject
+from regard.export.exported_model import ExportedModel, HeldOut
 from regard.run.trained import Run
 from regard.text.special_tokens import SPECIAL_TOKENS
 from regard.text.vocabulary import Vocabulary
@@ -62,9 +62,9 @@ def convert(folder: Path, precision: Precision, search: Search | None = None) ->
         _convert(run, target, precision, texts, held_out)
     if (target / REFUSED).exists():
         return target
-    converted = Converted.read(target)
-    search = search or converted.usual
-    supported = not unable(search, converted.searches, converted.task, converted.prompted)
+    converted = ConvertedModel.read(target)
+    search = search or converted.default_search
+    supported = not unsupported_reason(search, converted.searches, converted.task, converted.prompted)
     if precision == "float32" and search["kind"] == "beam" and supported:
         _compare(run, converted, search, texts)
     return target
@@ -75,13 +75,13 @@ def _convert(run: Run, target: Path, precision: Precision, texts: Sequence[str],
     aside = target.with_name(f".{target.name}.{os.getpid()}.making")
     try:
         try:
-            subject = _subject(run)
-            export_model(subject, held_out, "ctranslate2", aside, int8=precision == "int8")
+            exported = _exported_model(run)
+            export_model(exported, held_out, "ctranslate2", aside, int8=precision == "int8")
         except (ConfigError, Failure) as error:
             aside.mkdir(parents=True)
             (aside / REFUSED).write_text(f"{error}\n", encoding="utf-8")
         else:
-            _settings(run, subject, aside, precision, texts).write()
+            _settings(run, exported, aside, precision, texts).write()
         try:
             aside.rename(target)
         except OSError:
@@ -91,10 +91,10 @@ def _convert(run: Run, target: Path, precision: Precision, texts: Sequence[str],
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _subject(run: Run) -> Subject:
+def _exported_model(run: Run) -> ExportedModel:
     refuse_task(run.recipe.task)
     length = max(run.longest or 0, run.recipe.usual_search.max_length, POSITIONS)
-    return Subject.of(run, length, spare_positions=1)
+    return ExportedModel.of(run, length, spare_positions=1)
 
 
 def refuse_task(task: Any) -> None:  # noqa: ANN401
@@ -107,34 +107,36 @@ def refuse_task(task: Any) -> None:  # noqa: ANN401
             raise ConfigError(f"task.{setting}", NEEDS_TORCH.get(setting, "CTranslate2 has no such setting"))
 
 
-def _settings(run: Run, subject: Subject, folder: Path, precision: Precision, texts: Sequence[str]) -> Converted:
-    return Converted(
+def _settings(
+    run: Run, exported: ExportedModel, folder: Path, precision: Precision, texts: Sequence[str]
+) -> ConvertedModel:
+    return ConvertedModel(
         folder=folder,
-        task=subject.kind,
+        task=exported.task,
         precision=precision,
         longest=run.longest,
-        room=subject.room,
+        max_positions=exported.max_positions,
         positions=run.recipe.model.longest_target,
         documents=run.documents,
-        usual=run.recipe.usual_search.tree(),
+        default_search=run.recipe.usual_search.tree(),
         searches=DEFAULTS,
         texts=list(texts[:TIMED]),
-        input_tokens=subject.input_tokens,
-        prompted=subject.prompted,
+        input_tokens=exported.input_tokens,
+        prompted=exported.prompted,
     )
 
 
-def _compare(run: Run, converted: Converted, search: Search, texts: Sequence[str]) -> None:
+def _compare(run: Run, converted: ConvertedModel, search: Search, texts: Sequence[str]) -> None:
     """Generates with both engines and counts the inputs whose outputs, all of the n best, are the same."""
     ours = run.translate(texts, as_search(search), split=False)
-    remote = Remote(converted)
+    remote = EngineProcess(converted)
     try:
         theirs = remote.translate(texts, search)
     finally:
         remote.close()
     pairs = zip(ours, theirs, strict=True)
     same = sum([output.text for output in a] == [output.text for output in b] for a, b in pairs)
-    converted.note_agreement(search, same, len(texts))
+    converted.save_agreement(search, same, len(texts))
 
 
 def _held_out(run: Run) -> tuple[list[str], HeldOut]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from regard.config.search_options import with_options
 from regard.ctranslate2.choice import Choice, choose
-from regard.ctranslate2.process import Remote
+from regard.ctranslate2.process import EngineProcess
 from regard.errors import ConfigError, Failure
 from regard.run import Run
 from regard.tasks.generation import Output
@@ -22,7 +22,7 @@ class FastEngine(RunEngine):
         assert choice.converted is not None
         assert choice.search is not None
         self.search = choice.search
-        self.remote: Remote | None = Remote(choice.converted)
+        self.remote: EngineProcess | None = EngineProcess(choice.converted)
 
     def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
         """By the run's usual search; where the process is gone, by torch from then on."""
@@ -61,7 +61,7 @@ def engine_for(
                 f"ctranslate2 serves translations, and {run.name} is a run of {run.recipe.task.kind}; leave it out",
             )
         return RunEngine(run)
-    ask = lambda converted: with_options(converted.usual, {"n_best": 1}, converted.searches)  # noqa: E731
+    ask = lambda converted: with_options(converted.default_search, {"n_best": 1}, converted.searches)  # noqa: E731
     choice = choose(run.folder, wanted, "translation", ask, int8=int8, device=device, say=say)
     detail(f"{run.name}: {choice}")
     return RunEngine(run) if choice.engine == "torch" else FastEngine(run, choice)

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from of_regard import model_config, vocabulary
 
-from regard.ctranslate2.model_folder import Converted, Precision
+from regard.ctranslate2.model_folder import ConvertedModel, Precision
 from regard.decode import BeamConfig, GreedyConfig
 from regard.export.ctranslate2 import write_ctranslate2
-from regard.export.exported_model import Subject
+from regard.export.exported_model import ExportedModel
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
 
@@ -23,14 +23,16 @@ def main(work: dict[str, object], folder: Path) -> None:
     tokenizers = {"source": words, "target": words} if pairs else {"text": words}
     task = "translation" if pairs else "language_model"
     model = config.build(*sizes).eval()
-    subject = Subject(model, config, task, tokenizers, documents=pairs, length=1024)
+    exported = ExportedModel(model, config, task, tokenizers, documents=pairs, length=1024)
     for precision in PRECISIONS:
         target = folder / precision
         target.mkdir(parents=True)
-        write_ctranslate2(subject, target, int8=precision == "int8")
+        write_ctranslate2(exported, target, int8=precision == "int8")
         searches = {kind.kind: kind.tree() for kind in (GreedyConfig(), BeamConfig())}
         texts = [words.decode(range(7 + row, 32 + row)) for row in range(32)]
-        Converted(target, task, precision, 1024, subject.room, pairs, searches["greedy"], searches, texts).write()
+        ConvertedModel(
+            target, task, precision, 1024, exported.max_positions, pairs, searches["greedy"], searches, texts
+        ).write()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from pathlib import Path
 import protocol
 
 from regard import __version__
-from regard.ctranslate2.model_folder import Converted
-from regard.ctranslate2.threads import open_engine
+from regard.ctranslate2.model_folder import ConvertedModel
+from regard.ctranslate2.threads import load_engine
 
 workers: list[str] = []
 
@@ -14,8 +14,8 @@ workers: list[str] = []
 def make(request: protocol.Request) -> protocol.Step:
     """The timed step: generation for a batch."""
     work = request["work"]
-    converted = Converted.read(Path(request["folder"]))
-    engine = open_engine(converted, many=work["rows"] > 1)
+    converted = ConvertedModel.read(Path(request["folder"]))
+    engine = load_engine(converted, many=work["rows"] > 1)
     workers.append("{} x {} threads".format(*engine.workers))
     texts = [engine.target.decode(row) for row in protocol.rows(work, request["lengths"])]
     count = {"max_length": work["write"], "min_length": work["write"] - 1}

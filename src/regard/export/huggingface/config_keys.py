@@ -72,9 +72,9 @@ class Keys:
 
     def resolve(self, file: Path, tree: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all keys, the library's where the file has none; DataError names the first that is refused."""
-        known = {*self.honoured, *self.irrelevant, *self.refused, *self.noted, *self.aliases}
-        if unknown := [key for key in tree if key not in known]:
-            close = get_close_matches(unknown[0], known, n=1)
+        names = {*self.honoured, *self.irrelevant, *self.refused, *self.noted, *self.aliases}
+        if unknown := [key for key in tree if key not in names]:
+            close = get_close_matches(unknown[0], names, n=1)
             advice = f"did you mean '{close[0]}'?" if close else "take it out if the model computes the same without it"
             also = f" (nor are {', '.join(unknown[1:6])})" if unknown[1:] else ""
             raise DataError(file, f"'{unknown[0]}' is no setting that an import knows{also}; {advice}")

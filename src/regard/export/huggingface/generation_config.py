@@ -95,8 +95,8 @@ def read_generation(folder: Path, config: dict[str, Any], encoder_decoder: bool)
         tree = read_table(file)
     else:
         file = folder / "config.json"
-        known = {*GENERATION.honoured, *GENERATION.refused, *GENERATION.noted}
-        tree = {key: value for key, value in config.items() if key in known}
+        names = {*GENERATION.honoured, *GENERATION.refused, *GENERATION.noted}
+        tree = {key: value for key, value in config.items() if key in names}
     settings = GENERATION.resolve(file, {key: value for key, value in tree.items() if value is not None})
     tokens = {key: settings[key] for key in TOKENS if settings.get(key) is not None}
     search = _search(file, settings)

@@ -15,23 +15,25 @@ from regard.export.huggingface.architectures import ARCHITECTURES
 from regard.export.huggingface.architectures.vit import read_image_processor
 from regard.export.huggingface.config_keys import read_table
 from regard.export.huggingface.generation_config import read_generation
+from regard.export.huggingface.id_mapping import has_vocabulary_head, our_rows, reordered
 from regard.export.huggingface.parameter_names import TensorView
 from regard.export.huggingface.tensors import fits, read_tensors, refuse_unused, untied
-from regard.export.huggingface.vocabulary import our_rows, read_vocabularies, renumbered, writes_tokens
+from regard.export.huggingface.vocabulary import read_vocabularies
 from regard.models import ModelConfig
 from regard.text.tokenizer import Tokenizer
 
-LABELS = 2
-"""Labels of the library where config.json has none."""
+DEFAULT_LABELS = 2
+"""The library's number of labels where config.json has none."""
+EMBEDDING = "embedding.table.weight"
 
 
-class _Holder(Config):
+class _Recipe(Config):
     model: ModelConfig
 
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A model that came in."""
+    """A model that was read from a Hugging Face folder."""
 
     architecture: Architecture
     config: Any
@@ -44,19 +46,19 @@ class Imported:
     length: int = 256
     """Most tokens of a text."""
     notes: tuple[str, ...] = ()
-    """What a person should know."""
+    """For people."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of the task that the folder knows."""
+    """Settings of the task that the folder states."""
     search: dict[str, Any] | None = None
-    """How the folder generates, where the model does."""
+    """Settings of our search as the folder generates, where it does."""
     new_head: bool = False
-    """Whether the folder has no output layer, so that the model gets a fresh one."""
+    """Whether the folder has no output layer, so that the model gets a newly initialised one."""
 
 
 def read_folder(folder: Path) -> Imported:
-    """The model of a Hugging Face folder; DataError or ConfigError where it cannot be ours.
+    """The model of a Hugging Face folder; DataError or ConfigError where it cannot be imported.
 
-    Anyone may have written its files, so whatever in them does not fit is refused with a sentence.
+    Its files are of unknown origin, so whatever in them does not fit is refused with a sentence.
     """
     try:
         return _read(folder)
@@ -66,33 +68,33 @@ def read_folder(folder: Path) -> Imported:
 
 def _read(folder: Path) -> Imported:
     tree = _config(folder)
-    architecture, bare = _architecture(folder, tree)
+    architecture, headless = _architecture(folder, tree)
     settings = architecture.keys.resolve(folder / "config.json", tree)
     labels = _labels(folder / "config.json", architecture, settings)
     tensors = read_tensors(folder, architecture, settings)
     settings[UNTIED] = untied(folder, architecture, settings, tensors)
     config = _model(folder, architecture, settings)
-    _refuse_phantoms(folder, config, tensors)
+    _refuse_missing_layers(folder, config, tensors)
     config = _positions(folder, architecture, config, tensors, settings)
-    weights = _weights(folder, architecture, config, tensors, settings, len(labels), bare)
+    weights = _weights(folder, architecture, config, tensors, settings, len(labels), headless)
     if config.kind == "vision":
         task, notes = read_image_processor(folder, config.image, config.channels)
         return Imported(architecture, config, weights, "image_classification", (), labels, notes=notes, settings=task)
-    found = _with_vocabulary(folder, architecture, config, weights, settings, labels)
-    if bare and labels:
+    imported = _with_vocabulary(folder, architecture, config, weights, settings, labels)
+    if headless and labels:
         note = "its output layer is new and knows nothing yet: fine-tune with model.from"
-        found = replace(found, notes=(note, *found.notes), new_head=True)
-    return _summarising(folder, found)
+        imported = replace(imported, notes=(note, *imported.notes), new_head=True)
+    return _as_summariser(folder, imported)
 
 
-def _refuse_phantoms(folder: Path, config: Any, tensors: dict[str, Tensor]) -> None:  # noqa: ANN401
-    """Settings may promise a billion layers; each needs a tensor at least, so nothing is made for those without."""
+def _refuse_missing_layers(folder: Path, config: Any, tensors: dict[str, Tensor]) -> None:  # noqa: ANN401
+    """Refuses more or wider layers than there are tensors for, before anything of that size is allocated."""
     deepest = max(value for name, value in config if name.endswith("depth") and isinstance(value, int))
     widest = max((max(tensor.shape) for tensor in tensors.values() if tensor.ndim), default=0)
     if deepest > len(tensors) or config.width > widest:
         raise DataError(
             folder,
-            f"its settings speak of {deepest:,} layers of width {config.width:,}; its weights have {len(tensors):,} "
+            f"its settings say {deepest:,} layers of width {config.width:,}; its weights have {len(tensors):,} "
             f"tensors, none wider than {widest:,}",
         )
 
@@ -117,7 +119,7 @@ def _with_vocabulary(
         search, notes = generation.search, generation.notes
     tokenizers = read_vocabularies(folder, settings, config.shape, sizes)
     if any(tokenizer.id_mapping is not None for tokenizer in tokenizers):
-        config, weights = renumber(folder, config, weights, tokenizers)
+        config, weights = _in_our_ids(folder, config, weights, tokenizers)
         notes = ("its vocabulary was renumbered: our special tokens come first", *notes)
     length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
     task, vocabularies = architecture.task, tuple(tokenizers)
@@ -127,8 +129,8 @@ def _with_vocabulary(
 def _check_vocabulary(folder: Path, settings: Mapping[str, Any], sizes: Sequence[int]) -> None:
     """Refuses tables of other sizes than config.json says."""
     names = ("vocab_size", "decoder_vocab_size")
-    said = [settings["vocab_size"], settings.get("decoder_vocab_size") or settings["vocab_size"]]
-    for name, expected, size in zip(names, said, (sizes[0], sizes[-1]), strict=True):
+    expected_sizes = [settings["vocab_size"], settings.get("decoder_vocab_size") or settings["vocab_size"]]
+    for name, expected, size in zip(names, expected_sizes, (sizes[0], sizes[-1]), strict=True):
         if expected != size:
             raise DataError(
                 folder / "config.json", f"{name}: {expected:,}, but the model's embedding has {size:,} rows"
@@ -150,35 +152,35 @@ def _with_tokens(folder: Path, shape: str, settings: dict[str, Any], tokens: Map
     return settings
 
 
-def _summarising(folder: Path, found: Imported) -> Imported:
+def _as_summariser(folder: Path, imported: Imported) -> Imported:
     """A summariser, if regard.json, which our export wrote, says so and how much the model reads."""
     file = folder / "regard.json"
-    given = read_table(file) if file.is_file() else {}
-    if given.get("task") != "summarisation" or found.task not in ("translation", "language_model"):
-        return found
-    sizes = {name: given.get(name) for name in ("input_tokens", "longest")}
+    tree = read_table(file) if file.is_file() else {}
+    if tree.get("task") != "summarisation" or imported.task not in ("translation", "language_model"):
+        return imported
+    sizes = {name: tree.get(name) for name in ("input_tokens", "longest")}
     for name, size in sizes.items():
         if type(size) is not int or size < 2:
-            raise DataError(file, f"{name}: expected a whole number from 2 on, got {size!r}")
+            raise DataError(file, f"{name}: expected an integer from 2 on, got {size!r}")
     settings = {"input_tokens": sizes["input_tokens"]}
-    return replace(found, task="summarisation", length=given["longest"], settings=settings)
+    return replace(imported, task="summarisation", length=tree["longest"], settings=settings)
 
 
-def renumber(
+def _in_our_ids(
     folder: Path,
     config: Any,  # noqa: ANN401
     weights: dict[str, Tensor],
     tokenizers: Sequence[Tokenizer],
 ) -> tuple[Any, dict[str, Tensor]]:
-    """The same model with its vocabulary in our order; tokens it does not have are never written."""
-    reads, writes = tokenizers[0].id_mapping, tokenizers[-1].id_mapping
-    if reads is None or writes is None or reads.special != writes.special:
+    """The same model with its vocabulary in our order; tokens it does not have are never generated."""
+    source, target = tokenizers[0].id_mapping, tokenizers[-1].id_mapping
+    if source is None or target is None or source.special != target.special:
         raise DataError(folder, "its two vocabularies have different special tokens")
     tree = config.tree()
-    tree["embedding"] = {**(tree.get("embedding") or {}), "same": writes.same}
-    if writes_tokens(config):
-        tree["head"] = {**(tree.get("head") or {"kind": "vocabulary"}), "never": writes.never}
-    return _Holder.from_tree({"model": tree}).model, renumbered(config, weights, our_rows, reads, writes)
+    tree["embedding"] = {**(tree.get("embedding") or {}), "same": target.same}
+    if has_vocabulary_head(config):
+        tree["head"] = {**(tree.get("head") or {"kind": "vocabulary"}), "never": target.never}
+    return _Recipe.from_tree({"model": tree}).model, reordered(config, weights, our_rows, source, target)
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -192,19 +194,21 @@ def _architecture(folder: Path, tree: Mapping[str, Any]) -> tuple[Architecture, 
     """The architecture that config.json names, and whether the model lacks its output layer."""
     listed = tree.get("architectures") or []
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
-    known = [one for one in ARCHITECTURES if one.imported]
-    pairs = [(one, name) for one in known for name in names]
+    candidates = [one for one in ARCHITECTURES if one.imported]
+    pairs = [(one, name) for one in candidates for name in names]
     matches = [(one, name == one.base_class) for one, name in pairs if name in (one.class_name, one.base_class)]
     if len({one.class_name for one, _ in matches}) == 1:
         return matches[-1]
-    expected = ", ".join([one.class_name for one in known] + [one.base_class for one in known if one.base_class])
+    expected = ", ".join(
+        [one.class_name for one in candidates] + [one.base_class for one in candidates if one.base_class]
+    )
     got = ", ".join(names) or str(listed or "none")
     raise DataError(folder / "config.json", f"architectures: expected one of {expected}; got {got}")
 
 
 def _model(folder: Path, architecture: Architecture, settings: dict[str, Any]) -> Any:  # noqa: ANN401
     try:
-        return _Holder.from_tree({"model": architecture.from_config(settings)}).model
+        return _Recipe.from_tree({"model": architecture.from_config(settings)}).model
     except ConfigError as error:
         raise DataError(folder / "config.json", f"cannot be imported: {error}") from None
 
@@ -213,14 +217,14 @@ def _labels(file: Path, architecture: Architecture, settings: Mapping[str, Any])
     """The names of the labels in the order of their numbers, as the library has them."""
     if "id2label" not in architecture.keys.honoured:
         return ()
-    named, count = settings["id2label"], settings.get("num_labels")
-    if named is None:
-        named = {str(number): f"LABEL_{number}" for number in range(LABELS if count is None else count)}
-    if not isinstance(named, dict) or {str(number) for number in range(len(named))} != named.keys():
-        raise DataError(file, f"id2label: expected a name for each of the numbers 0, 1, 2, …; got {named!r:.80}")
-    labels = tuple(named[str(number)] for number in range(len(named)))
+    names, count = settings["id2label"], settings.get("num_labels")
+    if names is None:
+        names = {str(number): f"LABEL_{number}" for number in range(DEFAULT_LABELS if count is None else count)}
+    if not isinstance(names, dict) or {str(number) for number in range(len(names))} != names.keys():
+        raise DataError(file, f"id2label: expected a name for each of the numbers 0, 1, 2, …; got {names!r:.80}")
+    labels = tuple(names[str(number)] for number in range(len(names)))
     if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
-        raise DataError(file, f"id2label: expected a name of its own for each label, got {named!r:.80}")
+        raise DataError(file, f"id2label: expected a name of its own for each label, got {names!r:.80}")
     if count is not None and count != len(labels):
         raise DataError(file, f"num_labels: expected {len(labels)}, as many as id2label has, got {count!r}")
     if len(labels) < 2:
@@ -235,7 +239,7 @@ def _positions(
     tensors: dict[str, Tensor],
     settings: Mapping[str, Any],
 ) -> Any:  # noqa: ANN401
-    """Where tables of positions were saved: the waves they hold, which are then computed, or learned tables."""
+    """Saved position tables: sinusoids, which are then computed, or learned positions."""
     tables = {name: tensors[name] for name in architecture.position_tables if name in tensors}
     if not tables:
         return config
@@ -244,18 +248,18 @@ def _positions(
         if table.shape != (length, config.width):
             raise DataError(folder, f"'{name}': expected ({length}, {config.width}), got {tuple(table.shape)}")
     for interleaved in (False, True):
-        wavy = config.but(position=config.position.but(interleaved=interleaved))
-        waves = sinusoid_table(wavy, length)
-        if all(torch.allclose(waves, table, atol=1e-6) for table in tables.values()):
+        sinusoidal = config.but(position=config.position.but(interleaved=interleaved))
+        expected = sinusoid_table(sinusoidal, length)
+        if all(torch.allclose(expected, table, atol=1e-6) for table in tables.values()):
             if interleaved and len(tables) < len(architecture.position_tables):
                 break  # the table that was not saved is not interleaved
             for name in tables:
                 del tensors[name]
-            return wavy
-    usual = sinusoid_table(config, length)
-    tensors |= {name: usual for name in architecture.position_tables if name not in tables}
+            return sinusoidal
+    default = sinusoid_table(config, length)
+    tensors |= {name: default for name in architecture.position_tables if name not in tables}
     position = {"kind": "learned", "length": length}
-    return _Holder.from_tree({"model": {**config.tree(), "position": position}}).model
+    return _Recipe.from_tree({"model": {**config.tree(), "position": position}}).model
 
 
 def _weights(
@@ -265,42 +269,42 @@ def _weights(
     tensors: dict[str, Tensor],
     settings: Mapping[str, Any],
     labels: int,
-    bare: bool,
+    headless: bool,
 ) -> dict[str, Tensor]:
-    """Our parameters, each from its place in their tensors; none of theirs is left over."""
-    places = dict(architecture.parameter_names(config))
+    """Our parameters, each a view of one of their tensors; no tensor is left over."""
+    names = dict(architecture.parameter_names(config))
     if config.position.kind == "learned":
-        places |= {own: TensorView(theirs) for theirs, own in architecture.position_tables.items()}
-    idle = architecture.unused_if_untied if settings[UNTIED] or not settings.get("tie_word_embeddings", True) else ()
-    refuse_unused(folder, architecture, tensors, [place.name for place in places.values()] + list(idle))
-    found = {}
-    for name, place in places.items():
-        if place.name in tensors:
-            found[name] = _view(folder, place, tensors[place.name])
-        elif place.name != "final_logits_bias" and not (bare and name.startswith("head.")):
+        names |= {ours: TensorView(theirs) for theirs, ours in architecture.position_tables.items()}
+    unused = architecture.unused_if_untied if settings[UNTIED] or not settings.get("tie_word_embeddings", True) else ()
+    refuse_unused(folder, architecture, tensors, [view.name for view in names.values()] + list(unused))
+    views = {}
+    for name, view in names.items():
+        if view.name in tensors:
+            views[name] = _view(folder, view, tensors[view.name])
+        elif view.name != "final_logits_bias" and not (headless and name.startswith("head.")):
             needs = f"which a {architecture.name} of its settings needs"
-            raise DataError(folder, f"its weights have no '{place.name}', {needs}")
-    shapes = _shapes(config, found, labels)
-    for name, tensor in found.items():
+            raise DataError(folder, f"its weights have no '{view.name}', {needs}")
+    shapes = _shapes(config, views, labels)
+    for name, tensor in views.items():
         if not fits(tensor.shape, shapes[name]):
-            place = places[name].name
-            raise DataError(folder, f"'{place}': expected {tuple(shapes[name])}, got {tuple(tensor.shape)}")
-    weights = {name: tensor.clone().reshape(shapes[name]).contiguous() for name, tensor in found.items()}
+            theirs = names[name].name
+            raise DataError(folder, f"'{theirs}': expected {tuple(shapes[name])}, got {tuple(tensor.shape)}")
+    weights = {name: tensor.clone().reshape(shapes[name]).contiguous() for name, tensor in views.items()}
     if "head.bias" in shapes and "head.bias" not in weights:
         weights["head.bias"] = torch.zeros(shapes["head.bias"])
     return weights
 
 
-def _view(folder: Path, place: TensorView, tensor: Tensor) -> Tensor:
+def _view(folder: Path, view: TensorView, tensor: Tensor) -> Tensor:
     try:
-        return place.view(tensor)
+        return view.view(tensor)
     except (RuntimeError, IndexError) as error:
-        raise DataError(folder, f"'{place.name}' of shape {tuple(tensor.shape)} does not fit: {error}") from None
+        raise DataError(folder, f"'{view.name}' of shape {tuple(tensor.shape)} does not fit: {error}") from None
 
 
-def _shapes(config: Any, found: Mapping[str, Tensor], labels: int) -> dict[str, torch.Size]:  # noqa: ANN401
-    """What each of our parameters looks like."""
-    rows = {name.partition("embedding")[0]: len(table) for name, table in found.items() if name.endswith(EMBEDDING)}
+def _shapes(config: Any, views: Mapping[str, Tensor], labels: int) -> dict[str, torch.Size]:  # noqa: ANN401
+    """The shape of each of our parameters."""
+    rows = {name.partition("embedding")[0]: len(table) for name, table in views.items() if name.endswith(EMBEDDING)}
     with torch.device("meta"):
         if config.shape == "encoder-decoder":
             target = rows["target_"]
@@ -310,6 +314,3 @@ def _shapes(config: Any, found: Mapping[str, Tensor], labels: int) -> dict[str, 
         else:
             model = config.build(rows[""], labels or None)
     return {name: weight.shape for name, weight in model.named_parameters()}
-
-
-EMBEDDING = "embedding.table.weight"

@@ -28,26 +28,27 @@ def read_tensors(folder: Path, architecture: Architecture, settings: Mapping[str
     for name in ADAPTERS:
         if (folder / name).is_file():
             raise DataError(folder / name, "adapters are not read; merge them into the model's weights first")
-    found: dict[str, Tensor] = {}
-    names: dict[str, str] = {}
+    tensors: dict[str, Tensor] = {}
+    file_names: dict[str, str] = {}
     for file, expected in _files(folder).items():
         for name, tensor in _read(file, expected, architecture, settings):
-            known = architecture.renamed(name)
-            if known in found:
-                other = names[known]
+            renamed = architecture.renamed(name)
+            if renamed in tensors:
+                other = file_names[renamed]
                 twice = "is stored twice" if other == name else f"is stored beside '{other}', another name of it"
                 raise DataError(file, f"'{name}' {twice}")
-            found[known], names[known] = tensor, name
-    return _with_prefix(found, architecture)
+            tensors[renamed], file_names[renamed] = tensor, name
+    return _with_prefix(tensors, architecture)
 
 
-def _with_prefix(found: dict[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
+def _with_prefix(tensors: dict[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
     """The tensors of a model that was saved without its output layer, under the names that they have within it."""
     prefix = architecture.base_model_prefix
-    if not prefix or any(name.startswith(prefix) for name in found):
-        return found
+    if not prefix or any(name.startswith(prefix) for name in tensors):
+        return tensors
     return {
-        name if name.startswith(architecture.head_prefixes) else prefix + name: tensor for name, tensor in found.items()
+        name if name.startswith(architecture.head_prefixes) else prefix + name: tensor
+        for name, tensor in tensors.items()
     }
 
 
@@ -89,7 +90,7 @@ def _without_weights(folder: Path) -> DataError:
 def _read(
     file: Path, expected: set[str] | None, architecture: Architecture, settings: Mapping[str, Any]
 ) -> Iterable[tuple[str, Tensor]]:
-    """The tensors of a file that matter."""
+    """The tensors of a file, without those that the architecture ignores."""
     try:
         with safe_open(file, "pt") as tensors:
             names = list(tensors.keys())
@@ -111,47 +112,47 @@ def _read(
 
 def _check_dtype(file: Path, name: str, dtype: str) -> None:
     if dtype not in DTYPES:
-        known = ", ".join(DTYPES.values())
-        raise DataError(file, f"'{name}': expected values of type {known}, got {dtype}; quantised models are not read")
+        types = ", ".join(DTYPES.values())
+        raise DataError(file, f"'{name}': expected values of type {types}, got {dtype}; quantised models are not read")
 
 
 def untied(folder: Path, architecture: Architecture, settings: Mapping[str, Any], tensors: dict[str, Tensor]) -> bool:
-    """Takes out tensors that are stored under two names; True where the output layer has a matrix of its own.
+    """Takes out tensors that are stored under two names; True where the output layer is not tied.
 
     As in the library: of two that are tied one may be missing; where both are there and differ, they are not tied.
     """
-    ties, apart = architecture.ties(settings), []
+    ties, untied_names = architecture.ties(settings), []
     for name, source in ties.items():
         if name in tensors and source not in tensors:
             tensors[source] = tensors.pop(name)
         elif name in tensors and torch.equal(tensors[name], tensors[source]):
             del tensors[name]
         elif name in tensors:
-            apart.append(name)
-    if unknown := [name for name in apart if name not in architecture.tied_head]:
+            untied_names.append(name)
+    if unknown := [name for name in untied_names if name not in architecture.tied_head]:
         raise DataError(folder, f"'{unknown[0]}' differs from '{ties[unknown[0]]}', which it is tied to")
-    if apart:  # all of the output layer or nothing
+    if untied_names:  # all of the output layer or nothing
         tensors |= {name: tensors[ties[name]] for name in architecture.tied_head if name not in tensors}
-    return bool(apart)
+    return bool(untied_names)
 
 
 def refuse_unused(folder: Path, architecture: Architecture, tensors: Iterable[str], used: Iterable[str]) -> None:
     """Refuses tensors that no part of the model is made of."""
-    left = sorted(set(tensors) - set(used))
-    if left:
-        also = f" and {len(left) - 1:,} more" if left[1:] else ""
+    unused = sorted(set(tensors) - set(used))
+    if unused:
+        also = f" and {len(unused) - 1:,} more" if unused[1:] else ""
         raise DataError(
-            folder, f"its weights have '{left[0]}'{also}, which a {architecture.name} of its settings has not"
+            folder, f"its weights have '{unused[0]}'{also}, which a {architecture.name} of its settings has not"
         )
 
 
 def fits(shape: Sequence[int], ours: Sequence[int]) -> bool:
-    """Whether a tensor has the shape of a parameter, which may have neighbouring axes as one."""
+    """Whether a tensor has the shape of a parameter, whose neighbouring axes may be merged."""
     rest = [size for size in shape if size != 1]
     for size in (size for size in ours if size != 1):
-        taken = 1
-        while rest and taken < size:
-            taken *= rest.pop(0)
-        if taken != size:
+        product = 1
+        while rest and product < size:
+            product *= rest.pop(0)
+        if product != size:
             return False
     return prod(rest) == 1

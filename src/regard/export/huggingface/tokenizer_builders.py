@@ -170,13 +170,13 @@ def with_tokens(core: Core, kwargs: dict[str, Any], post_processor: processors.P
     for token in [*named.values(), *extra]:
         if not isinstance(token, Token):
             raise TypeError(f"expected a token, got {token!r}")
-    wanted: list[Token] = [token for _, token in sorted(kwargs["added_tokens_decoder"].items())]
-    known = {*(token.content for token in core.get_added_tokens_decoder().values()), *map(str, wanted)}
+    added: list[Token] = [token for _, token in sorted(kwargs["added_tokens_decoder"].items())]
+    existing = {*(token.content for token in core.get_added_tokens_decoder().values()), *map(str, added)}
     for token in [*named.values(), *extra]:
-        if str(token) not in known and token not in wanted:
-            wanted.append(token)
+        if str(token) not in existing and token not in added:
+            added.append(token)
     names = {str(token) for token in named.values()}
-    core.add_tokens([_special(token, names) for token in wanted])
+    core.add_tokens([_special(token, names) for token in added])
     return _around_texts(core, kwargs) if explicit or core.post_processor is None else core
 
 

@@ -1,12 +1,11 @@
 """Tokenizers as the classes of transformers build them from a folder's files, without transformers.
 
 `AutoTokenizer` chooses a class by `tokenizer_class` and the model's type. A class of its own rebuilds the tokenizer
-from the vocabulary (of tokenizer.json, or of older files) and ignores the rest of tokenizer.json; the general class
+from the vocabulary (of tokenizer.json, or of older files) and ignores the rest of tokenizer.json; the generic class
 takes tokenizer.json as it is. The steps here are those of the library, so the result is the same to the byte.
 """
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +28,9 @@ from regard.export.huggingface.tokenizer_config import (
 from regard.text.sentencepiece import UNIGRAM, SentencePieceModel, read_sentencepiece
 from regard.text.tokenizer_file import TRIAL
 
-GENERAL = "TokenizersBackend"
+GENERIC = "TokenizersBackend"
 """The class that takes tokenizer.json as it is."""
-GENERAL_NAMES = ("TokenizersBackend", "PreTrainedTokenizer", "PreTrainedTokenizerFast", "PythonBackend")
+GENERIC_NAMES = ("TokenizersBackend", "PreTrainedTokenizer", "PreTrainedTokenizerFast", "PythonBackend")
 OF_MODEL = {
     "bert": "BertTokenizer",
     "gpt2": "GPT2Tokenizer",
@@ -40,7 +39,7 @@ OF_MODEL = {
     "pegasus": "PegasusTokenizer",
     "t5": "T5Tokenizer",
 }
-"""The class of a model's type, where the settings name none; of all others the general one."""
+"""The class of a model's type, where the settings name none; of all others the generic one."""
 TOP_KEYS = frozenset(
     {
         "version",
@@ -78,13 +77,13 @@ def class_name(folder: Path, settings: Mapping[str, Any], config: Mapping[str, A
     """The class that `AutoTokenizer` takes, without the `Fast` of older versions."""
     declared = config.get("tokenizer_class") or settings.get("tokenizer_class")
     if declared is None:
-        return OF_MODEL.get(str(settings.get("model_type")), GENERAL)
+        return OF_MODEL.get(str(settings.get("model_type")), GENERIC)
     if not isinstance(declared, str):
         raise DataError(folder / CONFIG, f"tokenizer_class: expected a name, got {declared!r}")
     name = declared.removesuffix("Fast")
     file = folder / TOKENIZER
     byte_level_llama = name == "LlamaTokenizer" and file.is_file() and '"ByteLevel"' in read_small(file)
-    return GENERAL if name in GENERAL_NAMES or byte_level_llama else name
+    return GENERIC if name in GENERIC_NAMES or byte_level_llama else name
 
 
 def load_tokenizer(folder: Path, settings: Mapping[str, Any]) -> LoadedTokenizer:
@@ -95,15 +94,15 @@ def load_tokenizer(folder: Path, settings: Mapping[str, Any]) -> LoadedTokenizer
     tree = _tree(file) if file.is_file() else None
     kwargs = merged(folder, config, tree)
     build = CLASSES.get(name)
-    emulated = build is not None or name == GENERAL
+    emulated = build is not None or name == GENERIC
     if not emulated and tree is None:
         raise DataError(
             folder / CONFIG,
-            f"tokenizer_class: expected {', '.join([*CLASSES, GENERAL])}, or a {TOKENIZER}; got {name}; {SAVE_AGAIN}",
+            f"tokenizer_class: expected {', '.join([*CLASSES, GENERIC])}, or a {TOKENIZER}; got {name}; {SAVE_AGAIN}",
         )
     try:
         if build is None:
-            core, kwargs = _general(folder, tree, kwargs)
+            core, kwargs = _generic(folder, tree, kwargs)
             core = with_tokens(core, kwargs)
         else:
             core = build(_files(folder, name, tree, kwargs))
@@ -130,8 +129,8 @@ def _tree(file: Path) -> dict[str, Any]:
     return tree
 
 
-def _general(folder: Path, tree: dict[str, Any] | None, kwargs: dict[str, Any]) -> tuple[Core, dict[str, Any]]:
-    """The general class: tokenizer.json, or what a SentencePiece model alone says."""
+def _generic(folder: Path, tree: dict[str, Any] | None, kwargs: dict[str, Any]) -> tuple[Core, dict[str, Any]]:
+    """The generic class: tokenizer.json, or what a SentencePiece model alone says."""
     if tree is not None:
         for key in SAMPLING:
             if tree["model"].get(key):
@@ -145,7 +144,7 @@ def _general(folder: Path, tree: dict[str, Any] | None, kwargs: dict[str, Any]) 
         return core, kwargs
     file = folder / "tokenizer.model"
     if not file.is_file():
-        raise DataError(folder, f"has no {TOKENIZER}, which the tokenizer_class {GENERAL} needs; {SAVE_AGAIN}")
+        raise DataError(folder, f"has no {TOKENIZER}, which the tokenizer_class {GENERIC} needs; {SAVE_AGAIN}")
     return _of_sentencepiece(read_sentencepiece(file), kwargs)
 
 
@@ -159,7 +158,7 @@ def _of_sentencepiece(model: SentencePieceModel, kwargs: dict[str, Any]) -> tupl
         numbers = {name: number for number, name in enumerate(names)}
         by_number = {number: name for name, number in numbers.items()}
         pairs = generate_merges(numbers)
-        for number, token in kwargs["added_tokens_decoder"].items():  # places kept free for tokens named elsewhere
+        for number, token in kwargs["added_tokens_decoder"].items():  # ids reserved for tokens named elsewhere
             before = by_number.get(number)
             if before and before != str(token) and str(token) not in numbers:
                 numbers[str(token)] = numbers.pop(before)
@@ -190,7 +189,7 @@ FILES = {
     "PegasusTokenizer": ("spiece.model",),
 }
 PREFERRED_FILES = ("tekken.json", "tiktoken.model", "tokenizer.model")
-"""Files that the library takes before those of the class."""
+"""Files that the library prefers to those of the class."""
 BPE_CLASSES = ("GPT2Tokenizer", "GPTNeoXTokenizer", "LlamaTokenizer")
 UNIGRAM_CLASSES = ("T5Tokenizer", "PegasusTokenizer")
 
@@ -198,18 +197,17 @@ UNIGRAM_CLASSES = ("T5Tokenizer", "PegasusTokenizer")
 def _files(folder: Path, name: str, tree: dict[str, Any] | None, kwargs: dict[str, Any]) -> TokenizerFiles:
     if tree is not None:
         return _of_tree(folder, name, tree, kwargs)
-    other = next(
-        (one for one in ("tekken.json", "tiktoken.model", "tokenizer.model") if (folder / one).is_file()), None
-    )
-    wanted = FILES[name]
-    if other is not None and wanted != (other,):
-        raise DataError(folder / other, f"a {name} is not made from it; expected {' and '.join(wanted)}; {SAVE_AGAIN}")
-    if missing := [one for one in wanted if not (folder / one).is_file()]:
+    preferred = next((one for one in PREFERRED_FILES if (folder / one).is_file()), None)
+    files = FILES[name]
+    if preferred is not None and files != (preferred,):
+        expected = " and ".join(files)
+        raise DataError(folder / preferred, f"a {name} is not made from it; expected {expected}; {SAVE_AGAIN}")
+    if missing := [one for one in files if not (folder / one).is_file()]:
         raise DataError(
             folder, f"has neither {TOKENIZER} nor {missing[0]}, which the tokenizer_class {name} needs; {SAVE_AGAIN}"
         )
-    paths = [folder / one for one in wanted]
-    if wanted[0].endswith(".model"):
+    paths = [folder / one for one in files]
+    if files[0].endswith(".model"):
         return _of_model(name, read_sentencepiece(paths[0]), kwargs)
     for path in paths:
         read_small(path)  # its size and encoding
@@ -279,9 +277,3 @@ def generate_merges(numbers: Mapping[str, int]) -> list[tuple[str, str]]:
         cuts += [(number, left, right) for left, right in sorted(local, key=lambda p: (numbers[p[0]], numbers[p[1]]))]
     cuts.sort(key=lambda cut: (cut[0], len(cut[1]), len(cut[2])))
     return [(left, right) for _, left, right in cuts]
-
-
-def pipeline_json(core: Core) -> str:
-    """A tokenizer as JSON, without what cuts off or fills up."""
-    tree = json.loads(core.to_str())
-    return json.dumps({**tree, "truncation": None, "padding": None}, sort_keys=True)

@@ -151,11 +151,11 @@ def require_known(file: Path, config: Mapping[str, Any]) -> None:
     for key, value in config.items():
         if key in EXPECTED:
             if value not in EXPECTED[key]:
-                wanted = " or ".join(map(repr, EXPECTED[key]))
-                raise DataError(file, f"{key}: expected {wanted}, got {_short(value)}; {SAVE_AGAIN}")
+                expected = " or ".join(map(repr, EXPECTED[key]))
+                raise DataError(file, f"{key}: expected {expected}, got {_short(value)}; {SAVE_AGAIN}")
         elif key in BOOLEANS and type(value) is not bool and value is not None:
             raise DataError(file, f"{key}: expected true or false, got {_short(value)}")
-        elif not _known(key, value):
+        elif not _is_known(key, value):
             raise DataError(
                 file,
                 f"{key}: regard does not know this setting and whether it changes the tokens (got {_short(value)}); "
@@ -163,7 +163,7 @@ def require_known(file: Path, config: Mapping[str, Any]) -> None:
             )
 
 
-def _known(key: str, value: object) -> bool:
+def _is_known(key: str, value: object) -> bool:
     names_token = key.endswith("_token") and isinstance(value, str | dict)
     return key in HONOURED or key in IRRELEVANT or names_token or key in REFUSED
 

@@ -1,18 +1,16 @@
-"""The vocabulary of a Hugging Face folder: the tokenizer as it is, under numbers that begin with our special tokens.
+"""The vocabulary of a Hugging Face folder: the tokenizer as it is, under ids that begin with our special tokens.
 
-Text is cut as `AutoTokenizer` cuts it; only the numbers change, and the rows of the model's tables with them, there and
-back. A token of ours that the other model does not have is never written and takes no probability.
+Text is tokenised as by `AutoTokenizer`; only the ids change, and the rows of the model's tables with them. A token of
+ours that the other model does not have is never generated and takes no probability.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from tokenizers import Tokenizer as Core
-from torch import Tensor
 
 from regard.errors import DataError
 from regard.export.huggingface.marian import MARIAN, read_marian
@@ -26,12 +24,12 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.tokenizer_file import find_problem
 
 KEYS = {PAD: "pad", UNK: "unk", BOS: "bos", EOS: "eos", MASK: "mask", SEP: "sep", CLS: "cls"}
-AROUND_OWN = {
+OUR_SURROUNDINGS = {
     "encoder": [([], [EOS])],
     "encoder-decoder": [([], [EOS])],
     "decoder": [([], []), ([BOS], []), ([], [SEP]), ([], [EOS])],  # the last is the end of a document, not of a prompt
 }
-"""What our own tokenizers put before and after a text."""
+"""Special tokens that our own tokenizers put before and after a text."""
 PROBES = ("a", "the", "1", ".", "x y", "\u4e16")
 
 
@@ -46,17 +44,17 @@ def read_vocabularies(folder: Path, settings: dict[str, Any], shape: str, sizes:
             raise DataError(folder, f"has two vocabularies; expected the target's in target/{TOKENIZER}")
         loaded = [load_tokenizer(one, settings) for one in folders]
         sides = zip(folders, loaded, [sizes[0], sizes[-1]], strict=False)
-    tokenizers = [_tokenizer(one, found, settings, shape, size) for one, found, size in sides]
+    tokenizers = [_tokenizer(one, side, settings, shape, size) for one, side, size in sides]
     compare_with_library(folder, tokenizers, required=not all(one.emulated for one in loaded))
     return tokenizers
 
 
 def _tokenizer(folder: Path, loaded: LoadedTokenizer, settings: Mapping[str, Any], shape: str, size: int) -> Tokenizer:
     core = loaded.core
-    before, after = around(folder, core, shape)
-    if not _is_own(loaded):
+    before, after = surroundings(folder, core, shape)
+    if not _is_ours(loaded):
         return Tokenizer(core, _id_mapping(folder, loaded, settings, shape, size, before, after))
-    if (before, after) not in AROUND_OWN[shape]:
+    if (before, after) not in OUR_SURROUNDINGS[shape]:
         names = [core.decode(ids, skip_special_tokens=False) or "nothing" for ids in (before, after)]
         raise DataError(
             folder / TOKENIZER,
@@ -72,11 +70,11 @@ def _tokenizer(folder: Path, loaded: LoadedTokenizer, settings: Mapping[str, Any
     return tokenizer
 
 
-def _is_own(loaded: LoadedTokenizer) -> bool:
+def _is_ours(loaded: LoadedTokenizer) -> bool:
     """Whether it is a tokenizer of this package, loaded with the settings of an export of ours."""
-    named = {f"{key}_token": SPECIAL_TOKENS[number] for number, key in KEYS.items()}
-    plain = loaded.split_special and not loaded.tidy and not loaded.marian and dict(loaded.named) == named
-    if not plain or describe(loaded.core) not in known_pipelines():
+    names = {f"{key}_token": SPECIAL_TOKENS[token] for token, key in KEYS.items()}
+    ours = loaded.split_special and not loaded.tidy and not loaded.marian and dict(loaded.named) == names
+    if not ours or describe(loaded.core) not in known_pipelines():
         return False
     return find_problem({**json.loads(loaded.core.to_str()), "post_processor": None}) is None
 
@@ -90,11 +88,11 @@ def _id_mapping(
     before: list[int],
     after: list[int],
 ) -> IdMapping:
-    """Where our special tokens stand in another vocabulary, and what it puts around texts."""
+    """Their ids of our special tokens, and what their tokenizer puts around texts."""
     core = loaded.core
     if not loaded.marian:
         _require_rows(folder, core, size)
-    special = [_special(loaded, settings, own, size) for own in range(len(SPECIAL_TOKENS))]
+    special = [_special(loaded, settings, token, size) for token in range(len(SPECIAL_TOKENS))]
     starts = _row(settings.get("decoder_start_token_id"), size)
     if shape == "encoder":
         special[EOS] = _end(folder, core, after)
@@ -114,7 +112,7 @@ def _id_mapping(
     if shape != "encoder":
         return id_mapping
     first = tuple(id_mapping.from_foreign(before))
-    if any(own >= len(SPECIAL_TOKENS) for own in first):
+    if any(token >= len(SPECIAL_TOKENS) for token in first):
         raise _unexpected(folder, core, before, after, "special tokens alone around a text")
     return replace(id_mapping, first=first)
 
@@ -141,7 +139,7 @@ def _unexpected(folder: Path, core: Core, before: list[int], after: list[int], e
     )
 
 
-def around(folder: Path, core: Core, shape: str) -> tuple[list[int], list[int]]:
+def surroundings(folder: Path, core: Core, shape: str) -> tuple[list[int], list[int]]:
     """The ids that a tokenizer puts before and after a text; `folder` and the model's `shape` are for errors."""
     for probe in (*PROBES, *map(str, core.get_vocab())):
         plain, whole = core.encode(probe, add_special_tokens=False), core.encode(probe, add_special_tokens=True)
@@ -156,46 +154,15 @@ def around(folder: Path, core: Core, shape: str) -> tuple[list[int], list[int]]:
     raise DataError(folder, "its tokenizer makes no token of any text")
 
 
-def _special(loaded: LoadedTokenizer, settings: Mapping[str, Any], own: int, size: int) -> int:
+def _special(loaded: LoadedTokenizer, settings: Mapping[str, Any], token: int, size: int) -> int:
     """Their id of one of our special tokens: as the model says, or as the tokenizer says."""
-    number: object = settings.get(f"{KEYS[own]}_token_id")
+    number: object = settings.get(f"{KEYS[token]}_token_id")
     number = number[0] if isinstance(number, list) and number else number
-    name = loaded.named.get(f"{KEYS[own]}_token")
+    name = loaded.named.get(f"{KEYS[token]}_token")
     rows = (_row(one, size) for one in (number, None if name is None else loaded.core.token_to_id(name)))
     return next((row for row in rows if row != NONE), NONE)
 
 
 def _row(number: object, size: int) -> int:
-    """A number that is a row of a table, or none."""
+    """An id that is a row of a table, or NONE."""
     return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < size else NONE
-
-
-def our_rows(table: Tensor, id_mapping: IdMapping) -> Tensor:
-    """A table with one row a token, in our order; zeros for tokens it does not have."""
-    index = torch.tensor(id_mapping.foreign_ids)
-    found = table[index.clamp(min=0)]
-    found[index == NONE] = 0
-    return found
-
-
-def their_rows(table: Tensor, id_mapping: IdMapping) -> Tensor:
-    """A table in our order as the other model has it."""
-    return table[torch.tensor(id_mapping.our_ids)]
-
-
-def renumbered(
-    config: Any,  # noqa: ANN401
-    weights: dict[str, Tensor],
-    rows: Callable[[Tensor, IdMapping], Tensor],
-    reads: IdMapping,
-    writes: IdMapping,
-) -> dict[str, Tensor]:
-    """The weights of a model, those that have one row a token in another order."""
-    head = ("head.linear.weight", "head.bias") if writes_tokens(config) else ()
-    named = [name for name in weights if name.endswith("embedding.table.weight") or name in head]
-    return {**weights, **{name: rows(weights[name], reads if "source" in name else writes) for name in named}}
-
-
-def writes_tokens(config: Any) -> bool:  # noqa: ANN401
-    """Whether a model's output layer is over the vocabulary."""
-    return config.head is None or config.head.kind == "vocabulary"

@@ -1,4 +1,4 @@
-"""Exported ONNX graphs at work: onnxruntime, numpy and tokenizers, no torch."""
+"""Runs exported ONNX graphs: onnxruntime, numpy and tokenizers, no torch."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from regard.text.special_tokens import BOS, EOS, PAD, SEP
 from regard.text.tokenizer import load_tokenizers
 
 Ids = list[int]
-Numbers = NDArray[np.float32]
-Given = Mapping[str, NDArray[Any]]
-"""What the first graph takes, by name."""
+Array = NDArray[np.float32]
+Inputs = Mapping[str, NDArray[Any]]
+"""Inputs of the first graph, by name."""
 State = dict[str, NDArray[Any]]
-"""All that a step takes beside tokens, by name; each tensor has a row for each text."""
+"""Inputs of a step beside tokens, by name; each tensor has a row for each text."""
 
 FIELDS = {
     "translation": ("source", "target"),
@@ -45,43 +45,43 @@ class OnnxModel:
         self.tokenizers = load_tokenizers(FIELDS.get(self.settings["task"], ("text",)), folder)
 
     @property
-    def translates(self) -> bool:
-        """Whether the model reads a text or an image and writes another text."""
+    def has_encoder(self) -> bool:
+        """Whether the model encodes a text or an image and generates another text."""
         return "encoder" in self.graphs
 
     @property
     def prompted(self) -> bool:
-        """Whether the text that it reads, and a separator, are the beginning of what it writes."""
-        return self.settings["task"] == "summarisation" and not self.translates
+        """Whether input and separator are the prompt of the output."""
+        return self.settings["task"] == "summarisation" and not self.has_encoder
 
-    def write(self, inputs: Sequence[str], longest: int | None = None) -> list[str]:
-        """The translation or summary of each text, what follows it, or the description of each image, given as a file.
+    def generate(self, inputs: Sequence[str], max_length: int | None = None) -> list[str]:
+        """The translation, summary or continuation of each text, or the description of each image file.
 
-        `longest`: most tokens to write; 256, or fewer where a summariser learnt to write fewer.
+        `max_length`: most tokens to generate; 256, or fewer where a summariser was trained on fewer.
         """
         self._graph("step")
-        longest = longest or (min(256, self.settings["longest"]) if "input_tokens" in self.settings else 256)
-        writer = list(self.tokenizers.values())[-1]
-        if self.translates:
-            return writer.decode_batch(self.greedy(self._given(inputs), longest))
+        max_length = max_length or (min(256, self.settings["longest"]) if "input_tokens" in self.settings else 256)
+        target = list(self.tokenizers.values())[-1]
+        if self.has_encoder:
+            return target.decode_batch(self.greedy(self._encode(inputs), max_length))
         prompts = [{"tokens": np.array([self._prompt(text)])} for text in inputs]
-        return writer.decode_batch([self.greedy(prompt, longest)[0] for prompt in prompts])
+        return target.decode_batch([self.greedy(prompt, max_length)[0] for prompt in prompts])
 
     def classify(self, inputs: Sequence[str]) -> list[str]:
         """The likeliest label of each text or image; of a sentence to tag, the tags of its words, one space apart."""
         labels = self.settings["labels"]
         if self.settings["task"] != "tagging":
-            return [labels[number] for number in self.scores(self._given(inputs)).argmax(-1)]
+            return [labels[number] for number in self.scores(self._encode(inputs)).argmax(-1)]
         cuts = [self.tokenizers["text"].encode_words(text.split()) for text in inputs]
         chosen = self.scores(padded([cut.tokens for cut in cuts])).argmax(-1)
         return [" ".join(labels[row[at]] for at in cut.starts) for cut, row in zip(cuts, chosen, strict=True)]
 
-    def scores(self, given: Given) -> Numbers:
+    def scores(self, inputs: Inputs) -> Array:
         """The scores of the labels, a row for each text or image, or for each token of it."""
-        return np.asarray(self._graph("model").run(["logits"], dict(given))[0])
+        return np.asarray(self._graph("model").run(["logits"], dict(inputs))[0])
 
-    def start(self, source: Given | None = None, rows: int = 1) -> State:
-        """Reads the source, if the model has one; nothing written yet."""
+    def start(self, source: Inputs | None = None, rows: int = 1) -> State:
+        """The state before the first step, with the encoded source if the model has one."""
         state: State = {}
         if source is not None:
             encoder, rows = self._graph("encoder"), len(next(iter(source.values())))
@@ -94,67 +94,66 @@ class OnnxModel:
             state[name] = np.zeros(shape, dtype=part["type"])
         return state
 
-    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[Numbers, State]:
+    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[Array, State]:
         """The logits of what follows, and the state with these tokens in it."""
         graph = self._graph("step")
-        given = {part.name: state[part.name] for part in graph.get_inputs() if part.name != "tokens"}
+        inputs = {part.name: state[part.name] for part in graph.get_inputs() if part.name != "tokens"}
         names = [part.name.replace("now.", "past.", 1) for part in graph.get_outputs()]
-        logits, *now = map(np.asarray, graph.run(None, {"tokens": tokens, **given}))
+        logits, *now = map(np.asarray, graph.run(None, {"tokens": tokens, **inputs}))
         return logits, {**state, **dict(zip(names[1:], now, strict=True))}
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
         """The state whose row i continues row `rows[i]`."""
         return {name: tensor[rows] for name, tensor in state.items()}
 
-    def greedy(self, given: Given, longest: int) -> list[Ids]:
+    def greedy(self, inputs: Inputs, max_length: int) -> list[Ids]:
         """Greedy search after sources, or after prompts of one length; without special tokens."""
-        rows = len(next(iter(given.values())))
-        tokens = np.full((rows, 1), BOS) if self.translates else given["tokens"]
-        never = [PAD, BOS] if self.translates or self.prompted else [PAD]
-        ends = self.translates or self.settings["documents"]
-        state, written = self.start(given if self.translates else None, rows), [[] for _ in range(rows)]
-        left = np.arange(rows)
-        for _ in range(longest):
+        rows = len(next(iter(inputs.values())))
+        tokens = np.full((rows, 1), BOS) if self.has_encoder else inputs["tokens"]
+        suppressed = [PAD, BOS] if self.has_encoder or self.prompted else [PAD]
+        has_end = self.has_encoder or self.settings["documents"]
+        state, outputs = self.start(inputs if self.has_encoder else None, rows), [[] for _ in range(rows)]
+        unfinished = np.arange(rows)
+        for _ in range(max_length):
             logits, state = self.step(tokens.astype(np.int64), state)
-            logits[:, -1, never] = -np.inf
+            logits[:, -1, suppressed] = -np.inf
             chosen = logits[:, -1].argmax(-1)
-            going = chosen != EOS if ends else np.ones(len(left), dtype=bool)
-            left, tokens = left[going], chosen[going][:, None]
-            for row, token in zip(left, tokens[:, 0], strict=True):
-                written[row].append(int(token))
-            if not len(left):
+            active = chosen != EOS if has_end else np.ones(len(unfinished), dtype=bool)
+            unfinished, tokens = unfinished[active], chosen[active][:, None]
+            for row, token in zip(unfinished, tokens[:, 0], strict=True):
+                outputs[row].append(int(token))
+            if not len(unfinished):
                 break
-            if not going.all():
-                state = self.reorder(state, np.flatnonzero(going))
-        return written
+            if not active.all():
+                state = self.reorder(state, np.flatnonzero(active))
+        return outputs
 
     def _graph(self, name: str) -> Any:  # noqa: ANN401
         if name not in self.graphs:
-            known = ", ".join(f"{graph}.onnx" for graph in self.graphs)
-            raise RegardError(f"a model of {self.settings['task']} has {known} and cannot do what {name}.onnx does")
+            files = ", ".join(f"{graph}.onnx" for graph in self.graphs)
+            raise RegardError(f"a model of {self.settings['task']} has {files} and cannot do what {name}.onnx does")
         return self.graphs[name]
 
-    def _given(self, inputs: Sequence[str]) -> Given:
-        """Texts as tokens that end, or images as numbers."""
+    def _encode(self, inputs: Sequence[str]) -> Inputs:
+        """Texts as tokens with the end token, or images as pixels."""
         if "image" in self.settings:
             form = ImageForm(**self.settings["image"])
-            return {"images": np.stack([form.numbers(file) for file in inputs])}
-        return padded([[*self._read(text), EOS] for text in inputs])
+            return {"images": np.stack([form.pixels(file) for file in inputs])}
+        return padded([[*self._tokens(text), EOS] for text in inputs])
 
     def _prompt(self, text: str) -> Ids:
-        """What a model of one stack writes on from."""
         if self.prompted:
-            return [*self._read(text), SEP]
-        return [*([BOS] if self.settings["documents"] else []), *self._read(text)]
+            return [*self._tokens(text), SEP]
+        return [*([BOS] if self.settings["documents"] else []), *self._tokens(text)]
 
-    def _read(self, text: str) -> Ids:
-        """The tokens of a text; a summariser reads no more than it was taught to, one of them the token after these."""
+    def _tokens(self, text: str) -> Ids:
+        """The tokens of a text; of a summariser's, the first, so that one after them fits."""
         ids, most = next(iter(self.tokenizers.values())).encode(text), self.settings.get("input_tokens")
         return ids if most is None else ids[: most - 1]
 
 
 def padded(rows: Sequence[Ids]) -> dict[str, NDArray[np.int64]]:
-    """Rows of tokens in a grid, and how long each is."""
+    """Tokens padded on the right, and the length of each row."""
     longest = max(map(len, rows))
     tokens = np.array([[*row, *[PAD] * (longest - len(row))] for row in rows], dtype=np.int64)
     return {"tokens": tokens, "lengths": np.array([len(row) for row in rows], dtype=np.int64)}
