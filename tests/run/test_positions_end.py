@@ -60,7 +60,7 @@ def test_an_ensemble_has_the_positions_of_its_shortest_member():
 
 
 def test_a_prompt_that_fills_all_positions_is_refused_by_a_sentence():
-    with pytest.raises(ConfigError, match="13 tokens to continue, and the model has 12 positions"):
+    with pytest.raises(ConfigError, match="13 tokens, and the model has 12 positions"):
         search(decoder(12), None, [[4] * 13], GreedyConfig(), eos=None, bos=None, device="cpu")
 
 
