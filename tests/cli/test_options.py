@@ -213,7 +213,7 @@ REFUSED = {
     "evaluate AT/films --unknown replace": "--unknown: only translations have unknown words",
     "evaluate AT/films --dictionary AT/words.tsv": "--dictionary: only translations have unknown words",
     "evaluate AT/films --ensemble AT/films": "ensemble: only translations are written together",
-    "evaluate AT/films --out NEW": "--out: only translations are tested in parts",
+    "evaluate AT/films --out NEW": "--out: only translations are scored in parts",
     "look --pattern --which last": "--which: without a run, --pattern shows the lecture's panels",
     "look --pattern --device cpu": "--device: without a run, --pattern shows the lecture's panels",
     "look --pattern --target x": "--target: without a run, --pattern shows the lecture's panels",

@@ -17,7 +17,7 @@ from endured import differences, tiny_recipe, train
 
 from regard.errors import RunError
 from regard.run.trained import Run
-from regard.train.checkpoint import newest
+from regard.train.checkpoint import latest
 
 RECIPE = tiny_recipe(6, save_every=2, moving_average={"decay": 0.9})
 NEWEST, BEFORE = "step-6", "step-4"
@@ -41,7 +41,7 @@ def one_trial(whole: Path, place: Path, name: str, chance: random.Random, cut: b
     shutil.copytree(whole, place, symlinks=True)
     file = place / "checkpoints" / NEWEST / name
     what, problems = damage(file, chance, cut), []
-    found, sentences = newest(place / "checkpoints")
+    found, sentences = latest(place / "checkpoints")
     if found is None or found.name != BEFORE:
         problems.append(f"{what}: {found} was chosen")
     if len(sentences) != 1 or not sentences[0].startswith(f"{file}: ") or BEFORE not in sentences[0]:

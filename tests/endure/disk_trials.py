@@ -19,7 +19,7 @@ from endured import differences, tiny_recipe, tiny_tree, train
 
 from regard.cli import main as regard
 from regard.config import dump_toml
-from regard.train.checkpoint import newest
+from regard.train.checkpoint import latest
 from regard.train.loop import Trainer
 
 
@@ -89,7 +89,7 @@ def main() -> None:
         for after in (3, 4):  # the fault shows in a line of the log, or in a checkpoint
             out = disk / f"{name}-{after}"
             code, words = disturbed(disk, out, fault, after)
-            path, problems = newest(out / "checkpoints")
+            path, problems = latest(out / "checkpoints")
             mend(out)
             train(recipe, out, resume=True)
             found[f"{name} after step {after}"] = {

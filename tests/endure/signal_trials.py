@@ -20,7 +20,7 @@ from endured import tiny_tree
 
 from regard.cli import main as regard
 from regard.config import dump_toml
-from regard.train.checkpoint import newest
+from regard.train.checkpoint import latest
 
 LIMIT = 30.0  # seconds, the target
 KINDS = {"SIGTERM": [signal.SIGTERM], "Ctrl-C": [signal.SIGINT], "Ctrl-C twice": [signal.SIGINT, signal.SIGINT]}
@@ -76,7 +76,7 @@ def one_trial(base: Path, number: int, kind: str, chance: random.Random) -> tupl
         problems.append(f"exit code {code}")
     if "Traceback" in said or ("resume with: regard train" not in said):
         problems.append(f"said {said[-300:]!r}")
-    found, broken = newest(out / "checkpoints")
+    found, broken = latest(out / "checkpoints")
     if found is None or broken:
         problems.append(f"newest: {found} {broken}")
     return [f"{kind}: {problem}" for problem in problems], seconds

@@ -17,7 +17,7 @@ from regard.data import store_writer as store_writing
 from regard.errors import Failure, RegardError, RunError
 from regard.files import atomic as durable
 from regard.train import log
-from regard.train.checkpoint import newest
+from regard.train.checkpoint import latest
 
 TRIALS = Path(__file__).with_name("disk_trials.py")
 
@@ -59,7 +59,7 @@ def test_any_refusal_while_saving_leaves_the_one_before(tmp_path: Path, monkeypa
         with pytest.raises(Failure, match=r"it needs [0-9,]+ bytes and [0-9,]+ are free") as caught:
             train(tiny_recipe(6), tmp_path / "run", after)
     assert os.strerror(code) in str(caught.value)
-    assert newest(tmp_path / "run" / "checkpoints") == (tmp_path / "run" / "checkpoints" / "step-2", [])
+    assert latest(tmp_path / "run" / "checkpoints") == (tmp_path / "run" / "checkpoints" / "step-2", [])
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -127,7 +127,7 @@ def test_rights_that_are_lost_while_training(open_place: Path):
             train(recipe, out, {3: take})
     finally:
         give_back()
-    assert newest(out / "checkpoints") == (out / "checkpoints" / "step-2", [])
+    assert latest(out / "checkpoints") == (out / "checkpoints" / "step-2", [])
     train(recipe, out, resume=True)
     assert differences(out, open_place / "whole") == []
 

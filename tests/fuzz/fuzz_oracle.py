@@ -133,7 +133,7 @@ def run_problems(folder: Path, recipe: Any, steps: int | None) -> list[str]:
     if recipe is not None and kept != recipe:
         names = [name for name in type(recipe).model_fields if getattr(recipe, name) != getattr(kept, name)]
         problems.append(f"recipe.toml has another {', '.join(names)} than the command line")
-    newest, complaints = checkpoint.newest(folder / "checkpoints")
+    newest, complaints = checkpoint.latest(folder / "checkpoints")
     if newest is None or complaints:
         return [*problems, f"no whole checkpoint: {complaints}"]
     saved = checkpoint.load(newest)

@@ -339,7 +339,7 @@ def test_a_missing_metrics_file_starts_anew(base: Path):
 def test_a_damaged_metrics_file_is_named_with_its_line(base: Path):
     file = base / "run" / "metrics.jsonl"
     file.write_bytes(b"\x00garbage\n" + file.read_bytes())
-    with pytest.raises(DataError, match=r"metrics\.jsonl:1: is no line of metrics"):
+    with pytest.raises(DataError, match=r"metrics\.jsonl:1: is not a line of metrics"):
         resume(base, "train.steps=10")
 
 

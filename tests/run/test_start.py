@@ -10,7 +10,7 @@ from test_training import Quiet, train
 from regard import api
 from regard.errors import ConfigError
 from regard.models import EncoderConfig
-from regard.run.initial_weights import StartConfig, take_over
+from regard.run.initial_weights import StartConfig, transfer_weights
 from regard.run.recipe import resolve_recipe
 
 
@@ -97,6 +97,6 @@ def test_frozen_parameters_stay_and_lower_layers_learn_more_slowly(words: Path, 
 
 def test_only_weights_of_the_same_size_are_taken_over():
     small, large = EncoderConfig(width=8, heads=1).build(7, 2), EncoderConfig(width=8, heads=1).build(9, 2)
-    taken = take_over(small, dict(large.named_parameters()))
+    taken = transfer_weights(small, dict(large.named_parameters()))
     assert taken.missing == taken.unused == ["embedding.table.weight"]
     assert "new: embedding.table.weight; unused: embedding.table.weight" in taken.sentence("runs/x")

@@ -13,7 +13,7 @@ from regard.compare.budget import Planner
 from regard.config import dump_toml, read_toml
 from regard.errors import ConfigError, RegardError
 from regard.models import DecoderConfig, EncoderConfig
-from regard.run.initial_weights import StartConfig, take_over
+from regard.run.initial_weights import StartConfig, transfer_weights
 from regard.run.recipe import resolve_recipe
 from regard.run.sharded import translate_file
 
@@ -189,10 +189,10 @@ def test_settings_of_a_vocabulary_that_would_be_ignored_are_refused(runs: dict[s
 
 def test_a_report_names_whole_layers_once_and_sizes_that_differ():
     deep, shallow = (EncoderConfig(width=8, depth=depth, heads=1).build(9, 2) for depth in (3, 1))
-    said = take_over(deep, dict(shallow.named_parameters())).sentence("runs/x")
+    said = transfer_weights(deep, dict(shallow.named_parameters())).sentence("runs/x")
     assert said.endswith("new: stack.blocks.1.*, stack.blocks.2.*")
     other = EncoderConfig(width=8, depth=1, heads=1, feedforward={"kind": "plain", "hidden": 4}).build(9, 2)
-    taken = take_over(shallow, dict(other.named_parameters()))
+    taken = transfer_weights(shallow, dict(other.named_parameters()))
     assert "of another size there: stack.blocks.0.feedforward.up.weight" in taken.sentence("runs/x")
 
 

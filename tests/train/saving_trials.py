@@ -19,7 +19,7 @@ from regard.errors import Failure
 from regard.files import atomic as durable
 from regard.files.run_folder import list_checkpoints
 from regard.train import checkpoint
-from regard.train.checkpoint import broken, load, newest, prune, save
+from regard.train.checkpoint import broken, latest, load, prune, save
 
 SIZE = 20_000
 WRITING = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "shutil.rmtree", "os.chmod"}
@@ -32,7 +32,7 @@ def save_step(folder: Path, step: int, version: int = 0) -> None:
 
 def found(folder: Path) -> tuple[int, int]:
     """Step and version of the newest checkpoint, which must hold exactly what was saved under them."""
-    path, _ = newest(folder)
+    path, _ = latest(folder)
     assert path is not None, "nothing was found"
     got = load(path)
     value = float(got.step + got.state["version"])

@@ -164,7 +164,7 @@ class Heard(Quiet):
 
 def run(losses: list[float], valid: list[float], facts: Facts = FACTS, steps: int = 50) -> list[str]:
     heard = Heard()
-    adviser = Adviser(heard, clock=lambda: 0.0)
+    adviser = Adviser(heard, time_source=lambda: 0.0)
     adviser.facts = facts
     adviser.started("loss", [])
     total, step = len(losses) * steps, 0

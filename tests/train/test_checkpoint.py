@@ -17,7 +17,7 @@ from regard.files import atomic as durable
 from regard.files import run_folder
 from regard.files.run_folder import link_checkpoint, linked_step, list_checkpoints
 from regard.train import checkpoint as checkpoint_module
-from regard.train.checkpoint import load, newest, prune, room_for, save
+from regard.train.checkpoint import latest, load, prune, save, size_on_disk
 
 DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool]
 
@@ -71,7 +71,7 @@ class TestRoundTrip:
         parts = {"model": tensors_of(1), "optimizer": {f"long.name.of.tensor.{i}": torch.zeros(1) for i in range(300)}}
         path = save(folder, 1, parts["model"], parts["optimizer"], {})
         taken = sum(file.stat().st_blocks * 512 for file in path.iterdir())
-        assert taken <= room_for(parts) <= taken + 200_000
+        assert taken <= size_on_disk(parts) <= taken + 200_000
 
     @pytest.mark.parametrize("name", ["model", "../up", "a/b", "", ".hidden"])
     def test_refuses_names_that_are_no_file_of_tensors(self, folder, name):
@@ -192,7 +192,7 @@ class TestSameStepAgain:
 
     def test_one_that_was_being_replaced_is_found(self, folder):
         save_step(folder, 1).rename(folder / "step-1.old")
-        assert newest(folder) == (folder / "step-1.old", [])
+        assert latest(folder) == (folder / "step-1.old", [])
         assert load(folder / "step-1.old").step == 1
 
     def test_a_disk_that_gives_back_other_bytes_is_noticed_before_anything_older_goes(self, folder, monkeypatch):

@@ -14,7 +14,7 @@ from regard.errors import RunError
 from regard.files import atomic as durable
 from regard.files.manifest import write_manifest
 from regard.files.run_folder import link_checkpoint
-from regard.train.checkpoint import broken, load, newest
+from regard.train.checkpoint import broken, latest, load
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ class TestDamage:
                 file.write_bytes(whole[:i] + bytes([whole[i] ^ 1 << chance.randrange(8)]) + whole[i + 1 :])
                 assert str(file) in str(broken(path)), i
                 flipped += 1
-            assert newest(folder)[0] == folder / "step-300"
+            assert latest(folder)[0] == folder / "step-300"
             file.write_bytes(whole)
-            assert newest(folder) == (path, [])
+            assert latest(folder) == (path, [])
         assert flipped > 900
 
     @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
@@ -66,7 +66,7 @@ class TestDamage:
         path = save_step(folder, 400)
         (path / "model.safetensors").write_bytes((path / "optimizer.safetensors").read_bytes())
         (path / "optimizer.safetensors").touch()
-        _, warnings = newest(folder)
+        _, warnings = latest(folder)
         assert len(warnings) == 1
         assert warnings[0].startswith(f"{path}/model.safetensors: has ")
         assert warnings[0].endswith("; using step-300 instead")
@@ -82,13 +82,13 @@ class TestDamage:
         for step in (300, 400):
             (save_step(folder, step) / "state.json").unlink()
         with pytest.raises(RunError, match=r"no checkpoint is whole .*step-400/state.json.*step-300/state.json"):
-            newest(folder)
+            latest(folder)
 
     def test_no_checkpoint_at_all_is_no_error(self, folder):
-        assert newest(folder) == (None, [])
+        assert latest(folder) == (None, [])
         folder.mkdir()
         (folder / ".step-1.saving").mkdir()
-        assert newest(folder) == (None, [])
+        assert latest(folder) == (None, [])
 
     def test_a_renamed_checkpoint_is_not_taken_for_another_step(self, folder):
         save_step(folder, 300).rename(folder / "step-500")
@@ -100,7 +100,7 @@ class TestDamage:
         link_checkpoint(folder, "best", 400)
         save_step(folder, 350)
         assert names(folder) == ["last", "step-300", "step-350"]
-        assert newest(folder) == (folder / "step-350", [])
+        assert latest(folder) == (folder / "step-350", [])
 
     def test_a_whole_later_one_is_never_overtaken(self, folder):
         save_step(folder, 400)
@@ -118,7 +118,7 @@ class TestDamage:
 
 
 def assert_passed_over(folder: Path, file: Path) -> None:
-    path, warnings = newest(folder)
+    path, warnings = latest(folder)
     assert path == folder / "step-300"
     assert len(warnings) == 1
     assert warnings[0].startswith(f"{file}: ")

@@ -19,7 +19,7 @@ from checkpoint_cases import names, save_step, tensors_of
 from regard.errors import Failure, RunError
 from regard.files import atomic as durable
 from regard.train import checkpoint as checkpoint_module
-from regard.train.checkpoint import load, newest, prune, room_for, save
+from regard.train.checkpoint import latest, load, prune, save, size_on_disk
 
 TRIALS = Path(__file__).with_name("saving_trials.py")
 
@@ -47,13 +47,13 @@ class TestRefusalsOfTheDisk:
             patch.setattr(durable.os, operation, refuse)
             with pytest.raises(Failure) as caught:
                 save_step(folder, 2)
-        needed = room_for({"model": tensors_of(2), "optimizer": {"moment": tensors_of(2)["layer.weight"]}})
+        needed = size_on_disk({"model": tensors_of(2), "optimizer": {"moment": tensors_of(2)["layer.weight"]}})
         message = str(caught.value)
         assert message.startswith(f"{folder}: the checkpoint of step 2 could not be written ({os.strerror(code)});")
         assert f"needs {needed + len(state_text(2)):,} bytes and " in message
         assert "are free there" in message
         assert {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()} == before
-        assert newest(folder) == (folder / "step-1", [])
+        assert latest(folder) == (folder / "step-1", [])
 
     def test_too_little_room_is_noticed_before_anything_is_written(self, folder, monkeypatch):
         save_step(folder, 1)
@@ -86,7 +86,7 @@ class TestRefusalsOfTheDisk:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert names(folder) == ["last", "step-1"]
-        assert newest(folder) == (folder / "step-1", [])
+        assert latest(folder) == (folder / "step-1", [])
 
     def test_a_disk_that_is_full_indeed(self, tmp_path):
         command = f"mount -t tmpfs -o size=400k tmpfs {tmp_path} && exec {sys.executable} {TRIALS} full {tmp_path}"
@@ -114,12 +114,12 @@ class TestRefusalsOfTheDisk:
                     prune(place)
             with without_rights(place, 0):
                 with pytest.raises(RunError, match=r"cannot be read \(Permission denied\)"):
-                    newest(place)
+                    latest(place)
                 with pytest.raises(RunError, match=r"cannot be read \(Permission denied\)"):
                     load(place / "step-3")
-            with without_rights(place / "step-3", 0), pytest.raises(RunError, match="must not be read"):
-                newest(place)
-            assert newest(place) == (place / "step-3", [])
+            with without_rights(place / "step-3", 0), pytest.raises(RunError, match="cannot be read"):
+                latest(place)
+            assert latest(place) == (place / "step-3", [])
             assert names(place) == ["last", "step-1", "step-2", "step-3"]
         finally:
             shutil.rmtree(place)

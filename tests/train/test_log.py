@@ -141,9 +141,9 @@ class TestReading:
         write_steps(file, range(2))
         lines = file.read_bytes().splitlines()
         file.write_bytes(b"\n".join([lines[0], line, lines[1], b""]))
-        with pytest.raises(DataError, match=r"metrics.jsonl:2: is no line of metrics"):
+        with pytest.raises(DataError, match=r"metrics.jsonl:2: is not a line of metrics"):
             read_metrics(file)
-        with pytest.raises(DataError, match=r"metrics.jsonl:2: is no line of metrics"):
+        with pytest.raises(DataError, match=r"metrics.jsonl:2: is not a line of metrics"):
             MetricsLog(file, resumed=1)
 
     def test_a_file_that_is_not_there_is_a_sentence(self, file):

@@ -298,7 +298,7 @@ def test_frozen_parameters_are_left_out():
     model = Toy()
     model.table.requires_grad_(False)
     assert "table.weight" not in roles(model)
-    with pytest.raises(ConfigError, match="no parameter learns"):
+    with pytest.raises(ConfigError, match="no parameter is trained"):
         members(model.requires_grad_(False))
 
 

@@ -36,7 +36,7 @@ class Planner:
         """The task of a recipe with its vocabularies."""
         key = repr((recipe.task, recipe.data, recipe.tokenizer, recipe.start))
         if key not in self._tasks:
-            known = recipe.start.known(recipe.task.texts) if recipe.start else None
+            known = recipe.start.load_tokenizers(recipe.task.texts) if recipe.start else None
             self._tasks[key] = recipe.task.task(self.preparation(recipe).learn(known))
         return self._tasks[key]
 

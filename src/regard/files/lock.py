@@ -1,7 +1,7 @@
 """One run, one lock: two processes never train in the same folder.
 
-The operating system holds the lock (flock) and frees it when the process ends, however it ends; so a lock is never
-stale, and what the file says of its holder only serves the message.
+It is an flock, which the operating system releases when the process ends, however it ends; so a lock is never stale,
+and the file's contents only serve the error message.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ RECORD_LIMIT = 1000  # bytes, far more than a pid, a host and a time take
 
 
 class RunLock:
-    """Holds the lock of a run folder for the length of a `with` block; of several ranks, only the first takes it."""
+    """Holds the lock of a run folder for the length of a `with` block; of several ranks, only rank 0 takes it."""
 
     def __init__(self, folder: Path, *, rank: int = 0) -> None:
         self.folder = folder
@@ -32,8 +32,8 @@ class RunLock:
 
     def __enter__(self) -> Self:
         if self.rank == 0:
-            self._descriptor = self._taken()
-            _held.add(self)
+            self._descriptor = self._acquire()
+            _locks.add(self)
             self._write(to_json({"pid": os.getpid(), "host": socket.gethostname(), "since": _now()}))
         return self
 
@@ -41,17 +41,17 @@ class RunLock:
         if self._descriptor is not None:
             with suppress(OSError):  # a disk that became read-only is no reason to fail now
                 os.ftruncate(self._descriptor, 0)
-            self._close()  # and the file stays: were it removed, two processes could lock two files
+            self._close()  # the file stays: if it were removed, two processes could lock two files
 
-    def _taken(self) -> int:
-        descriptor = _opened(self.file)
+    def _acquire(self) -> int:
+        descriptor = _open(self.file)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is_at(descriptor, self.file):  # its last holder removed the folder that it had made
+            if not _is_same_file(descriptor, self.file):  # the last holder removed its new folder
                 os.close(descriptor)
-                return self._taken()
+                return self._acquire()
         except BlockingIOError:
-            holder = _holder(os.pread(descriptor, RECORD_LIMIT, 0))
+            holder = _describe_holder(os.pread(descriptor, RECORD_LIMIT, 0))
             os.close(descriptor)
             raise RunError(f"{self.folder} is being trained by {holder}; wait, or choose another --out") from None
         except OSError as error:
@@ -72,34 +72,34 @@ class RunLock:
             raise
 
     def _close(self) -> None:
-        """Lets go in this process. An explicit unlock would also free the lock of the parent of a forked child."""
+        """Releases it in this process only: an explicit unlock in a forked child would release the parent's too."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-            _held.discard(self)
+            _locks.discard(self)
 
 
-_held: WeakSet[RunLock] = WeakSet()
+_locks: WeakSet[RunLock] = WeakSet()
 
 
-def _let_go_in_child() -> None:
-    """A child that outlives a killed parent must not keep the lock: it closes what it inherited."""
-    for lock in tuple(_held):
+def _release_in_child() -> None:
+    """A child that outlives a killed parent must not keep the lock."""
+    for lock in tuple(_locks):
         lock._close()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
-def _is_at(descriptor: int, file: Path) -> bool:
-    """Whether a name still means the file that was opened under it."""
+def _is_same_file(descriptor: int, file: Path) -> bool:
+    """Whether a path still names the opened file."""
     try:
         return os.path.samestat(os.fstat(descriptor), file.stat())
     except FileNotFoundError:
         return False
 
 
-def _opened(file: Path) -> int:
+def _open(file: Path) -> int:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -107,10 +107,10 @@ def _opened(file: Path) -> int:
         raise RunError(f"{file}: cannot be written ({error.strerror}); choose another --out") from None
 
 
-def _holder(record: bytes) -> str:
+def _describe_holder(contents: bytes) -> str:
     try:
-        found = from_json(record)
-        return f"process {found['pid']} on {found['host']} since {found['since']}"
+        record = from_json(contents)
+        return f"process {record['pid']} on {record['host']} since {record['since']}"
     except (ValueError, KeyError, TypeError):
         return "another process"
 

@@ -21,7 +21,7 @@ JSON_LIMIT = 64 * 2**20  # bytes: a larger JSON file is not one of ours, and is 
 
 
 def write_manifest(folder: Path) -> None:
-    """Waits until every file of the folder is on the disk, then writes down what they hold."""
+    """Writes sizes and SHA-256 of all files of a folder, once they are on the disk."""
     files: dict[str, Any] = {}
     for file in sorted(folder.iterdir()):
         files[file.name] = {"size": file.stat().st_size, "sha256": sha256_of(file)}
@@ -31,7 +31,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def problem_in(folder: Path, required: Collection[str] = ()) -> str | None:
-    """What is wrong with a checkpoint, beginning with the file it is about; None where all is as it was written."""
+    """What is wrong with a checkpoint, beginning with the file; None where all is as it was written."""
     try:
         described = _read(folder)
         present = {file.name for file in folder.iterdir() if not file.name.startswith(".")} - {MANIFEST_FILE}
@@ -43,7 +43,7 @@ def problem_in(folder: Path, required: Collection[str] = ()) -> str | None:
             if problem := _difference(folder / name, described[name]):
                 return f"{folder / name}: {problem}"
     except PermissionError as error:
-        raise RunError(f"{error.filename}: must not be read (permission denied); give yourself the right to") from None
+        raise RunError(f"{error.filename}: cannot be read (permission denied); grant yourself read permission") from None
     except OSError as error:
         return f"{error.filename or folder}: cannot be read ({error.strerror})"
     except ValueError as error:
@@ -52,30 +52,30 @@ def problem_in(folder: Path, required: Collection[str] = ()) -> str | None:
 
 
 def _difference(file: Path, described: dict[str, Any]) -> str | None:
-    found = file.stat()
-    if not S_ISREG(found.st_mode):
+    status = file.stat()
+    if not S_ISREG(status.st_mode):
         return "is not a file"
-    if found.st_size != described["size"]:
-        return f"has {found.st_size:,} bytes, the manifest says {described['size']:,}"
+    if status.st_size != described["size"]:
+        return f"has {status.st_size:,} bytes, the manifest says {described['size']:,}"
     return None if sha256_of(file) == described["sha256"] else "SHA-256 differs from the manifest"
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
-    """The files and what the manifest says of them; ValueError unless it is, byte for byte, what we would write."""
+    """Entries of the files; ValueError unless the manifest is, byte for byte, what `write_manifest` writes."""
     text = read_small(folder / MANIFEST_FILE).decode(errors="replace")
     try:
-        found = from_json(text)
+        manifest = from_json(text)
     except ValueError as error:
         raise ValueError(f"is damaged ({error})") from None
-    if not isinstance(found, dict) or not isinstance(found.get("files"), dict):
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise ValueError("is no manifest")
-    if found.get("format") != FORMAT:
-        raise ValueError(f"has format {found.get('format')!r}, this version of regard reads {FORMAT}")
-    if text != _sealed(found["files"]):
+    if manifest.get("format") != FORMAT:
+        raise ValueError(f"has format {manifest.get('format')!r}, this version of regard reads {FORMAT}")
+    if text != _sealed(manifest["files"]):
         raise ValueError("is damaged (its own SHA-256 differs)")
-    if not all(_is_described(file) for file in found["files"].values()):
+    if not all(_is_described(file) for file in manifest["files"].values()):
         raise ValueError("does not give size and SHA-256 of each file")
-    return found["files"]
+    return manifest["files"]
 
 
 def _is_described(file: object) -> bool:
@@ -88,8 +88,8 @@ def _sealed(files: dict[str, Any]) -> str:
 
 
 def read_small(file: Path) -> bytes:
-    """The contents of a JSON file; ValueError where it is none of ours, before anything of it is read."""
-    found = file.stat()
-    if not S_ISREG(found.st_mode) or found.st_size > JSON_LIMIT:
+    """The contents of a small JSON file; ValueError, before it is read, where it is too large or no file."""
+    status = file.stat()
+    if not S_ISREG(status.st_mode) or status.st_size > JSON_LIMIT:
         raise ValueError(f"is no file of at most {JSON_LIMIT:,} bytes")
     return file.read_bytes()

@@ -12,7 +12,7 @@ WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
-    """The text of a value; TypeError names the place of what has no place in JSON."""
+    """The text of a value; TypeError names the path of what JSON cannot hold."""
     return json.dumps(_plain(value, "value"), indent=indent, allow_nan=False)
 
 
@@ -24,24 +24,24 @@ def from_json(text: str | bytes) -> Any:  # noqa: ANN401
         raise ValueError("nested too deeply") from None
 
 
-def _plain(value: object, place: str) -> object:
+def _plain(value: object, path: str) -> object:
     if isinstance(value, dict):
-        return {_key(key, place): _plain(item, f"{place}.{key}") for key, item in value.items()}
+        return {_key(key, path): _plain(item, f"{path}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, f"{place}[{i}]") for i, item in enumerate(value)]
+        return [_plain(item, f"{path}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, float) and not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, str):
         return f"\\{value}" if value.lstrip("\\") in WORDS else value
     if value is None or isinstance(value, bool | int | float):
         return value
-    raise TypeError(f"{place}: {type(value).__name__} cannot be written as JSON")
+    raise TypeError(f"{path}: {type(value).__name__} cannot be written as JSON")
 
 
-def _key(key: object, place: str) -> str:
+def _key(key: object, path: str) -> str:
     if isinstance(key, str):
         return key
-    raise TypeError(f"{place}: the key {key!r} is no string, and would come back as one")
+    raise TypeError(f"{path}: the key {key!r} is no string, and would come back as one")
 
 
 def _restored(value: object) -> object:

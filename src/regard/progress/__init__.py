@@ -1,11 +1,11 @@
-"""Progress of long work: any layer says what it does and how far it is; whoever runs it decides how that is shown.
+"""Progress of long work: any layer reports phases and counts; whoever runs it decides how they are shown.
 
     with phase("storing", unit="pairs") as advance:
         for chunk in chunks:
             …
             advance(len(chunk))
 
-Nothing is shown unless a display is installed, as the command line does: `with shown_on(display): …`. Other threads
+Nothing is shown unless a display is installed, as the command line does: `with shown_on(display): …`. Threads other
 than the one that installed it show nothing.
 """
 
@@ -26,34 +26,33 @@ VERBOSITY: ContextVar[Verbosity] = ContextVar("verbosity", default="normal")
 
 @dataclass(eq=False)
 class Phase:
-    """A piece of work that goes on: what it is, and how much of it is done."""
+    """A piece of work, and how much of it is completed."""
 
     label: str
     unit: str
     """What is counted, in the plural."""
     total: int | None = None
-    done: int = 0
+    completed: int = 0
     began: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
         return time.monotonic() - self.began
 
     @property
     def counts(self) -> bool:
         """Whether there is more to show than its name."""
-        return self.done > 0 or self.total is not None
+        return self.completed > 0 or self.total is not None
 
 
 class Display(Protocol):
     """Shows phases and sentences."""
 
     def begin(self, phase: Phase) -> None:
-        """A phase begins; others may be going on, of which it is a part."""
+        """A phase begins, perhaps inside another."""
 
     def advance(self, phase: Phase) -> None:
-        """More of a phase is done."""
+        """More of a phase is completed."""
 
     def end(self, phase: Phase) -> None:
         """A phase has ended, or failed."""
@@ -92,7 +91,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def phase(label: str, total: int | None = None, unit: str = "examples") -> Iterator[Callable[[int], None]]:
-    """A piece of work; what it yields is called with how many units more are done."""
+    """A piece of work; yields a function to call with the number of units completed since."""
     display = _DISPLAY.get()
     if display is None:
         yield _nothing
@@ -100,7 +99,7 @@ def phase(label: str, total: int | None = None, unit: str = "examples") -> Itera
     current = Phase(label, unit, total)
 
     def advance(count: int) -> None:
-        current.done += count
+        current.completed += count
         display.advance(current)
 
     display.begin(current)
@@ -111,7 +110,7 @@ def phase(label: str, total: int | None = None, unit: str = "examples") -> Itera
 
 
 def tracked(items: Iterable[Item], label: str, total: int | None = None, unit: str = "examples") -> Iterator[Item]:
-    """The same items; one is done when the next is asked for."""
+    """The same items; one is completed when the next is requested."""
     if _DISPLAY.get() is None:
         yield from items
         return
@@ -122,4 +121,4 @@ def tracked(items: Iterable[Item], label: str, total: int | None = None, unit: s
 
 
 def _nothing(_: int) -> None:
-    """Where nothing is shown, nothing is counted."""
+    pass

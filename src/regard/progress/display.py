@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 SHORT = 0.5
-"""Seconds: phases below are not worth a word."""
+"""Seconds: shorter phases are not shown."""
 LONG = 2.0
 """Seconds after which a plain line says what is going on."""
 SECONDS_BETWEEN_LINES = 10.0
@@ -24,7 +24,7 @@ REFRESHES = 4
 
 
 def make_display(lasting: bool = False, stream: TextIO | None = None) -> Display | None:
-    """A display that suits the stream; `lasting`: a line of each phase stays. None where quiet is asked for."""
+    """A display for the stream; `lasting`: a line of each phase stays. None with --quiet."""
     if VERBOSITY.get() == "quiet":
         return None
     chosen: TextIO = stream if stream is not None else sys.stderr
@@ -32,7 +32,7 @@ def make_display(lasting: bool = False, stream: TextIO | None = None) -> Display
 
 
 def is_live(stream: TextIO) -> bool:
-    """Whether lines can be drawn over again: a terminal that is none of 1970."""
+    """Whether the stream is a terminal that can redraw lines."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
@@ -46,7 +46,6 @@ class LineDisplay(Display):
         self._last = time.monotonic()
 
     def begin(self, phase: Phase) -> None:
-        """Nothing yet: it may be short."""
         if not self.phases:
             self._last = phase.began
             if self.lasting:
@@ -54,27 +53,24 @@ class LineDisplay(Display):
         self.phases.append(phase)
 
     def advance(self, phase: Phase) -> None:
-        """A line, if there was none for a while."""
         now = time.monotonic()
         if now - self._last >= SECONDS_BETWEEN_LINES:
             self._last = now
             self.say(self._line(phase))
 
     def end(self, phase: Phase) -> None:
-        """A line, where it stays and the phase was not short."""
         if phase in self.phases:
             self.phases.remove(phase)
         if self.lasting and not self.phases and phase.seconds >= SHORT:
             self.say(finished_line(phase))
 
     def say(self, sentence: str) -> None:
-        """A line."""
         print(sentence, file=self.stream, flush=True)
 
     def _line(self, phase: Phase) -> str:
         label = self.phases[0].label if self.phases else phase.label
-        share = f", {phase.done / phase.total:.0%}" if phase.total else ""
-        return f"{label}: {phase.done:,} {phase.unit}{share} after {duration(phase.seconds)}"
+        share = f", {phase.completed / phase.total:.0%}" if phase.total else ""
+        return f"{label}: {phase.completed:,} {phase.unit}{share} after {duration(phase.seconds)}"
 
 
 class LiveDisplay(Display):
@@ -94,7 +90,6 @@ class LiveDisplay(Display):
         self._lock = threading.RLock()
 
     def begin(self, phase: Phase) -> None:
-        """The line appears, unless the phase turns out short."""
         with self._lock:
             self.phases.append(phase)
             if self._live is None and self._timer is None:
@@ -106,7 +101,6 @@ class LiveDisplay(Display):
         """Nothing: the line is drawn anew in any case."""
 
     def end(self, phase: Phase) -> None:
-        """The line goes; where it stays, a sentence takes its place."""
         with self._lock:
             if phase in self.phases:
                 self.phases.remove(phase)
@@ -118,7 +112,6 @@ class LiveDisplay(Display):
             self.say(finished_line(phase))
 
     def start(self) -> None:
-        """Draws from now on."""
         from rich.live import Live
 
         with self._lock:
@@ -131,7 +124,6 @@ class LiveDisplay(Display):
                 self._live.start()
 
     def stop(self) -> None:
-        """Draws no more, and leaves nothing behind."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -141,12 +133,10 @@ class LiveDisplay(Display):
             live.stop()
 
     def say(self, sentence: str) -> None:
-        """A sentence above the line."""
         text = wrapped(sentence, self.console.width)
         self.console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
     def lines(self, width: int) -> list[str]:
-        """What is drawn."""
         phases = list(self.phases)
         if not phases:
             return []

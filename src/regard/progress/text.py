@@ -33,47 +33,47 @@ def duration(seconds: float) -> str:
 
 def bar(share: float, width: int, unicode: bool = True) -> str:
     """A bar of so many characters."""
-    done, _, left = BLOCKS if unicode else ASCII_BLOCKS
+    full, _, empty = BLOCKS if unicode else ASCII_BLOCKS
     filled = round(min(1.0, max(0.0, share)) * width)
-    return done * filled + left * (width - filled)
+    return full * filled + empty * (width - filled)
 
 
 def fitted(parts: Sequence[str], width: int, optional: Sequence[int] = ()) -> str:
-    """Parts of a line, two spaces apart; where it is too long, the `optional` ones (their places) go, in this order."""
-    kept = dict(enumerate(parts))
-    for place in optional:
-        if len("  ".join(kept.values())) <= width:
+    """Parts of a line, two spaces apart; where it is too long, the `optional` ones (by index) are dropped, in order."""
+    shown = dict(enumerate(parts))
+    for index in optional:
+        if len("  ".join(shown.values())) <= width:
             break
-        kept.pop(place, None)
-    return "  ".join(part for part in kept.values() if part)[:width]
+        shown.pop(index, None)
+    return "  ".join(part for part in shown.values() if part)[:width]
 
 
 def with_bar(parts: Sequence[str], share: float, width: int, unicode: bool = True, optional: Sequence[int] = ()) -> str:
     """A line of parts with a bar after the first, as long as there is room for one."""
     line = fitted(parts, width, optional)
-    room = min(WIDEST_BAR, width - len(line) - 2)
-    if room < NARROWEST_BAR or not line.startswith(parts[0]):
+    bar_width = min(WIDEST_BAR, width - len(line) - 2)
+    if bar_width < NARROWEST_BAR or not line.startswith(parts[0]):
         return line
-    return f"{parts[0]}  {bar(share, room, unicode)}{line[len(parts[0]) :]}"
+    return f"{parts[0]}  {bar(share, bar_width, unicode)}{line[len(parts[0]) :]}"
 
 
 def phase_line(phase: Phase, label: str, width: int, unicode: bool = True) -> str:
     """How far a phase is, in one line."""
-    took, count = phase.seconds, f"{phase.done:,} {phase.unit}"
-    speed = f"{phase.done / took:,.0f}/s" if took > 1 and phase.done >= took else ""
+    took, count = phase.seconds, f"{phase.completed:,} {phase.unit}"
+    speed = f"{phase.completed / took:,.0f}/s" if took > 1 and phase.completed >= took else ""
     if not phase.total:
-        return fitted([label, count if phase.done else "", speed, duration(took)], width, (2, 3))
-    share = phase.done / phase.total
+        return fitted([label, count if phase.completed else "", speed, duration(took)], width, (2, 3))
+    share = phase.completed / phase.total
     left = f"{duration(took * (1 / share - 1))} left" if share > 0 and took > 1 else ""
     return with_bar(
-        [label, f"{share:.0%}", f"{phase.done:,} of {phase.total:,} {phase.unit}", left], share, width, unicode
+        [label, f"{share:.0%}", f"{phase.completed:,} of {phase.total:,} {phase.unit}", left], share, width, unicode
     )
 
 
 def finished_line(phase: Phase) -> str:
     """What a phase did, once it is over."""
-    done = f"{phase.done:,} {phase.unit} in " if phase.done else ""
-    return f"{phase.label}: {done}{duration(phase.seconds)}"
+    amount = f"{phase.completed:,} {phase.unit} in " if phase.completed else ""
+    return f"{phase.label}: {amount}{duration(phase.seconds)}"
 
 
 def wrapped(sentence: str, width: int) -> str:

@@ -1,4 +1,4 @@
-"""A run folder made from a model that was trained elsewhere: used, looked at, served and fine-tuned like any other."""
+"""A run folder made from an imported Hugging Face model, to be used, served and fine-tuned like any other."""
 
 import os
 import shutil
@@ -21,13 +21,13 @@ from regard.train import checkpoint
 
 
 def refuse_occupied(out: Path) -> None:
-    """Refuses a folder that has something in it."""
+    """RunError for a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out}: is not empty; name another folder with --out")
 
 
 def imported_model(model: Imported) -> tuple[Recipe, Vocabularies, nn.Module]:
-    """Recipe, vocabularies and the model itself, with parameters of its own only where the folder has none."""
+    """Recipe, vocabularies and the model, with new parameters only where the folder has none."""
     recipe = _recipe(model)
     texts = recipe.task.texts
     tokenizers = dict(zip(texts, model.tokenizers * len(texts), strict=False))
@@ -38,7 +38,7 @@ def imported_model(model: Imported) -> tuple[Recipe, Vocabularies, nn.Module]:
 
 
 def write_imported(model: Imported, out: Path, origin: str, say: Callable[[str], None] = lambda sentence: None) -> None:
-    """Writes recipe, vocabulary, weights and a card into a folder that is no run yet, all of them or nothing."""
+    """Writes recipe, vocabulary, weights and a card into an empty folder, all or nothing."""
     refuse_occupied(out)
     recipe, vocabularies, built = imported_model(model)
     say(compare_with_library(model, built, Path(origin)))
@@ -61,7 +61,7 @@ def _recipe(model: Imported) -> Recipe:
         "data": {"max_length": model.length},
         "model": model.config.tree(),
     }
-    if model.task == "masked_language_model":  # each text for itself, as its tokenizer surrounds it
+    if model.task == "masked_language_model":  # one text a row, with the special tokens of its tokenizer
         tree["data"]["batching"] = {"kind": "bucketed"}
     if model.tokenizers:
         tree["tokenizer"] = {"kind": _tokenizer_kind(model.tokenizers[0])}
@@ -72,12 +72,12 @@ def _recipe(model: Imported) -> Recipe:
 
 
 def _tokenizer_kind(tokenizer: Tokenizer) -> str:
-    """What the settings of a vocabulary like this would be called."""
+    """The `tokenizer.kind` of a tokenizer like this."""
     kind = type(tokenizer.core.model).__name__
     if kind != "BPE":
         return {"Unigram": "unigram", "WordLevel": "word", "WordPiece": "word"}[kind]
-    own = tokenizer.id_mapping is None
-    return "char" if own and type(tokenizer.core.pre_tokenizer).__name__ != "ByteLevel" else "bpe"
+    trained_here = tokenizer.id_mapping is None
+    return "char" if trained_here and type(tokenizer.core.pre_tokenizer).__name__ != "ByteLevel" else "bpe"
 
 
 def _card(out: Path, model: Imported, recipe: Recipe, origin: str) -> str:

@@ -1,8 +1,8 @@
-"""Where a run's weights begin when they do not begin at random: with those of a trained run.
+"""Initial weights from a trained run, and which of them are frozen or trained at a lower rate.
 
-Names and sizes decide what is taken over; of an output layer over labels, each row goes where its label is now. What
-does not fit stays as it was drawn, and both are said. What would fit by accident only (heads cut in another way, a
-vocabulary of other tokens) or could not be meant (another width) is refused.
+Names and shapes decide what is taken over; of an output layer over labels, each row goes to its label's index here.
+What does not fit keeps its random initialisation, and both are reported. What would fit by accident only (another
+number of heads, a vocabulary of other tokens) or cannot be meant (another width) is refused.
 """
 
 import re
@@ -35,73 +35,72 @@ class StartConfig(Config):
     which: str = "best"
     """Its checkpoint: best, last, or step-N."""
     freeze: tuple[str, ...] = ()
-    """Parts that do not learn: names such as "embedding" or "stack.blocks.0", with * for any text."""
+    """Parts that are not trained: names such as "embedding" or "stack.blocks.0", with * for any text."""
     freeze_layers: NonNegativeInt = 0
-    """So many of the lowest layers do not learn, nor the embeddings below them."""
+    """So many of the lowest layers are not trained, nor the embeddings below them."""
     layer_rate: float = Field(1.0, gt=0, le=1)
-    """Each layer below the last learns at this share of the rate of the one above it; embeddings as the lowest."""
+    """Learning rate of each layer as a share of that of the layer above it; embeddings as the lowest layer."""
 
     def load(
         self,
         model: nn.Module,
         trained: nn.Module,
         vocabularies: Vocabularies | None = None,
-        known: Vocabularies | None = None,
+        known_vocabularies: Vocabularies | None = None,
     ) -> str:
         """Puts a trained model's weights into another; says what was taken over and what was not.
 
         With the vocabularies and labels of both, tokens and labels are told apart by name and not by number alone.
         """
         weights: dict[str, Tensor] = dict(trained.named_parameters())
-        own = dict(model.named_parameters())
-        if own.keys() & weights.keys():
+        parameters = dict(model.named_parameters())
+        if parameters.keys() & weights.keys():
             self._require_fit(model.config, trained.config)
-            self._require_vocabulary(own, weights)
+            self._require_vocabulary(parameters, weights)
         matched = ""
-        if vocabularies is not None and known is not None:
-            self._require_tokens(vocabularies, known)
-            weights, matched = self._by_label(model, weights, vocabularies.labels, known.labels)
-        taken = take_over(model, weights)
-        if not taken.loaded:
+        if vocabularies is not None and known_vocabularies is not None:
+            self._require_tokens(vocabularies, known_vocabularies)
+            weights, matched = self._by_label(model, weights, vocabularies.labels, known_vocabularies.labels)
+        transfer = transfer_weights(model, weights)
+        if not transfer.loaded:
             raise ConfigError(
                 "start.run",
                 f"{self.run}: none of its weights has the name and size of one of this model's; is its model.kind or "
                 "model.width another? With model.from in place of model the settings are the run's",
             )
-        frozen = [name for name in taken.missing if self.is_frozen(name)]
+        frozen = [name for name in transfer.missing if self.is_frozen(name)]
         if frozen:
-            raise ConfigError(
-                "start.freeze", f"{frozen[0]} is not in {self.run}, so it would stay random; let it learn"
-            )
-        return taken.sentence(self.run) + matched
+            raise ConfigError("start.freeze", f"{frozen[0]} is not in {self.run}, so it would stay random; train it")
+        return transfer.sentence(self.run) + matched
 
     def _by_label(
-        self, model: nn.Module, weights: dict[str, Tensor], labels: Sequence[str], known: Sequence[str]
+        self, model: nn.Module, weights: dict[str, Tensor], labels: Sequence[str], old_labels: Sequence[str]
     ) -> tuple[dict[str, Tensor], str]:
         """The weights with the rows of the output layer at the labels' numbers in this task; what to say about it."""
         rows = class_parameters(model)
-        if list(labels) == list(known) or not rows.keys() & weights.keys():
+        if list(labels) == list(old_labels) or not rows.keys() & weights.keys():
             return weights, ""
-        kept = [label for label in labels if label in known]
-        if not kept:
+        shared = [label for label in labels if label in old_labels]
+        if not shared:
             rest = {name: weight for name, weight in weights.items() if name not in rows}
-            return rest, f"; none of its labels is one here ({', '.join(known[:SHOWN])}), so the output layer is new"
-        new = [label for label in labels if label not in known]
+            listed = ", ".join(old_labels[:SHOWN])
+            return rest, f"; none of its labels is one here ({listed}), so the output layer is new"
+        new = [label for label in labels if label not in old_labels]
         frozen = [name for name in rows if self.is_frozen(name)]
         if new and frozen:
-            raise ConfigError("start.freeze", f"{self.run} has no label '{new[0]}', so {frozen[0]} must learn")
-        here, there = [labels.index(label) for label in kept], [known.index(label) for label in kept]
-        for name, own in rows.items():
-            if name in weights and weights[name].shape[1:] == own.shape[1:]:
-                moved = own.detach().clone()
+            raise ConfigError("start.freeze", f"{self.run} has no label '{new[0]}', so {frozen[0]} must be trained")
+        here, there = [labels.index(label) for label in shared], [old_labels.index(label) for label in shared]
+        for name, parameter in rows.items():
+            if name in weights and weights[name].shape[1:] == parameter.shape[1:]:
+                moved = parameter.detach().clone()
                 moved[here] = weights[name].detach()[there].to(moved)
                 weights = {**weights, name: moved}
         listed = f"; new labels: {', '.join(new[:SHOWN])}" if new else ""
-        return weights, f"; rows of the output layer were matched by label, {len(kept)} of {len(labels)}{listed}"
+        return weights, f"; rows of the output layer were matched by label, {len(shared)} of {len(labels)}{listed}"
 
-    def _require_tokens(self, vocabularies: Vocabularies, known: Vocabularies) -> None:
+    def _require_tokens(self, vocabularies: Vocabularies, known_vocabularies: Vocabularies) -> None:
         """Refuses a vocabulary of other tokens, of whatever size: a row of a table is one token's."""
-        identities = {tokenizer.identity for tokenizer in known.tokenizers.values()}
+        identities = {tokenizer.identity for tokenizer in known_vocabularies.tokenizers.values()}
         for field, tokenizer in vocabularies.tokenizers.items():
             if tokenizer.identity not in identities:
                 raise ConfigError(
@@ -109,10 +108,10 @@ class StartConfig(Config):
                     f"{self.run} has other tokens for {field}; a model started from it keeps its vocabulary",
                 )
 
-    def _require_fit(self, own: Any, other: Any) -> None:  # noqa: ANN401
+    def _require_fit(self, config: Any, trained_config: Any) -> None:  # noqa: ANN401
         """Refuses a model whose weights have another size throughout, or the same size and another meaning."""
         for name in ("width", "heads"):
-            mine, theirs = getattr(own, name, None), getattr(other, name, None)
+            mine, theirs = getattr(config, name, None), getattr(trained_config, name, None)
             if mine is not None and theirs is not None and mine != theirs:
                 raise ConfigError(
                     f"model.{name}",
@@ -120,26 +119,26 @@ class StartConfig(Config):
                     "beside model.from",
                 )
 
-    def _require_vocabulary(self, own: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
-        for name in own.keys() & weights.keys():
-            if name.endswith("embedding.table.weight") and len(own[name]) != len(weights[name]):
+    def _require_vocabulary(self, parameters: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+        for name in parameters.keys() & weights.keys():
+            if name.endswith("embedding.table.weight") and len(parameters[name]) != len(weights[name]):
                 raise ConfigError(
                     "tokenizer",
                     f"{self.run} has a vocabulary of {len(weights[name]):,} tokens, this model one of "
-                    f"{len(own[name]):,}; a model started from it keeps its vocabulary",
+                    f"{len(parameters[name]):,}; a model started from it keeps its vocabulary",
                 )
 
-    def require_tokenizer(self, own: TokenizerConfig, other: TokenizerConfig) -> None:
+    def require_tokenizer(self, tokenizer: TokenizerConfig, trained_tokenizer: TokenizerConfig) -> None:
         """Refuses settings of a vocabulary that would be ignored, since the run's is taken over."""
-        if own != other:
+        if tokenizer != trained_tokenizer:
             raise ConfigError(
                 "tokenizer",
-                f"a model started from {self.run} keeps its vocabulary, of kind '{other.kind}'; give its settings, or "
-                "model.from in place of start.run, which takes them over",
+                f"a model started from {self.run} keeps its vocabulary, of kind '{trained_tokenizer.kind}'; give its "
+                "settings, or model.from in place of start.run, which takes them over",
             )
 
     def hold(self, model: nn.Module) -> list[str]:
-        """Freezes what is to be frozen, and says so."""
+        """Freezes parameters; returns sentences about what is frozen and at which rates the rest is trained."""
         names = [name for name, _ in model.named_parameters()]
         for pattern in self.freeze:
             if not any(_fits(name, pattern) for name in names):
@@ -161,7 +160,7 @@ class StartConfig(Config):
         if not frozen:
             return []
         numbers = sum(weight.numel() for weight in frozen.values())
-        return [f"frozen: {numbers:,} parameters ({_listed(list(frozen), names)})"]
+        return [f"frozen: {numbers:,} parameters ({_shorten(list(frozen), names)})"]
 
     def _paces(self, names: Sequence[str]) -> list[str]:
         if self.layer_rate == 1:
@@ -170,7 +169,7 @@ class StartConfig(Config):
         return [f"learning rates: from ×{min(rates):.3g} at the bottom to ×{max(rates):.3g} at the top"]
 
     def is_frozen(self, name: str) -> bool:
-        """Whether a parameter does not learn."""
+        """Whether a parameter is not trained."""
         layer = _layer(name)
         low = "embedding" in name if layer is None else layer < self.freeze_layers
         return (self.freeze_layers > 0 and low) or any(_fits(name, pattern) for pattern in self.freeze)
@@ -186,22 +185,22 @@ class StartConfig(Config):
             layer = -1 if "embedding" in name else last + 1
         return self.layer_rate ** (last + 1 - layer)
 
-    def known(self, texts: Sequence[str]) -> dict[str, Tokenizer]:
+    def load_tokenizers(self, texts: Sequence[str]) -> dict[str, Tokenizer]:
         """The vocabularies that a task will take over, read from the run's folder."""
         return load_tokenizers(texts, Path(self.run))
 
-    def tokenizers(self, known: Mapping[str, Tokenizer], texts: Sequence[str]) -> dict[str, Tokenizer]:
+    def tokenizers(self, available: Mapping[str, Tokenizer], texts: Sequence[str]) -> dict[str, Tokenizer]:
         """The run's vocabularies for the texts of a task."""
-        if all(text in known for text in texts):
-            return {text: known[text] for text in texts}
-        if len({tokenizer.identity for tokenizer in known.values()}) == 1:
-            return dict.fromkeys(texts, next(iter(known.values())))
-        there = f"vocabularies for {', '.join(known)}" if known else "no vocabulary"
+        if all(text in available for text in texts):
+            return {text: available[text] for text in texts}
+        if len({tokenizer.identity for tokenizer in available.values()}) == 1:
+            return dict.fromkeys(texts, next(iter(available.values())))
+        there = f"vocabularies for {', '.join(available)}" if available else "no vocabulary"
         raise ConfigError("start.run", f"{self.run} has {there}, this task needs {', '.join(texts)}")
 
 
 @dataclass(frozen=True)
-class Taken:
+class WeightTransfer:
     """What a model took over from another."""
 
     loaded: list[str]
@@ -216,13 +215,13 @@ class Taken:
 
     def sentence(self, run: str) -> str:
         """For people."""
-        own, other = self.everything
-        parts = [f"started from {run}: {len(self.loaded)} of {len(own)} weights taken over"]
-        for names, what, every in ((self.missing, "new", own), (self.unused, "unused", other)):
+        names_here, names_there = self.everything
+        parts = [f"started from {run}: {len(self.loaded)} of {len(names_here)} weights taken over"]
+        for names, what, every in ((self.missing, "new", names_here), (self.unused, "unused", names_there)):
             if names:
-                parts.append(f"{what}: {_listed(names, every)}")
+                parts.append(f"{what}: {_shorten(names, every)}")
         if self.resized:
-            parts.append(f"of another size there: {_listed(self.resized, own)}")
+            parts.append(f"of another size there: {_shorten(self.resized, names_here)}")
         return "; ".join(parts)
 
 
@@ -230,25 +229,25 @@ def class_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that have a row for each label: the last layer of a head over classes."""
     head = getattr(model, "head", None)
     last = head.linear if isinstance(head, PooledHead) else head if isinstance(head, nn.Linear) else None
-    own = set() if last is None else set(last.parameters())
-    return {name: parameter for name, parameter in model.named_parameters() if parameter in own}
+    parameters = set() if last is None else set(last.parameters())
+    return {name: parameter for name, parameter in model.named_parameters() if parameter in parameters}
 
 
 @torch.no_grad()
-def take_over(model: nn.Module, weights: Mapping[str, Tensor]) -> Taken:
+def transfer_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> WeightTransfer:
     """Copies the weights whose names and sizes a model shares."""
-    own = dict(model.named_parameters())
-    shared = [name for name in own if name in weights]
-    loaded = [name for name in shared if weights[name].shape == own[name].shape]
+    parameters = dict(model.named_parameters())
+    shared = [name for name in parameters if name in weights]
+    loaded = [name for name in shared if weights[name].shape == parameters[name].shape]
     for name in loaded:
-        own[name].copy_(weights[name])
-    known = set(loaded)
-    return Taken(
+        parameters[name].copy_(weights[name])
+    loaded_names = set(loaded)
+    return WeightTransfer(
         loaded,
-        [name for name in own if name not in known],
-        [name for name in weights if name not in known],
-        [name for name in shared if name not in known],
-        (list(own), list(weights)),
+        [name for name in parameters if name not in loaded_names],
+        [name for name in weights if name not in loaded_names],
+        [name for name in shared if name not in loaded_names],
+        (list(parameters), list(weights)),
     )
 
 
@@ -258,8 +257,8 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _layer(name: str) -> int | None:
-    found = LAYER.search(name)
-    return int(found.group(1)) if found else None
+    match = LAYER.search(name)
+    return int(match.group(1)) if match else None
 
 
 def _last(names: Iterable[str]) -> int:
@@ -267,13 +266,13 @@ def _last(names: Iterable[str]) -> int:
     return max((layer for name in names if (layer := _layer(name)) is not None), default=0)
 
 
-def _listed(names: Sequence[str], every: Sequence[str]) -> str:
+def _shorten(names: Sequence[str], every: Sequence[str]) -> str:
     """Names for people: a layer of which all are meant is one name, and of many the first are told."""
-    meant, told = set(names), []
+    meant, shown = set(names), []
     for name in names:
-        found = LAYER.search(name)
-        layer = name[: found.end()] if found else ""
+        match = LAYER.search(name)
+        layer = name[: match.end()] if match else ""
         whole = layer and all(other in meant for other in every if other.startswith(layer))
-        told.append(f"{layer}*" if whole else name)
-    told = list(dict.fromkeys(told))
-    return ", ".join(told[:SHOWN]) + (f" and {len(told) - SHOWN} more" if len(told) > SHOWN else "")
+        shown.append(f"{layer}*" if whole else name)
+    shown = list(dict.fromkeys(shown))
+    return ", ".join(shown[:SHOWN]) + (f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else "")

@@ -1,6 +1,6 @@
-"""What an engine writes about the lines of a file, as the parts of a folder: text, JSON or Parquet.
+"""Outputs for the lines of a file, written as parts into a folder: text, JSON or Parquet.
 
-No torch is loaded here, which would make CTranslate2 slower.
+No torch is loaded here, so that CTranslate2 starts sooner.
 """
 
 import io
@@ -22,18 +22,18 @@ from regard.text.splitting import Splitting, translate_by_sentence
 PartFormat = Literal["text", "json", "parquet"]
 SUFFIXES: dict[PartFormat, str] = {"text": ".txt", "json": ".jsonl", "parquet": ".parquet"}
 LINES_AT_ONCE = 1024
-"""Lines that are translated together: those of a file always in the same groups, whoever does it."""
+"""Lines that are translated together; groups do not depend on the number of processes."""
 LINES_PER_PART = 1024
 
 Write = Callable[[list[str], bool], list[list[Output]]]
 """The translations of each text, best first; and whether to cut those that are too long, which are errors otherwise."""
 Note = Callable[[str, tuple[object, int]], dict[str, Any]]
-"""What there is to say of a text beside its translation, given with its file and line."""
+"""Notes about a text beside its translation, by the text, its file and line."""
 
 
 def write_file(
     write: Write,
-    asked: Mapping[str, Any],
+    request: Mapping[str, Any],
     file: Path,
     folder: Path,
     to: PartFormat,
@@ -43,10 +43,10 @@ def write_file(
     splitting: Splitting | None = None,
     note: Note = lambda text, origin: {},
 ) -> tuple[int, int]:
-    """Translates a file into the parts of a folder; how many were made here, and how many there are.
+    """Translates a file into the parts of a folder; returns how many were made here, and how many there are.
 
-    `asked` is all that the result depends on beside the input, its splitting and the format. Lines that are too long
-    are named to `say`, unless they are an error; what `note` says of a line, JSON says too.
+    `request` is all that the result depends on beside the input, its splitting and the format. Lines that are too long
+    are reported to `say`, unless they are an error; JSON also has what `note` returns for a line.
     """
 
     unreadable([file], Findings())
@@ -56,8 +56,8 @@ def write_file(
 
     count = sum(1 for _ in read())  # reads all of it, so that a line that is not text is known before the work begins
     split = None if splitting is None else asdict(splitting)
-    wanted = {"input": sha256_of(file), "output": to, "split": split, **asked}
-    parts = Parts.open(folder, wanted, count, lines_per_part, SUFFIXES[to])
+    manifest = {"input": sha256_of(file), "output": to, "split": split, **request}
+    parts = Parts.open(folder, manifest, count, lines_per_part, SUFFIXES[to])
     made = parts.work(read, maker(write, to, lambda index: (file, index + 1), overlong, say, splitting, note))
     return made, len(parts)
 
@@ -71,7 +71,7 @@ def maker(
     splitting: Splitting | None = None,
     note: Note = lambda text, origin: {},
 ) -> Callable[[int, list[str]], bytes]:
-    """What makes the contents of a part; `origin` gives file and line of a text by its index."""
+    """A function that makes the contents of a part; `origin` gives file and line of a text by its index."""
 
     def make(first: int, texts: list[str]) -> bytes:
         remaining, outputs, notes = iter(texts), list[list[Output]](), list[dict[str, Any]]()
@@ -109,9 +109,9 @@ def _parquet(first: int, texts: list[str], outputs: list[list[Output]]) -> bytes
 
     kinds = {"line": pa.int64(), "rank": pa.int32(), "source": pa.string(), "text": pa.string(), "score": pa.float64()}
     rows = [
-        {"line": first + place, "rank": rank, "source": text, "text": output.text, "score": output.score}
-        for place, (text, found) in enumerate(zip(texts, outputs, strict=True), start=1)
-        for rank, output in enumerate(found, start=1)
+        {"line": first + number, "rank": rank, "source": text, "text": output.text, "score": output.score}
+        for number, (text, ranked) in enumerate(zip(texts, outputs, strict=True), start=1)
+        for rank, output in enumerate(ranked, start=1)
     ]
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(kinds.items()))), stream)

@@ -2,10 +2,10 @@
 
     FOLDER/ manifest.json  part-000000.txt  part-000001.txt  …
 
-The manifest says what is asked for; who comes with something else is refused. A part is taken under a lock which the
-operating system frees when its holder is gone, however it went; it is written aside and renamed when it is whole. So
-a part that is there is finished, none is made twice, and processes may come, go and die: started again, they do what
-is missing. They need nothing but the folder in common, not even to be started together.
+The manifest holds the request; another request is refused. A part is made under a lock which the operating system
+releases when its holder ends, however it ends; it is written aside and renamed when it is whole. So a part that exists
+is finished, none is made twice, and processes may start and die at any time: restarted, they do what is missing. They
+share nothing but the folder.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ from regard.files.strict_json import from_json, to_json
 FORMAT = 1
 SHOWN = 80  # characters of a setting in a sentence
 PAUSE = 0.5
-"""Seconds between two looks at parts that others are making."""
+"""Seconds between two checks for parts that others are making."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +39,24 @@ class Parts:
     suffix: str
 
     @classmethod
-    def open(cls, folder: Path, asked: Mapping[str, Any], lines: int, lines_per_part: int, suffix: str) -> "Parts":
-        """Begins the work in an empty folder, or goes on with it; RunError where something else was begun there."""
-        wanted = {"format": FORMAT, "lines": lines, "lines_per_part": lines_per_part, "suffix": suffix, **asked}
-        with _written(folder, MANIFEST_FILE):
+    def open(cls, folder: Path, request: Mapping[str, Any], lines: int, lines_per_part: int, suffix: str) -> "Parts":
+        """Begins the work in an empty folder, or resumes it; RunError where other work was begun there."""
+        manifest = {"format": FORMAT, "lines": lines, "lines_per_part": lines_per_part, "suffix": suffix, **request}
+        with _report_write_errors(folder, MANIFEST_FILE):
             folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / LOCK_FILE, wait=True), _written(folder, MANIFEST_FILE):  # others begin at the same time
+        with _locked(folder / LOCK_FILE, wait=True), _report_write_errors(folder, MANIFEST_FILE):  # others begin too
             if not (folder / MANIFEST_FILE).exists():
-                _refuse_strangers(folder)
+                _refuse_foreign(folder)
                 with atomic_writer(folder / MANIFEST_FILE) as stream:
-                    stream.write(f"{to_json(wanted, indent=1)}\n".encode())
-        _refuse_change(folder / MANIFEST_FILE, wanted)
+                    stream.write(f"{to_json(manifest, indent=1)}\n".encode())
+        _refuse_change(folder / MANIFEST_FILE, manifest)
         return cls(folder, lines, lines_per_part, suffix)
 
     def __len__(self) -> int:
         return -(-self.lines // self.lines_per_part)
 
     def file(self, number: int) -> Path:
-        """Where a part stands once it is finished."""
+        """The path of a finished part."""
         return self.folder / f"part-{number:06d}{self.suffix}"
 
     def missing(self) -> list[int]:
@@ -64,7 +64,7 @@ class Parts:
         return [number for number in range(len(self)) if not self.file(number).exists()]
 
     def work(self, read: Callable[[], Iterable[str]], make: Callable[[int, list[str]], bytes]) -> int:
-        """Makes what is missing, and waits for what others make; how many parts were made here.
+        """Makes the missing parts, and waits for those of others; returns how many were made here.
 
         `read` gives all lines from the first on, `make` the contents of a part from the number of its first line,
         counted from zero, and its lines.
@@ -72,7 +72,7 @@ class Parts:
         made = 0
         while missing := set(self.missing()):
             before = made
-            for number, lines in enumerate(_cut(read(), self.lines_per_part)):
+            for number, lines in enumerate(_chunks(read(), self.lines_per_part)):
                 if number in missing:
                     made += self._make(number, lines, make)
             if made == before and self.missing():
@@ -84,13 +84,13 @@ class Parts:
         if file.exists():
             return False
         lock = file.with_name(f".{file.name}.lock")
-        with _locked(lock) as mine:
-            if not mine:
+        with _locked(lock) as acquired:
+            if not acquired:
                 return False
             missing = not file.exists()
             if missing:
                 contents = make(number * self.lines_per_part, lines)
-                with _written(self.folder, file.name), atomic_writer(file) as stream:
+                with _report_write_errors(self.folder, file.name), atomic_writer(file) as stream:
                     stream.write(contents)
             lock.unlink(missing_ok=True)  # whoever locks this file now, or a new one of its name, finds the part
             return missing
@@ -98,8 +98,8 @@ class Parts:
 
 @contextmanager
 def _locked(name: Path, wait: bool = False) -> Iterator[bool]:
-    """Whether this process holds a lock and nobody else does; let go at the end of the block, or of the process."""
-    with _written(name.parent, name.name):
+    """Whether this process got the lock; released at the end of the block, or of the process."""
+    with _report_write_errors(name.parent, name.name):
         lock = name.open("wb")
     with lock:
         try:
@@ -114,30 +114,30 @@ def _locked(name: Path, wait: bool = False) -> Iterator[bool]:
         yield held
 
 
-def _cut(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     remaining = iter(lines)
     while part := list(islice(remaining, size)):
         yield part
 
 
-def _refuse_strangers(folder: Path) -> None:
-    found = next((path.name for path in sorted(folder.iterdir()) if not path.name.startswith(".")), None)
-    if found is not None:
-        raise RunError(f"{folder}: holds '{found}' and no {MANIFEST_FILE}, so it is not ours; choose another --out")
+def _refuse_foreign(folder: Path) -> None:
+    name = next((path.name for path in sorted(folder.iterdir()) if not path.name.startswith(".")), None)
+    if name is not None:
+        raise RunError(f"{folder}: holds '{name}' and no {MANIFEST_FILE}, so it is not ours; choose another --out")
 
 
-def _refuse_change(manifest: Path, wanted: Mapping[str, Any]) -> None:
+def _refuse_change(file: Path, manifest: Mapping[str, Any]) -> None:
     try:
-        begun = from_json(read_small(manifest))
+        begun = from_json(read_small(file))
     except (OSError, ValueError) as error:
-        raise RunError(f"{manifest}: cannot be read ({error}); choose another --out") from None
+        raise RunError(f"{file}: cannot be read ({error}); choose another --out") from None
     if not isinstance(begun, dict):
-        raise RunError(f"{manifest}: does not say what is made here; choose another --out")
-    for name in sorted({*begun, *wanted}):
-        if begun.get(name) != from_json(to_json(wanted.get(name))):
+        raise RunError(f"{file}: does not say what is made here; choose another --out")
+    for name in sorted({*begun, *manifest}):
+        if begun.get(name) != from_json(to_json(manifest.get(name))):
             raise RunError(
-                f"{manifest.parent}: was begun with another {name.replace('_', ' ')}: {_short(begun.get(name))} there, "
-                f"{_short(wanted.get(name))} now; ask for the same again, or choose another --out"
+                f"{file.parent}: was begun with another {name.replace('_', ' ')}: {_short(begun.get(name))} there, "
+                f"{_short(manifest.get(name))} now; ask for the same again, or choose another --out"
             )
 
 
@@ -147,7 +147,7 @@ def _short(value: object) -> str:
 
 
 @contextmanager
-def _written(folder: Path, what: str) -> Iterator[None]:
+def _report_write_errors(folder: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

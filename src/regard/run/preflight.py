@@ -29,14 +29,14 @@ from regard.train.settings import TrainConfig
 from regard.train.trackers import require_trackers
 
 TRIED_EXAMPLES, TRIED_TOKENS = 4, 2
-ROOM = 10
+EXTRA_TOKENS = 10
 """Tokens that a validation may generate beyond the longest reference."""
 FLOATS_PER_PARAMETER = 3
 """In a checkpoint: the weight and what the optimiser keeps of its gradient and of the square of it."""
 
 
 def check_at_once(recipe: Recipe) -> None:
-    """What takes no time, before any is spent on vocabularies: the first example of each split can be read."""
+    """Quick checks before vocabularies are trained: the first example of each split can be read."""
     require_trackers(recipe.train.track)
     for split in ("train", "valid", "test"):
         source = getattr(recipe.data, split)
@@ -49,7 +49,7 @@ def _name(source: SourceConfig) -> str:
 
 
 def check_test_data(recipe: Recipe, task: Task, preparation: Preparation) -> None:
-    """The test data is read to its end once, labels and all: only what can be tested is worth training for."""
+    """Reads the test data once to its end, labels included, before training."""
     if recipe.data.test is None:
         return
     unit = f"{recipe.data.test.unit}s"
@@ -65,8 +65,8 @@ def try_validation(
     preparation: Preparation,
     autocast: Callable[[], AbstractContextManager[Any]],
 ) -> None:
-    """A validation and a test in small: one example through the model, a few generated tokens and their scores."""
-    learning, device = model.training, next(model.parameters()).device
+    """A small validation and test: one example through the model, a few generated tokens and their scores."""
+    training, device = model.training, next(model.parameters()).device
     model.eval()
     with torch.no_grad(), autocast():
         rows = len(valid.batch(0, 0).examples)
@@ -78,7 +78,7 @@ def try_validation(
             generator.generate([""], _short(recipe.usual_search), documents=train is None or not train.is_running_text)
         elif task.verb == "translate":
             metrics |= _try_translation(recipe, task, model, preparation, device)
-    model.train(learning)
+    model.train(training)
     best = recipe.train.best or task.best_metric
     if best == "pronoun" and _has_pronouns(recipe.data.split("valid"), preparation.base):
         return  # though perhaps not in the first few examples
@@ -91,7 +91,7 @@ def _try_translation(
 ) -> dict[str, float]:
     """The scores of a few tokens for a few validation examples, by the search that the trained model will use."""
     source, search = recipe.data.split("valid").but(limit=TRIED_EXAMPLES), _short(recipe.usual_search)
-    unnoted = replace(preparation, notes=[])  # what is noticed of a few examples is nothing to tell
+    unnoted = replace(preparation, notes=[])  # notes about a few examples are not worth telling
     request = ScoringRequest(
         task, model, source, unnoted, device, search, recipe.train.tokens_per_batch, recipe.longest_input
     )
@@ -123,15 +123,17 @@ def score_generated(
     examples = preparation.examples("valid", limit) if limit else None
     longest_reference = max((len(_reference(task, example)) for example in examples or ()), default=0)
     greedy = GreedyConfig(**{name: getattr(recipe.usual_search, name) for name in SearchBase.model_fields})
-    if longest_reference:  # a model that has learnt little would write on to the end of its room
-        greedy = greedy.but(max_length=max(greedy.min_length + 1, min(greedy.max_length, longest_reference + ROOM)))
+    if longest_reference:  # an untrained model would generate to the limit
+        greedy = greedy.but(
+            max_length=max(greedy.min_length + 1, min(greedy.max_length, longest_reference + EXTRA_TOKENS))
+        )
     request = ScoringRequest(task, model, source, preparation, device, greedy, per_batch, longest)
-    found = score(replace(request, overlong=recipe.data.overlong, watch=watch, examples=examples)).metrics
-    return found if examples is None else {name: value for name, value in found.items() if needs_text(name)}
+    scores = score(replace(request, overlong=recipe.data.overlong, watch=watch, examples=examples)).metrics
+    return scores if examples is None else {name: value for name, value in scores.items() if needs_text(name)}
 
 
 def _reference(task: Task, example: Example) -> Sequence[int]:
-    """The tokens of what a person wrote for an example."""
+    """The reference of an example, as tokens."""
     tokenizer, text = task.vocabularies.tokenizers.get("target"), getattr(example, "target", "")
     return tokenizer.encode(text) if tokenizer is not None else ()
 
@@ -142,12 +144,12 @@ def _short(search: AnySearch) -> AnySearch:
 
 def check_disk(folder: Path, config: TrainConfig, parameters: int) -> str | None:
     """RunError where not even one checkpoint fits on the disk; a sentence where all that are kept would not."""
-    there = shutil.disk_usage(folder)
-    each = 4 * parameters * (FLOATS_PER_PARAMETER + (config.moving_average is not None))
-    kept = max(config.keep, config.average, 2) + 2  # the best, and the one that is being written
-    if not there.total or there.free >= each * kept:
+    usage = shutil.disk_usage(folder)
+    checkpoint_bytes = 4 * parameters * (FLOATS_PER_PARAMETER + (config.moving_average is not None))
+    checkpoints = max(config.keep, config.average, 2) + 2  # the best, and the one that is being written
+    if not usage.total or usage.free >= checkpoint_bytes * checkpoints:
         return None
-    sizes = f"a checkpoint takes about {each / 2**20:,.0f} MiB and {there.free / 2**20:,.0f} MiB are free"
-    if there.free < each:
+    sizes = f"a checkpoint takes about {checkpoint_bytes / 2**20:,.0f} MiB and {usage.free / 2**20:,.0f} MiB are free"
+    if usage.free < checkpoint_bytes:
         raise RunError(f"{folder}: {sizes}; make room, or choose an --out on another disk")
-    return f"{folder}: {sizes}, less than the {kept} that are kept at a time; make room, or lower train.keep"
+    return f"{folder}: {sizes}, less than the {checkpoints} that are kept at a time; make room, or lower train.keep"

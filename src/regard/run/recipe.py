@@ -28,7 +28,7 @@ class Recipe(Config):
     """What settings are that the recipe leaves out: decided from its data, budget and machine, or fixed, the same for
     all. The recipe in a run's folder is complete, and fixed."""
     task: TaskConfig = TranslationConfig()
-    """What is learnt; a name alone will do, such as task = "translation"."""
+    """What is trained; a name alone will do, such as task = "translation"."""
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1
     """Every random choice follows from it."""
     data: DataConfig = DataConfig()
@@ -46,7 +46,7 @@ class Recipe(Config):
 
     @property
     def usual_search(self) -> GreedyConfig | BeamConfig | SampleConfig:
-        """How the trained model writes unless asked otherwise."""
+        """How the trained model generates unless the request says otherwise."""
         return self.task.usual_search if self.search is None else self.search
 
     @property
@@ -67,8 +67,8 @@ class Recipe(Config):
                 need_words(self.tokenizer.kind)
             if self.task.reward is not None and self.start is None:
                 raise ConfigError(
-                    "task.reward", "a model that writes nothing sensible yet earns nothing: train one with likelihood "
-                    "first, then start from it with model.from=runs/NAME",
+                    "task.reward", "an untrained model earns no reward: train one with likelihood first, then start "
+                    "from it with model.from=runs/NAME",
                 )  # fmt: skip
 
     def _check_search(self, search: GreedyConfig | BeamConfig | SampleConfig) -> None:
@@ -110,8 +110,8 @@ def resolve_recipe(tree: dict[str, Any], overrides: Sequence[str] = (), below: d
 
     What lies below all of them are settings decided from the data; without any, the model's kind is the task's usual.
     """
-    tree, overrides, name = taken_out("preset", tree, overrides)
-    tree, overrides, run = taken_out("from", tree, overrides)
+    tree, overrides, name = pop_model_key("preset", tree, overrides)
+    tree, overrides, run = pop_model_key("from", tree, overrides)
     if name is not None:
         tree = layered(Recipe, {"model": preset(name).model}, tree)
     if run is not None:
@@ -137,18 +137,20 @@ def _with_usual_model(tree: dict[str, Any], overrides: Sequence[str]) -> dict[st
     return tree if member is None else {**tree, "model": {"kind": member.usual_model, **model}}  # type: ignore[attr-defined]
 
 
-def taken_out(key: str, tree: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str], str | None]:
-    """Tree and overrides without `model.key`, and what was last given for it."""
+def pop_model_key(
+    key: str, tree: dict[str, Any], overrides: Sequence[str]
+) -> tuple[dict[str, Any], list[str], str | None]:
+    """Tree and overrides without `model.key`, and its last value."""
     parsed = [(override, *parse_override(override)) for override in overrides]
-    given = [value for _, path, value in parsed if path == ["model", key]]
+    values = [value for _, path, value in parsed if path == ["model", key]]
     rest = [override for override, path, _ in parsed if path != ["model", key]]
     model = tree.get("model")
     if isinstance(model, dict) and key in model:
-        given.insert(0, model[key])
+        values.insert(0, model[key])
         tree = {**tree, "model": {name: value for name, value in model.items() if name != key}}
-    if given and not isinstance(given[-1], str):
-        raise ConfigError(f"model.{key}", f"expected a name, got {given[-1]!r}")
-    return tree, rest, given[-1] if given else None
+    if values and not isinstance(values[-1], str):
+        raise ConfigError(f"model.{key}", f"expected a name, got {values[-1]!r}")
+    return tree, rest, values[-1] if values else None
 
 
 def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -158,16 +160,16 @@ def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[
     before = read_toml(Path(run) / RECIPE_FILE)
     model = _model_of(before, tree, overrides)
     below = {"model": model, "tokenizer": before.get("tokenizer", {}), "start": {"run": run}}
-    laid = layered(Recipe, below, tree)
-    if laid["tokenizer"] != layered(Recipe, below, {})["tokenizer"]:
+    merged = layered(Recipe, below, tree)
+    if merged["tokenizer"] != layered(Recipe, below, {})["tokenizer"]:
         raise ConfigError("tokenizer", f"a model started from {run} keeps its vocabulary; leave tokenizer out")
-    return laid
+    return merged
 
 
 def _model_of(before: dict[str, Any], tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """The settings of a run's model; its output layer only where the new task can use it."""
-    asked = [override for override in overrides if parse_override(override)[0][0] == "task"]
-    task = resolve(Recipe, {key: value for key, value in tree.items() if key == "task"}, asked).task
+    task_overrides = [override for override in overrides if parse_override(override)[0][0] == "task"]
+    task = resolve(Recipe, {key: value for key, value in tree.items() if key == "task"}, task_overrides).task
     model, old = layered(Recipe, {"model": before.get("model", {})}, {})["model"], before.get("task", {})
     same = task.kind == (old.get("kind") if isinstance(old, dict) else old)
     fits = not task.has_classes and model.get("head", {}).get("kind") == "vocabulary"

@@ -120,10 +120,10 @@ class Resumption:
         return [f"changed settings: {listed}"] if listed else []
 
 
-def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+def latest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest whole checkpoint, and a sentence for each broken one, the best among them."""
-    newest, problems = checkpoint.newest(folder)
-    saved = checkpoint.load(newest) if newest else None
+    latest, problems = checkpoint.latest(folder)
+    saved = checkpoint.load(latest) if latest else None
     if saved is not None and (problem := checkpoint.broken_best(folder, saved.step)):
         problems.append(f"{problem}; the best checkpoint is chosen anew, from step {saved.step:,} on")
         saved.state.update(best=None, best_step=saved.step, since_best=0)

@@ -1,9 +1,9 @@
-"""Large inputs written in parts, by one process or by many under `torchrun`.
+"""Large inputs translated in parts, by one process or by many under `torchrun`.
 
     regard translate RUN big.txt --out FOLDER
     torchrun --nproc-per-node 8 -m regard translate RUN big.txt --out FOLDER     then: cat FOLDER/part-*.txt
 
-Given again, the same command goes on with what is missing. How many processes there are changes nothing in the result.
+Given again, the same command makes what is missing. The number of processes does not change the result.
 """
 
 import json
@@ -46,10 +46,10 @@ def translate_file(
     """Translates a file into the parts of a folder; how many were made here, and how many there are."""
     run.require("translate")  # before the folder is made
     overlong = overlong or run.recipe.data.overlong
-    asked = {**_asked(run, search, others), "overlong": overlong}
+    request = {**_request_of(run, search, others), "overlong": overlong}
     splitting = run.splitting if split else None
-    write = _writer(run, search, others)
-    return write_file(write, asked, file, folder, to, lines_per_part, overlong, say, splitting, note)
+    translate = _translator(run, search, others)
+    return write_file(translate, request, file, folder, to, lines_per_part, overlong, say, splitting, note)
 
 
 def score_in_parts(
@@ -61,9 +61,9 @@ def score_in_parts(
     lines_per_part: int = LINES_PER_PART,
     overlong: Overlong | None = None,
 ) -> Report:
-    """The scores of a run's translations, which are written into the parts of a folder first."""
+    """The scores of a run's translations, which are first written into the parts of a folder."""
     if run.task.verb != "translate":
-        raise ConfigError("--out", f"only translations are tested in parts, got a run of {run.recipe.task.kind}")
+        raise ConfigError("--out", f"only translations are scored in parts, got a run of {run.recipe.task.kind}")
     began = time.perf_counter()
     source.require(run.recipe.task.content, "data")
     pairs, overlong = list(read_pairs(source, Path(run.recipe.data.folder or ""))), overlong or run.recipe.data.overlong
@@ -72,10 +72,10 @@ def score_in_parts(
     if overlong == "skip":
         pairs = [pair for number, pair in enumerate(pairs) if number not in beyond]
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    asked = {"input": _digest(sources), "output": "json", **_asked(run, search, others), "overlong": overlong}
-    parts = Parts.open(folder, asked, len(sources), lines_per_part, SUFFIXES["json"])
-    write = maker(_writer(run, search, others), "json", lambda i: pairs[i].location.origin, overlong)
-    parts.work(lambda: sources, write)
+    request = {"input": _digest(sources), "output": "json", **_request_of(run, search, others), "overlong": overlong}
+    parts = Parts.open(folder, request, len(sources), lines_per_part, SUFFIXES["json"])
+    translate = maker(_translator(run, search, others), "json", lambda i: pairs[i].location.origin, overlong)
+    parts.work(lambda: sources, translate)
     rows = (json.loads(row) for number in range(len(parts)) for row in _rows(parts.file(number)))
     written = [row["outputs"][0]["text"] for row in rows]
     if isinstance(run.task, Summarisation):
@@ -87,14 +87,14 @@ def _rows(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").split("\n")[:-1]  # JSON escapes line feeds, but no other line separators
 
 
-def _writer(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Write:
+def _translator(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Write:
     return lambda batch, cut: run.translate(batch, search, others, cut, split=False)
 
 
-def _asked(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[str, Any]:
+def _request_of(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[str, Any]:
     """All that the result depends on beside the input."""
     named = getattr(run.recipe.task, "dictionary", None)
-    dictionary = Path(run.recipe.data.folder or "") / named if named else None  # where the writer looks for it
+    dictionary = Path(run.recipe.data.folder or "") / named if named else None  # relative to the data
     return {
         "models": [_identity(one) for one in (run, *others)],
         "search": (search or run.recipe.usual_search).tree(),
@@ -113,7 +113,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 
 def _digest(texts: Iterable[str]) -> str:
-    found = sha256()
+    digest = sha256()
     for text in texts:
-        found.update(text.encode() + b"\0")
-    return found.hexdigest()
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()

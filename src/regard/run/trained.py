@@ -225,13 +225,13 @@ def _checkpoint_path(folder: Path, which: str) -> Path:
         raise RunError(f"{folder}: expected the checkpoint {BEST}, {LAST} or step-N, got '{which}'")
     path = folder / CHECKPOINTS_FOLDER / which
     if which == "best" and not path.exists():
-        newest, _ = checkpoint.newest(folder / CHECKPOINTS_FOLDER)
-        if newest is None:
+        latest, _ = checkpoint.latest(folder / CHECKPOINTS_FOLDER)
+        if latest is None:
             raise RunError(
                 f"{folder}: no checkpoint yet; train it with: "
                 f"regard train {folder / RECIPE_FILE} --out {folder} --resume"
             )
-        return newest
+        return latest
     return path
 
 

@@ -25,7 +25,7 @@ from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.run.conclusion import write_baselines, write_summaries
 from regard.run.preflight import check_at_once, check_test_data
 from regard.run.recipe import Recipe
-from regard.run.resume import Resumption, newest_checkpoint, restore
+from regard.run.resume import Resumption, latest_checkpoint, restore
 from regard.run.trained import Run, read_vocabularies
 from regard.run.trainer import build_trainer, count_tokens, expert_parallel_size, precision_of, refuse_unknown_best
 from regard.run.unused_settings import refuse_unused
@@ -63,7 +63,7 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
     with report_out_of_memory(), locked_folder(out, world.rank, begun):
         _refuse_mixing(out, resume)
-        saved, problems = newest_checkpoint(out / CHECKPOINTS_FOLDER) if resume else (None, [])
+        saved, problems = latest_checkpoint(out / CHECKPOINTS_FOLDER) if resume else (None, [])
         resumption = Resumption.of(out, saved, data_changed)
         resumption.check_recipe(recipe)
         refuse_unused(recipe, resumption.before)

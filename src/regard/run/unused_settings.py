@@ -56,7 +56,7 @@ def _in_data(recipe: Recipe) -> Iterator[Unused]:
     if not recipe.task.generates or recipe.task.content == "text":
         yield Unused("train.score_limit", f"on {recipe.task.kind}, whose validations generate no text")
     if recipe.tokenizer.kind == "byte":
-        yield Unused("tokenizer.sample", "on bytes, which are not learnt from any text")
+        yield Unused("tokenizer.sample", "on bytes, which are not trained on any text")
 
 
 def _in_model(model: Any) -> Iterator[Unused]:  # noqa: ANN401

@@ -52,7 +52,7 @@ def little_data(facts: Facts) -> str | None:
         return None
     amount = counted(facts.examples, facts.unit) if facts.tokens is None else counted(facts.tokens, "token")
     return (
-        f"only {amount} to train on: the model will learn them by heart; get more, or start from a trained run with "
+        f"only {amount} to train on: the model will memorise them; get more, or start from a trained run with "
         "model.from"
     )
 
@@ -163,7 +163,7 @@ def rate_used_up(lines: Sequence[Line]) -> str | None:
         return None
     return (
         f"the learning rate is down to {train[-1]['lr']:.1e} with {1 - train[-1]['progress']:.0%} of the budget left: "
-        "little more will be learnt; see train.schedule"
+        "training will change little more; see train.schedule"
     )
 
 
@@ -188,17 +188,17 @@ def mostly_validating(seconds: float, validating: float, validations: int) -> st
 
 
 def _of(lines: Sequence[Line], split: str) -> list[Line]:
-    """The lines of a split whose loss is a number."""
+    """The lines of a split whose loss is finite."""
     return [line for line in lines if line.get("split") == split and math.isfinite(line.get("loss", math.nan))]
 
 
 def _best(valid: Sequence[Line], metric: str) -> int | None:
-    """The place of the first best validation; None where none has the metric."""
-    places = [place for place, line in enumerate(valid) if math.isfinite(line.get(metric, math.nan))]
-    if not places:
+    """The index of the first best validation; None where none has the metric."""
+    indices = [index for index, line in enumerate(valid) if math.isfinite(line.get(metric, math.nan))]
+    if not indices:
         return None
     sign = -1 if METRICS[metric].higher_is_better else 1
-    return min(places, key=lambda place: sign * valid[place][metric])
+    return min(indices, key=lambda index: sign * valid[index][metric])
 
 
 def _peak(train: Sequence[Line]) -> float:
@@ -217,40 +217,37 @@ MOST_POINTS = 400
 
 
 class Adviser(Watcher):
-    """A watcher that hands everything on to another, and adds advice at the beginning and at each validation."""
+    """A watcher that passes everything on to another, and adds advice at the start and at each validation."""
 
-    def __init__(self, watcher: Watcher, clock: Callable[[], float] = time.monotonic) -> None:
-        self.watcher, self._clock = watcher, clock
+    def __init__(self, watcher: Watcher, time_source: Callable[[], float] = time.monotonic) -> None:
+        self.watcher, self._time_source = watcher, time_source
         self.facts: Facts | None = None
         """To be set once the data is stored."""
         self._metric, self._lines = "loss", list[Line]()
         self._losses: list[float] = []
-        self._said: set[str] = set()
+        self._given_advice: set[str] = set()
         self._began = self._stepped = self._validating = 0.0
         self._validations = 0
 
     def started(self, metric: str, lines: Sequence[Line]) -> None:
-        """Takes the lines of a run that resumes; says what can be known of its data."""
         self.watcher.started(metric, lines)
-        self._metric, self._began, self._stepped = metric, self._clock(), self._clock()
+        self._metric, self._began, self._stepped = metric, self._time_source(), self._time_source()
         self._lines = [line for line in lines if "split" in line and "averaged" not in line]
         if self.facts is not None:
             self._advise("data", little_data(self.facts))
             self._advise("left out", much_left_out(self.facts))
 
     def step(self, line: Line, progress: float) -> None:
-        """Remembers the mean of some steps as one point."""
         self.watcher.step(line, progress)
-        self._stepped = self._clock()
+        self._stepped = self._time_source()
         self._losses.append(line["loss"])
         self._last = {**line, "progress": progress}
         if len(self._losses) >= STEPS_OF_A_POINT or line["step"] == 1:
             self._close_point()
 
     def measured(self, line: Line) -> None:
-        """Says what is off, if it has not been said yet."""
         self.watcher.measured(line)
-        now = self._clock()
+        now = self._time_source()
         self._validating += now - self._stepped
         self._validations += 1
         self._stepped = now
@@ -259,7 +256,7 @@ class Adviser(Watcher):
         lines, facts = self._lines, self.facts
         if facts is not None:
             self._advise("validation", small_validation(facts, line))
-        found = {
+        advice = {
             "over-fitting": overfitting(lines, self._metric),
             "not falling": not_falling(lines, facts),
             "diverging": diverging(lines),
@@ -268,15 +265,13 @@ class Adviser(Watcher):
             "epochs": many_epochs(lines),
             "validating": mostly_validating(now - self._began, self._validating, self._validations),
         }
-        for name, sentence in found.items():
+        for name, sentence in advice.items():
             self._advise(name, sentence)
 
     def say(self, sentence: str) -> None:
-        """Hands it on."""
         self.watcher.say(sentence)
 
     def detail(self, sentence: str) -> None:
-        """Hands it on."""
         self.watcher.detail(sentence)
 
     def _close_point(self) -> None:
@@ -291,7 +286,7 @@ class Adviser(Watcher):
             self._lines = [line for line in self._lines if id(line) not in dropped]
 
     def _advise(self, name: str, sentence: str | None) -> None:
-        """Says a sentence, of each kind once."""
-        if sentence is not None and name not in self._said:
-            self._said.add(name)
+        """Each kind of advice once."""
+        if sentence is not None and name not in self._given_advice:
+            self._given_advice.add(name)
             self.watcher.say(f"note: {sentence}")

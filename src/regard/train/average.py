@@ -22,7 +22,7 @@ class MovingAverageConfig(Config):
     decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
     """Share of the average that each step keeps; it reaches back about 1/(1 − decay) steps."""
     warmup: bool = True
-    """Keep less at first, min(decay, (1 + n)/(10 + n)) after n steps, so that the random start is soon forgotten."""
+    """Keep less at first, min(decay, (1 + n)/(10 + n)) after n steps, so that the random start soon counts little."""
 
     def build(self, model: nn.Module) -> "MovingAverage":
         """The average of this model's weights, starting from what they are."""
@@ -50,13 +50,13 @@ class MovingAverage:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Within it, the model has the averaged weights; after it, its own, to the bit."""
-        own = {name: p.detach().clone() for name, p in self._parameters.items()}
+        """Within it, the model has the averaged weights; after it, the trained ones, to the bit."""
+        before = {name: p.detach().clone() for name, p in self._parameters.items()}
         self._set(self._averages)
         try:
             yield
         finally:
-            self._set(own)
+            self._set(before)
 
     @torch.no_grad()
     def _set(self, weights: Mapping[str, Tensor]) -> None:
@@ -86,7 +86,7 @@ class MovingAverage:
 
 
 def average(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several states of one model, read one after the other; whole numbers are those of the last."""
+    """The mean of several states of one model, read one after the other; integer tensors are those of the last."""
     count, total, state = 0, dict[str, Tensor](), dict[str, Tensor]()
     for count, following in enumerate(states, start=1):
         if count == 1:

@@ -1,14 +1,14 @@
 """Checkpoints that are whole or not there, and that say so themselves.
 
     save(folder, 400, model=weights, optimizer=moments, state={"epoch": 2}, extra={"ema": averages})
-    path, warnings = newest(folder)       # the newest that is whole, and a sentence for each that is not
+    path, warnings = latest(folder)       # the newest that is whole, and a sentence for each that is not
     checkpoint = load(path)
 
     checkpoints/step-400/ model.safetensors optimizer.safetensors ema.safetensors state.json manifest.json
 
-One is written aside, brought to the disk, given its manifest, renamed, and read back; only then may older ones go.
-Safetensors and JSON only: nothing is ever pickled. Who saves holds the lock of the run, so that whatever is found
-lying aside was left by a process that is gone.
+One is written aside, synced, given its manifest, renamed, and read back; only then may older ones be removed.
+Safetensors and JSON only: nothing is ever pickled. The process that saves holds the run's lock, so whatever is found
+aside was left by a process that ended.
 """
 
 import re
@@ -49,7 +49,7 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on as if it had never stopped."""
+    """All that a run needs to resume as if it had never stopped."""
 
     step: int
     model: dict[str, Tensor]
@@ -76,7 +76,7 @@ def save(
     text = to_json({"step": step, "state": dict(state)}, indent=1)
     if len(text) > JSON_LIMIT:
         raise ValueError(f"the state takes {len(text):,} bytes of JSON, at most {JSON_LIMIT:,} can be read back")
-    needed = room_for(parts, text)
+    needed = size_on_disk(parts, text)
     with report_disk_errors(f"the checkpoint of step {step}", folder, needed):
         aside = begin(folder, step, needed)
         try:
@@ -90,7 +90,7 @@ def save(
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def room_for(parts: Mapping[str, Tensors], text: str = "") -> int:
+def size_on_disk(parts: Mapping[str, Tensors], text: str = "") -> int:
     """Bytes of disk, rounded up a little, that a checkpoint of these tensors and this state takes."""
     tensors = [item for part in parts.values() for item in part.items()]
     headers = sum(len(name.encode()) + HEADER_PER_TENSOR for name, _ in tensors)
@@ -98,7 +98,7 @@ def room_for(parts: Mapping[str, Tensors], text: str = "") -> int:
 
 
 def begin(folder: Path, step: int, needed: int) -> Path:
-    """An empty folder aside, to write the files of a checkpoint into, once it is sure that there is room."""
+    """An empty folder aside, to write the files of a checkpoint into, once there is enough free space."""
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder)
     for later, path in list_checkpoints(folder):
@@ -169,12 +169,12 @@ def load(path: Path, parts: Collection[str] | None = None) -> Checkpoint:
     return Checkpoint(state["step"], model, optimizer, state["state"], tensors)
 
 
-def newest(folder: Path) -> tuple[Path | None, list[str]]:
+def latest(folder: Path) -> tuple[Path | None, list[str]]:
     """The newest whole checkpoint, with a sentence for each broken one passed over; RunError where all are broken."""
     problems: list[str] = []
     with _reading(folder):
-        found = list_checkpoints(folder)
-    for _, path in found:
+        paths = list_checkpoints(folder)
+    for _, path in paths:
         problem = broken(path)
         if problem is None:
             return path, [f"{problem}; using {path.name} instead" for problem in problems]
@@ -202,11 +202,11 @@ def prune(folder: Path, keep: int = 2) -> None:
     Two are kept even if fewer are asked for: one that turns out to be damaged has another before it.
     """
     with report_disk_errors("the removal of old checkpoints", folder, 0):
-        found = list_checkpoints(folder)
-        steps = sorted({step for step, _ in found}, reverse=True)
-        kept = {*steps[: max(keep, 2)], linked_step(folder, BEST), linked_step(folder, LAST)}
-        for step, path in found:
-            if step not in kept:
+        paths = list_checkpoints(folder)
+        steps = sorted({step for step, _ in paths}, reverse=True)
+        retained = {*steps[: max(keep, 2)], linked_step(folder, BEST), linked_step(folder, LAST)}
+        for step, path in paths:
+            if step not in retained:
                 remove_folder(path)
 
 
@@ -238,12 +238,12 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _read_state(path: Path) -> dict[str, Any]:
     try:
-        found = from_json(read_small(path / STATE_FILE))
+        state = from_json(read_small(path / STATE_FILE))
     except (OSError, ValueError) as error:
         raise RunError(f"{path / STATE_FILE}: cannot be read ({error})") from None
-    if not isinstance(found, dict) or type(found.get("step")) is not int or not isinstance(found.get("state"), dict):
+    if not isinstance(state, dict) or type(state.get("step")) is not int or not isinstance(state.get("state"), dict):
         raise RunError(f"{path / STATE_FILE}: is not the state of a checkpoint")
-    return found
+    return state
 
 
 def _read_tensors(file: Path) -> dict[str, Tensor]:

@@ -38,16 +38,16 @@ def fits_any_length(model: nn.Module) -> bool:
 def compile_blocks(model: nn.Module, any_length: bool = False) -> None:
     """torch.compile block by block, and the last norm, for training only: blocks of a kind share what is compiled.
 
-    With `any_length` it is compiled for rows of any length at once; otherwise for the first shape it meets, and for any
-    where others follow.
+    With `any_length` it is compiled for rows of any length at once; otherwise for the first shape, and for any
+    once others follow.
 
-    Mixtures are left out: torch's compiler knows the grouped product in bfloat16 only (2.13), and where experts are
-    divided among processes, the numbers of tokens that arrive differ every time.
+    Mixtures are left out: torch's compiler supports the grouped matmul in bfloat16 only (2.13), and where experts are
+    divided among processes, the number of tokens differs every time.
     """
 
     def prepare(part: nn.Module) -> None:
         plain, compiled = part.forward, torch.compile(part.forward, dynamic=any_length or None)
-        part.forward = lambda *given: (compiled if part.training else plain)(*given)  # type: ignore[method-assign]
+        part.forward = lambda *arguments: (compiled if part.training else plain)(*arguments)  # type: ignore[method-assign]
 
     for part in model.modules():
         if isinstance(part, Block):

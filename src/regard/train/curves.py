@@ -59,15 +59,15 @@ def draw(lines: Lines, title: str = "", metric: str = "loss", baselines: Sequenc
     upper = grid[0].subgridspec(1, columns, width_ratios=[1.6, *[1] * len(scores)])
     loss = figure.add_subplot(upper[0])
     _loss_panel(loss, lines, valid, metric, baselines)
-    for place, name in enumerate(scores, start=1):
-        _score_panel(figure.add_subplot(upper[place]), name, valid, baselines)
+    for column, name in enumerate(scores, start=1):
+        _score_panel(figure.add_subplot(upper[column]), name, valid, baselines)
     if small:
         lower = grid[1].subgridspec(1, len(small))
-        for place, name in enumerate(small):
-            _small_panel(figure.add_subplot(lower[place]), name, _of(lines, "train"))
+        for column, name in enumerate(small):
+            _small_panel(figure.add_subplot(lower[column]), name, _of(lines, "train"))
     for axes in figure.axes:
-        _dress(axes, lines, named=axes is loss)
-    _tell_time(loss, lines)
+        _style_axes(axes, lines, named=axes is loss)
+    _add_time_axis(loss, lines)
     if title:
         figure.suptitle(title, fontsize=13, fontweight="bold")
     return figure
@@ -75,8 +75,8 @@ def draw(lines: Lines, title: str = "", metric: str = "loss", baselines: Sequenc
 
 def _scores(valid: Lines, metric: str) -> list[str]:
     """The scores with a panel of their own: the one that chooses the best checkpoint first."""
-    found = dict.fromkeys(name for line in valid for name in line if name in METRICS and METRICS[name].is_quality)
-    ordered = sorted((name for name in found if name not in ("loss", "perplexity")), key=lambda name: name != metric)
+    names = dict.fromkeys(name for line in valid for name in line if name in METRICS and METRICS[name].is_quality)
+    ordered = sorted((name for name in names if name not in ("loss", "perplexity")), key=lambda name: name != metric)
     return ordered[:MOST_SCORES]
 
 
@@ -119,11 +119,11 @@ def _training_curve(axes: "Axes", steps: Sequence[int], values: Sequence[float],
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """The mean of the values around each, those that are no numbers left out."""
-    known = np.isfinite(values)
+    """The mean of the values around each, non-finite ones left out."""
+    finite = np.isfinite(values)
     box = np.ones(window)
-    sums = np.convolve(np.where(known, values, 0.0), box, "same")
-    counts = np.convolve(known, box, "same")
+    sums = np.convolve(np.where(finite, values, 0.0), box, "same")
+    counts = np.convolve(finite, box, "same")
     return np.where(counts > 0, sums / np.maximum(counts, 1), nan).tolist()
 
 
@@ -139,10 +139,10 @@ def _validations(axes: "Axes", name: str, valid: Lines, metric: str, scale: floa
             label = f"mean of {line['averaged']} checkpoints"
             axes.plot([line["step"]], [scale * line[name]], color=VALID, marker="D", linestyle="", label=label)
     chosen = metric if any(isfinite(line.get(metric, nan)) for line in single) else name
-    known = [line for line in single if isfinite(line.get(chosen, nan)) and isfinite(line.get(name, nan))]
-    if known:
+    measured = [line for line in single if isfinite(line.get(chosen, nan)) and isfinite(line.get(name, nan))]
+    if measured:
         sign = -1 if METRICS[chosen].higher_is_better else 1
-        best = min(known, key=lambda line: sign * line[chosen])
+        best = min(measured, key=lambda line: sign * line[chosen])
         axes.plot(
             [best["step"]], [scale * best[name]], color=VALID, marker="o", markersize=11, markerfacecolor="none",
             markeredgewidth=1.8, linestyle="",
@@ -169,7 +169,7 @@ def _limit(axes: "Axes", train: Lines, valid: Lines) -> None:
         axes.set_ylim(low - 0.05 * (max(later) - low), low + HEADROOM * (max(later) - low) + 1e-9)
 
 
-def _dress(axes: "Axes", lines: Lines, named: bool) -> None:
+def _style_axes(axes: "Axes", lines: Lines, named: bool) -> None:
     """What all panels share: all steps of the run below, a light grid, marks where the run resumed."""
     for step in sorted({line["step"] for line in lines if line.get("event") == "resume" and line["step"]}):
         axes.axvline(step, color=GREY, linestyle=":", linewidth=1)
@@ -192,15 +192,15 @@ def _whole_steps() -> Any:  # noqa: ANN401
     return MaxNLocator(6, integer=True)
 
 
-def _tell_time(axes: "Axes", lines: Lines) -> None:
+def _add_time_axis(axes: "Axes", lines: Lines) -> None:
     """Epochs and times above the panel, at a few of its steps."""
     timed = [line for line in lines if line.get("split") and "seconds" in line]
     if not timed or timed[-1]["step"] == timed[0]["step"]:
         return
     steps = sorted({line["step"]: line for line in timed}.items())
     low, high = steps[0][0], steps[-1][0]
-    wanted = np.linspace(low, high, 4)[1:]
-    near: list[tuple[int, Mapping[str, Any]]] = [min(steps, key=lambda item: abs(item[0] - at)) for at in wanted]
+    targets = np.linspace(low, high, 4)[1:]
+    near: list[tuple[int, Mapping[str, Any]]] = [min(steps, key=lambda item: abs(item[0] - at)) for at in targets]
     above = axes.secondary_xaxis("top")
     above.set_xticks([step for step, _ in near], [_moment(line) for _, line in near], fontsize=8, color=GREY)
     above.tick_params(length=2, color=GREY)
@@ -212,9 +212,9 @@ def _moment(line: Mapping[str, Any]) -> str:
 
 
 def _points(lines: Lines, name: str, scale: float = 1) -> tuple[list[int], list[float]]:
-    """Steps and values; a gap where a number is none."""
-    found = [line for line in lines if name in line]
-    return [line["step"] for line in found], [scale * line[name] if isfinite(line[name]) else nan for line in found]
+    """Steps and values; a gap where a value is not finite."""
+    present = [line for line in lines if name in line]
+    return [line["step"] for line in present], [scale * line[name] if isfinite(line[name]) else nan for line in present]
 
 
 def _of(lines: Lines, split: str) -> list[Line]:

@@ -24,7 +24,7 @@ Line = dict[str, Any]
 class MetricsLog:
     """Appends lines to a file and hands each on to the trackers; of several ranks, only the first writes one.
 
-    A new run wants no such file yet; one that goes on after step `resumed` (0: from the beginning) cuts it there.
+    A new run must have no such file yet; one that resumes after step `resumed` (0: from the start) truncates it there.
     """
 
     def __init__(self, file: Path, *, resumed: int | None = None, trackers: Sequence[Tracker] = ()) -> None:
@@ -95,7 +95,7 @@ class MetricsLog:
 
 
 def read_metrics(file: Path) -> list[Line]:
-    """All lines of a metrics file, marks with `event` included; a last line that a kill tore is left out."""
+    """All lines of a metrics file, events included; a last line that a kill truncated is left out."""
     try:
         return list(_lines(file))
     except OSError as error:
@@ -105,11 +105,11 @@ def read_metrics(file: Path) -> list[Line]:
 def _cut(file: Path, step: int) -> Line | None:
     """Rewrites the file without the lines after a step, and marks that the run resumed there; the step's validation.
 
-    What a mean of checkpoints was worth is the last line of a finished run, and is measured again at its new end.
+    The validation of averaged checkpoints is the last line of a finished run, and is measured again at its new end.
     """
-    kept, validation = _lines(file) if file.exists() else iter(()), None
+    lines, validation = _lines(file) if file.exists() else iter(()), None
     with atomic_writer(file) as stream:
-        for line in kept:
+        for line in lines:
             if line["step"] <= step and "averaged" not in line:
                 stream.write(_encoded(line))
                 if line.get("split") == "valid" and line["step"] == step:
@@ -126,7 +126,7 @@ def _lines(file: Path) -> Iterator[Line]:
             except ValueError as error:
                 if not stream.read(1):
                     return
-                raise DataError(file, f"is no line of metrics ({error})", number) from None
+                raise DataError(file, f"is not a line of metrics ({error})", number) from None
 
 
 def _decoded(raw: bytes) -> Line:

@@ -1,4 +1,4 @@
-"""Who hears of a run while it goes on: a watcher that shows it, and a log that keeps its numbers."""
+"""Interfaces of a run's observers: a watcher that shows it, and a log that keeps its metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
@@ -8,26 +8,26 @@ Line = Mapping[str, Any]
 
 
 class Watcher(Protocol):
-    """Who is told how a run goes."""
+    """Is told how training proceeds."""
 
     def started(self, metric: str, lines: Sequence[Line]) -> None:
         """Training begins: the metric that chooses the best checkpoint, and the lines of a run that resumes."""
 
     def step(self, line: Line, progress: float) -> None:
-        """A step was made."""
+        """After each step."""
 
     def measured(self, line: Line) -> None:
-        """The model was measured on the validation data."""
+        """After each validation."""
 
     def say(self, sentence: str) -> None:
         """Something a person should know."""
 
     def detail(self, sentence: str) -> None:
-        """The reason of an automatic choice, for who asks for it."""
+        """The reason of an automatic choice, shown with --verbose."""
 
 
 class Log(Protocol):
-    """Where the numbers of a run are written."""
+    """Where the metrics of a run are written."""
 
     @property
     def validation(self) -> Line | None:
@@ -51,16 +51,16 @@ class Quiet(Watcher):
     def __exit__(self, *_: object) -> None: ...
 
     def step(self, line: Line, progress: float) -> None:
-        """Nothing."""
+        pass
 
     def measured(self, line: Line) -> None:
-        """Nothing."""
+        pass
 
     def say(self, sentence: str) -> None:
-        """Nothing."""
+        pass
 
     def write(self, **_: Any) -> None:  # noqa: ANN401
-        """Nothing."""
+        pass
 
     def sync(self) -> None:
-        """Nothing."""
+        pass

@@ -39,7 +39,7 @@ DECAYED: dict[str, tuple[Role, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A parameter that learns, by the name it has in the model."""
+    """A trained parameter, by its name in the model."""
 
     name: str
     parameter: nn.Parameter
@@ -47,17 +47,17 @@ class Member:
 
 
 def members(model: nn.Module) -> list[Member]:
-    """The parameters that learn, in the order of the model; shared ones once, under their first name."""
+    """The trained parameters, in the order of the model; shared ones once, under their first name."""
     tables = {id(p) for part in model.modules() if _is_table(part) for p in part.parameters(recurse=False)}
-    found: dict[int, Member] = {}
+    by_id: dict[int, Member] = {}
     for path, part in model.named_modules():
         for name, parameter in part.named_parameters(path, recurse=False):
-            if parameter.requires_grad and id(parameter) not in found:
+            if parameter.requires_grad and id(parameter) not in by_id:
                 role: Role = "table" if id(parameter) in tables else _role(name, part, parameter)
-                found[id(parameter)] = Member(name, parameter, role)
-    if not found:
-        raise ConfigError("model", "no parameter learns: every one is frozen")
-    return list(found.values())
+                by_id[id(parameter)] = Member(name, parameter, role)
+    if not by_id:
+        raise ConfigError("model", "no parameter is trained: all are frozen")
+    return list(by_id.values())
 
 
 def _is_table(part: nn.Module) -> bool:
@@ -197,8 +197,8 @@ class MuonConfig(AdamConfig):
         others = [member for member in trained if member.role != "matrix"]
         outer = self.groups(others, lambda name: scale(name) * self.adamw_scale)
         muon = {"nesterov": self.nesterov, "iterations": self.iterations, "scaling": self.scaling}
-        found: list[torch.optim.Optimizer] = [Muon(inner, momentum=self.momentum, **muon)] if inner else []
-        return found + ([self.adam(outer)] if outer else [])
+        optimisers: list[torch.optim.Optimizer] = [Muon(inner, momentum=self.momentum, **muon)] if inner else []
+        return optimisers + ([self.adam(outer)] if outer else [])
 
 
 class SGDConfig(OptimiserConfig):
@@ -259,7 +259,6 @@ class Optimiser:
             part.step()
 
     def zero_grad(self) -> None:
-        """Forgets the gradients."""
         for part in self.parts:
             part.zero_grad(set_to_none=True)
 

@@ -31,12 +31,12 @@ def make_watcher(peak: float | None = None, stream: TextIO | None = None) -> "Ba
     if verbosity == "quiet":
         return Quiet()
     chosen: TextIO = stream if stream is not None else sys.stderr
-    told = Progress(peak if verbosity == "verbose" else None, verbosity == "verbose")
-    return Bar(told) if is_live(chosen) else Lines(told, chosen)
+    progress_state = Progress(peak if verbosity == "verbose" else None, verbosity == "verbose")
+    return Bar(progress_state) if is_live(chosen) else Lines(progress_state, chosen)
 
 
 class Progress:
-    """What both ways of watching know of a run, and the words for it."""
+    """The state that both watchers show, and its text."""
 
     def __init__(self, peak: float | None = None, verbose: bool = False) -> None:
         self.peak, self.verbose = peak, verbose
@@ -56,7 +56,6 @@ class Progress:
                 self._remember(line)
 
     def step(self, line: Line, share: float) -> None:
-        """Takes a step's numbers in."""
         self._began = self._began or (time.monotonic(), share)
         self.line, self.share = line, share
         self.loss.add(line["loss"])
@@ -86,10 +85,10 @@ class Progress:
         """The scores of a validation and the trend of the one that chooses the best checkpoint."""
         self._remember(line)
         self.speed.pause()
-        room = NARROW - len(f"step {line['step']:,}") - 4
+        width = NARROW - len(f"step {line['step']:,}") - 4
         values = self.scores.get(self.metric, [])
         trend = f"{sparkline(values, unicode)} {verdict(values, self.metric, unicode)}".strip()
-        most = next((most for most in range(SCORES, 1, -1) if len(self._scores(line, most)) + len(trend) <= room), 2)
+        most = next((most for most in range(SCORES, 1, -1) if len(self._scores(line, most)) + len(trend) <= width), 2)
         return [f"step {line['step']:,}", self._scores(line, most), trend]
 
     def _scores(self, line: Line, most: int) -> str:
@@ -103,9 +102,9 @@ class Progress:
 class Lines(LineDisplay, Watcher):
     """Lines for a file: each phase of the preparation, training every ten seconds, each validation."""
 
-    def __init__(self, told: Progress | None = None, stream: TextIO | None = None) -> None:
+    def __init__(self, progress_state: Progress | None = None, stream: TextIO | None = None) -> None:
         super().__init__(lasting=True, stream=stream)
-        self.told, self._stack, self._said = told or Progress(), ExitStack(), 0.0
+        self.state, self._stack, self._last_line = progress_state or Progress(), ExitStack(), 0.0
 
     def __enter__(self) -> Self:
         self._stack.enter_context(shown_on(self))
@@ -115,33 +114,29 @@ class Lines(LineDisplay, Watcher):
         self._stack.close()
 
     def started(self, metric: str, lines: Sequence[Line]) -> None:
-        """From here on, lines about training say enough."""
-        self.told.started(metric, lines)
+        self.state.started(metric, lines)
         self.lasting = False
 
     def step(self, line: Line, progress: float) -> None:
-        """A line, if there was none for a while."""
-        self.told.step(line, progress)
-        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES or progress >= 1:
-            self._said = time.monotonic()
-            self.say(fitted(self.told.parts(), NARROW, (3, 4)))
+        self.state.step(line, progress)
+        if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES or progress >= 1:
+            self._last_line = time.monotonic()
+            self.say(fitted(self.state.parts(), NARROW, (3, 4)))
 
     def measured(self, line: Line) -> None:
-        """The scores and their trend."""
-        self.say("  ".join(filter(None, self.told.validation(line, self.unicode))))
+        self.say("  ".join(filter(None, self.state.validation(line, self.unicode))))
 
     def detail(self, sentence: str) -> None:
-        """A line, with -v."""
-        if self.told.verbose:
+        if self.state.verbose:
             self.say(sentence)
 
 
 class Bar(LiveDisplay, Watcher):
     """A bar that moves, with validations and sentences above it."""
 
-    def __init__(self, told: Progress | None = None, console: "Console | None" = None) -> None:
+    def __init__(self, progress_state: Progress | None = None, console: "Console | None" = None) -> None:
         super().__init__(lasting=True, console=console)
-        self.told, self._stack = told or Progress(), ExitStack()
+        self.state, self._stack = progress_state or Progress(), ExitStack()
 
     def __enter__(self) -> Self:
         self._stack.enter_context(shown_on(self))
@@ -153,27 +148,23 @@ class Bar(LiveDisplay, Watcher):
         self._stack.close()
 
     def started(self, metric: str, lines: Sequence[Line]) -> None:
-        """From here on, the bar stays."""
-        self.told.started(metric, lines)
+        self.state.started(metric, lines)
         self.lasting, self.pinned = False, True
         self.start()
 
     def step(self, line: Line, progress: float) -> None:
-        """The bar is drawn anew in any case."""
-        self.told.step(line, progress)
+        self.state.step(line, progress)
 
     def measured(self, line: Line) -> None:
-        """A line above the bar."""
-        self.say("  ".join(filter(None, self.told.validation(line, self.unicode))))
+        self.say("  ".join(filter(None, self.state.validation(line, self.unicode))))
 
     def detail(self, sentence: str) -> None:
-        """A line above the bar, with -v."""
-        if self.told.verbose:
+        if self.state.verbose:
             self.say(sentence)
 
     def lines(self, width: int) -> list[str]:
-        """Where training stands, and what else goes on beside it, such as a validation."""
+        """The line of training, and of a phase beside it, such as a validation."""
         training = []
-        if self.told.line:
-            training = [with_bar(self.told.parts(), self.told.share, width, self.unicode, (3, 4))]
+        if self.state.line:
+            training = [with_bar(self.state.parts(), self.state.share, width, self.unicode, (3, 4))]
         return [*training, *super().lines(width)]

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 
 class Stopped(Exception):  # noqa: N818
-    """Raised out of work that can be done later, when a request to stop comes while it goes on."""
+    """Raised out of work that can be repeated later, when a stop is requested meanwhile."""
 
 
 class StopRequest:

@@ -1,4 +1,4 @@
-"""Trackers that show a run while it goes on, each through a library of the `track` extra."""
+"""Trackers that show a run live, each through a library of the `track` extra."""
 
 import importlib
 import sys
@@ -27,7 +27,7 @@ class Tracker(Protocol):
 
 
 class TrackioTracker:
-    """A run in a local Trackio project; one that goes on is found again by its name."""
+    """A run in a local Trackio project; one that resumes is found by its name."""
 
     def __init__(self, project: str, name: str, settings: Mapping[str, Any] | None = None) -> None:
         trackio = _library("trackio")

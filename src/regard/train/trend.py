@@ -40,14 +40,14 @@ class SmoothedLoss:
 class Speed:
     """Tokens per second of the last few seconds of training; pauses for validations are left out."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, time_source: Callable[[], float] = time.monotonic) -> None:
+        self._time_source = time_source
         self._since: tuple[float, int] | None = None
         self._speed: float | None = None
 
     def add(self, tokens: int) -> float | None:
         """The speed, once it is known, when so many tokens have been seen altogether."""
-        now = self._clock()
+        now = self._time_source()
         if self._since is None:
             self._since = now, tokens
         took = now - self._since[0]
@@ -79,14 +79,14 @@ def verdict(values: Sequence[float], metric: str, unicode: bool = True) -> str:
     if len(values) < 2 or not isfinite(values[-1]):
         return ""
     better, (*before, last) = METRICS[metric].better, values
-    known = [value for value in before if isfinite(value)]
+    finite = [value for value in before if isfinite(value)]
     up, down = ("↑", "↓") if unicode else ("^", "v")
-    arrow = "" if not known or last == known[-1] else up if last > known[-1] else down
-    if all(better(last, value) for value in known):
+    arrow = "" if not finite or last == finite[-1] else up if last > finite[-1] else down
+    if all(better(last, value) for value in finite):
         return f"{arrow} best so far".lstrip()
-    if last == known[-1]:
+    if last == finite[-1]:
         return "as before"
-    return f"{arrow} {'better' if better(last, known[-1]) else 'worse'}"
+    return f"{arrow} {'better' if better(last, finite[-1]) else 'worse'}"
 
 
 def shown_scores(line: Mapping[str, Any], metric: str, most: int = SCORES) -> str:

@@ -24,7 +24,7 @@ from regard.run.defaults.cost import Machine
 from regard.run.defaults.facts import Facts, survey
 from regard.run.defaults.job import Job
 from regard.run.defaults.settled import Decision, Settled
-from regard.run.recipe import Recipe, recipe_tree, resolve_recipe, taken_out
+from regard.run.recipe import Recipe, pop_model_key, recipe_tree, resolve_recipe
 from regard.run.unused_settings import unused
 from regard.train.parallel.processes import parse_device
 from regard.train.precision import machine_peak
@@ -209,8 +209,8 @@ def _model_kind(tree: dict[str, Any], overrides: Sequence[str], known: Recipe) -
 
 def _with_model(tree: dict[str, Any], overrides: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
     """What is given, with what a preset or a run gives: that is not decided anew."""
-    tree, rest, name = taken_out("preset", tree, overrides)
-    _, _, run = taken_out("from", tree, rest)
+    tree, rest, name = pop_model_key("preset", tree, overrides)
+    _, _, run = pop_model_key("from", tree, rest)
     if name is None and run is None and "start.run" not in given:
         return given
     model: Mapping[str, Any] = preset(name).model if name is not None else {}

@@ -90,24 +90,24 @@ def shard(losses: nn.Module, world: World, precision: Precision, ignored: Collec
     for block in blocks_of(losses):
         if block.cross is not None:
             shard_part(block.cross)
-            _called_by_itself(block.cross)
+            _gather_separately(block.cross)
         shard_part(block)
     outer = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
     fully_shard(losses, mesh=mesh, mp_policy=outer, ignored_params=set(ignored), reshard_after_forward=False)
 
 
-def _called_by_itself(cross: CrossAttention) -> None:
-    """Lets FSDP put cross-attention together twice: to remember the source, before its block has its turn, and in it.
+def _gather_separately(cross: CrossAttention) -> None:
+    """Lets FSDP gather cross-attention twice: to project the source, before its block runs, and in the block.
 
-    FSDP watches tensors to know when the backward pass comes by, so it is shown keys and values as two of them.
+    FSDP hooks the output tensors for the backward pass, so keys and values are returned as two of them.
     """
     from torch.distributed.fsdp import register_fsdp_forward_method
 
     project_source = cross.project_source
 
     def pair(source: Tensor) -> tuple[Tensor, Tensor]:
-        heard = project_source(source)
-        return heard.keys, heard.values
+        source_kv = project_source(source)
+        return source_kv.keys, source_kv.values
 
     cross.pair = pair  # type: ignore[assignment]
     register_fsdp_forward_method(cross, "pair")
@@ -147,14 +147,14 @@ def checkpoint_blocks(model: nn.Module) -> None:
     def prepare(block: Block) -> None:
         plain = block.forward
 
-        def alone(x: Tensor, context: AttentionContext, *given: object) -> Tensor:
+        def alone(x: Tensor, context: AttentionContext, *arguments: object) -> Tensor:
             # what layers share is made anew in each: found ready the second time, it would not be computed again
-            return plain(x, replace(context, shared=dict(context.shared)), *given)  # type: ignore[arg-type]
+            return plain(x, replace(context, shared=dict(context.shared)), *arguments)  # type: ignore[arg-type]
 
-        def forward(*given: object) -> Tensor:
+        def forward(*arguments: object) -> Tensor:
             if not (block.training and torch.is_grad_enabled()):
-                return plain(*given)  # type: ignore[arg-type]
-            return checkpoint(alone, *given, use_reentrant=False)  # type: ignore[return-value]
+                return plain(*arguments)  # type: ignore[arg-type]
+            return checkpoint(alone, *arguments, use_reentrant=False)  # type: ignore[return-value]
 
         block.forward = forward  # type: ignore[method-assign]
 
