@@ -43,7 +43,7 @@ def problem_in(folder: Path, required: Collection[str] = ()) -> str | None:
             if problem := _difference(folder / name, described[name]):
                 return f"{folder / name}: {problem}"
     except PermissionError as error:
-        raise RunError(f"{error.filename}: cannot be read (permission denied); grant yourself read permission") from None
+        raise RunError(f"{error.filename}: cannot be read (permission denied); change its permissions") from None
     except OSError as error:
         return f"{error.filename or folder}: cannot be read ({error.strerror})"
     except ValueError as error:
