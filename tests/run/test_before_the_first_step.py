@@ -139,7 +139,7 @@ def test_a_refused_second_run_leaves_the_first_alone(tmp_path: Path):
 def test_a_lock_whose_folder_was_removed_is_taken_anew(tmp_path: Path, monkeypatch):
     from regard.files import lock as locking
 
-    original, removed = locking._opened, []
+    original, removed = locking._open, []
 
     def opened(file: Path) -> int:
         descriptor = original(file)
@@ -147,7 +147,7 @@ def test_a_lock_whose_folder_was_removed_is_taken_anew(tmp_path: Path, monkeypat
             removed.append(file.unlink())
         return descriptor
 
-    monkeypatch.setattr(locking, "_opened", opened)
+    monkeypatch.setattr(locking, "_open", opened)
     with RunLock(tmp_path / "run"), pytest.raises(RunError, match="is being trained"), RunLock(tmp_path / "run"):
         pytest.fail("two processes hold one lock")
 
