@@ -117,7 +117,7 @@ def _convolution(part: Any) -> None:  # noqa: ANN401
 
 
 def _inputs(part: Any) -> None:  # noqa: ANN401
-    part.expect_room = lambda length: None  # sizes are symbols, and the graph's own limits say how far it reaches
+    part.require_positions = lambda length: None  # sizes are symbols, and the graph's own limits say how far it reaches
 
 
 REWRITES: dict[type, Callable[[Any], None]] = {

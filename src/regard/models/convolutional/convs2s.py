@@ -326,7 +326,7 @@ class GatedInputs(nn.Module):
         """e = w + p."""
         return self.dropout(self.position.embed(embedding(tokens), AttentionContext(None, places, places)))
 
-    def expect_room(self, length: int) -> None:
+    def require_positions(self, length: int) -> None:
         """Refuses a sequence that a table of positions cannot hold."""
         if self.longest is not None and length > self.longest:
             raise ConfigError(
@@ -400,7 +400,7 @@ class ConvS2S(Seq2Seq[ConvS2SConfig]):
     @override
     def project_source(self, source: Sequences) -> tuple[Tensor, ...]:
         """Keys, values and lengths of the source."""
-        self.source_inputs.expect_room(source.tokens.shape[1])
+        self.source_inputs.require_positions(source.tokens.shape[1])
         e = self.source_inputs(self.source_embedding, source.tokens, source.layout.positions)
         source_kv = self.encoder(e, source)
         return source_kv.keys, source_kv.values, source_kv.lengths
@@ -414,12 +414,12 @@ class ConvS2S(Seq2Seq[ConvS2SConfig]):
         windows: Sequence[Window] | None = None,
     ) -> Vectors:
         """The vectors of the target's tokens after the last layer."""
-        self.target_inputs.expect_room(tokens.shape[1])
+        self.target_inputs.require_positions(tokens.shape[1])
         written = self.target_inputs(self.target_embedding, tokens, places)
         return self.decoder(written, SourceKV(*source_kv), windows)
 
     @override
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:
         """Reads the source; refused where positions cannot reach that far."""
-        self.target_inputs.expect_room(capacity)
+        self.target_inputs.require_positions(capacity)
         return super().start(source, rows=rows, capacity=capacity)
