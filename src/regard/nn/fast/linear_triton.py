@@ -147,8 +147,9 @@ def rows_kernel(  # noqa: ANN201
         w_block = tl.load(weight_rows + (start + offs_k)[None, :], mask=valid_n[:, None] & valid_k, other=0.0)
         acc = tl.dot(x_block, tl.trans(w_block), acc, input_precision="ieee")
         if GATED:
-            up_rows = weight_rows + N * K
-            up_block = tl.load(up_rows + (start + offs_k)[None, :], mask=valid_n[:, None] & valid_k, other=0.0)
+            up_block = tl.load(
+                weight_rows + N * K + (start + offs_k)[None, :], mask=valid_n[:, None] & valid_k, other=0.0
+            )
             up_acc = tl.dot(x_block, tl.trans(up_block), up_acc, input_precision="ieee")
 
     mean, inv_std = 0.0, 1.0
@@ -166,13 +167,15 @@ def rows_kernel(  # noqa: ANN201
         acc = activate(acc, ACTIVATION)
     valid = valid_m[:, None] & valid_n[None, :]
     if HAS_RESIDUAL:
-        residual_rows = residual + offs_m[:, None] * residual_stride
-        acc += tl.load(residual_rows + offs_n[None, :], mask=valid, other=0.0).to(tl.float32)
+        acc += tl.load(residual + offs_m[:, None] * residual_stride + offs_n[None, :], mask=valid, other=0.0).to(
+            tl.float32
+        )
     y = acc.to(output.dtype.element_ty)
     tl.store(output + offs_m[:, None] * N + offs_n[None, :], y, mask=valid)
     if STORE_STATISTICS:
-        stored = tl.where(valid, y.to(tl.float32), 0.0)
-        write_statistics(new_statistics, stored, m, offs_m, valid_m, N, BLOCK_M, BLOCK_N, PART)
+        write_statistics(
+            new_statistics, tl.where(valid, y.to(tl.float32), 0.0), m, offs_m, valid_m, N, BLOCK_M, BLOCK_N, PART
+        )
 
 
 @jit
