@@ -37,17 +37,17 @@ def test_the_first_recipes_own_budget_in_other_units(tmp_path: Path):
     planner = Planner(tmp_path)
     recipe = resolve_recipe(TINY)
     epoch = planner.epoch(recipe)
-    steps = planner.own_amount(recipe, "steps")
+    steps = planner.recipe_amount(recipe, "steps")
     assert steps == pytest.approx(110)
-    assert planner.own_amount(recipe, "tokens") == pytest.approx(110 * epoch.tokens / epoch.steps)
+    assert planner.recipe_amount(recipe, "tokens") == pytest.approx(110 * epoch.tokens / epoch.steps)
     by_epochs = recipe.but(train=recipe.train.but(steps=None, epochs=2))
-    assert planner.own_amount(by_epochs, "flops") == pytest.approx(2 * epoch.flops)
+    assert planner.recipe_amount(by_epochs, "flops") == pytest.approx(2 * epoch.flops)
     by_minutes = recipe.but(train=recipe.train.but(steps=None, minutes=2))
-    assert planner.own_amount(by_minutes, "minutes") == 2
+    assert planner.recipe_amount(by_minutes, "minutes") == 2
     with pytest.raises(ConfigError, match="budget is in minutes only; say how much: flops=1e12"):
-        planner.own_amount(by_minutes, "flops")
+        planner.recipe_amount(by_minutes, "flops")
     with pytest.raises(ConfigError, match=r"has no train\.minutes; say how many"):
-        planner.own_amount(recipe, "minutes")
+        planner.recipe_amount(recipe, "minutes")
 
 
 def test_equal_parameters_scale_the_width(tmp_path: Path):

@@ -11,7 +11,7 @@ from tiny_sweeps import TINY
 from typer.testing import CliRunner
 
 from regard.cli.compare import compare
-from regard.compare import Scaling, climb, read_ladder
+from regard.compare import Scaling, read_ladder, train_ladder
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue
 from regard.compare.scaling_report import markdown, sentences, write_scaling
@@ -54,7 +54,7 @@ def write_ladder(folder: Path, **changes) -> Path:
 @pytest.fixture
 def climbed(tmp_path: Path, monkeypatch) -> Scaling:
     monkeypatch.setattr(Queue, "work", planted)
-    return climb(read_ladder(write_ladder(tmp_path, seeds=2)), tmp_path)
+    return train_ladder(read_ladder(write_ladder(tmp_path, seeds=2)), tmp_path)
 
 
 def test_the_planted_law_comes_out_of_the_ladder(climbed: Scaling):
@@ -95,7 +95,7 @@ def test_failed_runs_are_left_out_and_named(tmp_path: Path, monkeypatch):
         return {key: broken if "w64/2560000" in key else run for key, run in planted(queue, jobs).items()}
 
     monkeypatch.setattr(Queue, "work", some)
-    found = climb(read_ladder(write_ladder(tmp_path)), tmp_path)
+    found = train_ladder(read_ladder(write_ladder(tmp_path)), tmp_path)
     assert len(found.rungs) == 24
     assert sentences(found)[-1] == "failed: w64, 2,560,000 tokens: out of memory"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.compare.outcome import Outcome
-from regard.compare.significance import Verdict, incomparable, judge, tally
+from regard.compare.significance import Verdict, compare_runs, incomparable, tally
 from regard.metrics import bleu, sign_flips
 
 REFERENCES = [f"the {colour} {animal} crossed the street on day {day}" for day in range(12) for colour in ("red", "old")
@@ -28,24 +28,24 @@ def translated(wrong: int, first: int = 0) -> Outcome:
 @pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
 def test_a_star_only_where_it_is_earned(method):
     first = [translated(20), translated(21)]
-    clear = judge(first, [translated(5), translated(6)], "bleu", method)
+    clear = compare_runs(first, [translated(5), translated(6)], "bleu", method)
     assert clear is not None
     assert clear.significant
     assert clear.better
-    slight = judge(first, [translated(20, first=1), translated(20, first=2)], "bleu", method)
+    slight = compare_runs(first, [translated(20, first=1), translated(20, first=2)], "bleu", method)
     assert slight is not None
     assert not slight.significant
 
 
 def test_seeds_that_disagree_get_no_star():
-    found = judge([translated(20), translated(20)], [translated(2), translated(21)], "bleu")
+    found = compare_runs([translated(20), translated(20)], [translated(2), translated(21)], "bleu")
     assert found is not None
     assert found.p_value < 0.05
     assert not found.significant
 
 
 def test_worse_is_significant_too_and_says_so():
-    found = judge([translated(2)], [translated(30)], "bleu")
+    found = compare_runs([translated(2)], [translated(30)], "bleu")
     assert found is not None
     assert found.significant
     assert not found.better
@@ -53,15 +53,15 @@ def test_worse_is_significant_too_and_says_so():
 
 def test_failed_seeds_are_left_out_of_the_pairs():
     broken = Outcome(problem="the loss is nan")
-    assert judge([broken, translated(3)], [translated(1), broken], "bleu") is None
-    assert judge([broken, translated(3)], [translated(1), translated(3)], "bleu").p_value == 1.0  # type: ignore[union-attr]
+    assert compare_runs([broken, translated(3)], [translated(1), broken], "bleu") is None
+    assert compare_runs([broken, translated(3)], [translated(1), translated(3)], "bleu").p_value == 1.0  # type: ignore[union-attr]
 
 
 def test_other_test_sentences_are_not_paired():
     other = translated(3)
     strange = Outcome(metrics=other.metrics, evidence={**other.evidence, "references": ["x"] * len(REFERENCES)})
-    assert judge([translated(1)], [strange], "bleu") is None
-    assert judge([translated(1)], [other], "exact_match") is None
+    assert compare_runs([translated(1)], [strange], "bleu") is None
+    assert compare_runs([translated(1)], [other], "exact_match") is None
 
 
 def classified(right: int, of: int = 100) -> Outcome:
@@ -69,8 +69,8 @@ def classified(right: int, of: int = 100) -> Outcome:
 
 
 def test_accuracy():
-    assert judge([classified(80)], [classified(95)], "accuracy").significant  # type: ignore[union-attr]
-    assert not judge([classified(80)], [classified(82)], "accuracy").significant  # type: ignore[union-attr]
+    assert compare_runs([classified(80)], [classified(95)], "accuracy").significant  # type: ignore[union-attr]
+    assert not compare_runs([classified(80)], [classified(82)], "accuracy").significant  # type: ignore[union-attr]
 
 
 def test_losses_of_batches():
@@ -81,16 +81,16 @@ def test_losses_of_batches():
         targets = [f"batch {number}" for number in range(len(losses))]
         return Outcome(metrics={"loss": float(losses.mean())}, evidence={"losses": losses.tolist(), "targets": targets})
 
-    lower = judge([outcome(base)], [outcome(base - 0.05 + random.normal(0, 0.02, 40))], "loss")
+    lower = compare_runs([outcome(base)], [outcome(base - 0.05 + random.normal(0, 0.02, 40))], "loss")
     assert lower is not None
     assert lower.significant
     assert lower.better
-    same = judge([outcome(base)], [outcome(base + random.normal(0, 0.02, 40) * np.tile([1, -1], 20))], "loss")
+    same = compare_runs([outcome(base)], [outcome(base + random.normal(0, 0.02, 40) * np.tile([1, -1], 20))], "loss")
     assert same is not None
-    assert judge([outcome(base)], [outcome(base[:30])], "loss") is None
+    assert compare_runs([outcome(base)], [outcome(base[:30])], "loss") is None
     strange = outcome(base - 0.05)
     strange.evidence["targets"] = strange.evidence["targets"][::-1]
-    assert judge([outcome(base)], [strange], "loss") is None, "batches of other targets are no pairs"
+    assert compare_runs([outcome(base)], [strange], "loss") is None, "batches of other targets are no pairs"
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ def test_scores_without_a_common_unit_get_no_star(change: dict, metric: str, rea
     worse, better = (classified(60), classified(95)) if metric == "accuracy" else (translated(30), translated(2))
     first, other, strange = with_unit(worse), with_unit(better), with_unit(better, **change)
     assert incomparable(first, other, metric) is None
-    assert judge([first], [other], metric).significant  # type: ignore[union-attr]
+    assert compare_runs([first], [other], metric).significant  # type: ignore[union-attr]
     assert reason in (incomparable(first, strange, metric) or "")
-    assert judge([first], [strange], metric) is None
+    assert compare_runs([first], [strange], metric) is None
 
 
 def test_bleu_needs_no_common_vocabulary():
     first, other = (replace(translated(wrong), targets=f"{wrong} tokens") for wrong in (30, 2))
-    assert judge([first], [other], "bleu").significant  # type: ignore[union-attr]
+    assert compare_runs([first], [other], "bleu").significant  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_score_that_is_no_number_gets_no_p(value: float):
     broken = replace(classified(95), metrics={"accuracy": value})
-    assert judge([classified(60)], [broken], "accuracy") is None
+    assert compare_runs([classified(60)], [broken], "accuracy") is None
     losses = Outcome(metrics={"loss": value}, evidence={"losses": [value] * 9, "targets": ["x"] * 9})
-    assert judge([losses], [losses], "loss") is None
+    assert compare_runs([losses], [losses], "loss") is None
 
 
 @pytest.mark.parametrize("method", ["bootstrap", "randomisation"])
@@ -135,13 +135,13 @@ def test_too_few_examples_get_no_star_however_many_seeds_copy_them(method, seeds
     def outcome(written: list[str]) -> Outcome:
         return Outcome(metrics={"bleu": bleu(written, right).value}, evidence={"written": written, "references": right})
 
-    alone = judge([outcome(wrong)] * seeds, [outcome(right)] * seeds, "bleu", method)
+    alone = compare_runs([outcome(wrong)] * seeds, [outcome(right)] * seeds, "bleu", method)
     assert alone is not None
     assert (alone.p_value, alone.significant) == (1.0, False)
-    few = judge([classified(0, of=5)] * seeds, [classified(5, of=5)] * seeds, "accuracy")
+    few = compare_runs([classified(0, of=5)] * seeds, [classified(5, of=5)] * seeds, "accuracy")
     assert few is not None
     assert few.p_value == 2 / 2**5
-    same = judge([classified(5, of=5)], [classified(5, of=5)], "accuracy")
+    same = compare_runs([classified(5, of=5)], [classified(5, of=5)], "accuracy")
     assert same is not None
     assert not same.significant
 

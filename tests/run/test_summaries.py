@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from regard import api
 from regard.cli import app
 from regard.compare.outcome import Outcome
-from regard.compare.significance import judge
+from regard.compare.significance import compare_runs
 from regard.compare.sweep import read_sweep
 from regard.errors import ConfigError
 from regard.run.recipe import read_recipe, resolve_recipe
@@ -231,9 +231,9 @@ def test_rouge_is_tested_summary_by_summary():
         evidence = {"written": texts, "references": texts, "rouge_l": values}
         return Outcome(metrics={"rouge_l": sum(values) / len(values)}, evidence=evidence)
 
-    verdict = judge([outcome(worse)], [outcome(better)], "rouge_l")
+    verdict = compare_runs([outcome(worse)], [outcome(better)], "rouge_l")
     assert verdict is not None
     assert verdict.significant
     assert verdict.better
     assert verdict.signature.startswith("test:sign-flips|examples:30")
-    assert not judge([outcome(worse)], [outcome(worse)], "rouge_l").significant  # type: ignore[union-attr]
+    assert not compare_runs([outcome(worse)], [outcome(worse)], "rouge_l").significant  # type: ignore[union-attr]

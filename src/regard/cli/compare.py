@@ -53,13 +53,13 @@ def compare(
 def _climb(
     files: list[str], settings: list[str], folder: Path, seeds: int | None, options: bool, as_json: bool
 ) -> None:
-    from regard.compare import climb, read_ladder
+    from regard.compare import read_ladder, train_ladder
     from regard.compare.scaling_report import sentences, write_scaling
     from regard.errors import ConfigError
 
     if len(files) != 1 or options:
         raise ConfigError("--scaling", "expected one ladder file, which says how much each run may spend")
-    found = climb(read_ladder(Path(files[0]), settings, seeds=seeds), folder)
+    found = train_ladder(read_ladder(Path(files[0]), settings, seeds=seeds), folder)
     write_scaling(found, folder)
     if as_json:
         print(json.dumps(found.tree(), ensure_ascii=False, indent=1))

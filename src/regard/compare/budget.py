@@ -1,4 +1,4 @@
-"""Equal budgets: what the first variant spends is counted, and every variant gets as much."""
+"""Equal budgets: every variant may spend what the first variant's recipe spends."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ PARAMS_TOLERANCE = 0.02
 
 @dataclass
 class Planner:
-    """Knows vocabularies and costs before anything is trained; each vocabulary is learnt once."""
+    """Vocabularies and costs of recipes before training; each vocabulary is trained once."""
 
     folder: Path
     _tasks: dict[str, Task] = field(default_factory=dict)
@@ -36,8 +36,8 @@ class Planner:
         """The task of a recipe with its vocabularies."""
         key = repr((recipe.task, recipe.data, recipe.tokenizer, recipe.start))
         if key not in self._tasks:
-            known = recipe.start.load_tokenizers(recipe.task.texts) if recipe.start else None
-            self._tasks[key] = recipe.task.task(self.preparation(recipe).learn(known))
+            initial = recipe.start.load_tokenizers(recipe.task.texts) if recipe.start else None
+            self._tasks[key] = recipe.task.task(self.preparation(recipe).learn(initial))
         return self._tasks[key]
 
     def epoch(self, recipe: Recipe) -> Spent:
@@ -53,8 +53,8 @@ class Planner:
         tokens, flops = sum(part.tokens for part in inputs), sum(part.flops for part in inputs)
         return Spent(steps=number, epochs=1.0, flops=flops / share, tokens=round(tokens / share))
 
-    def own_amount(self, recipe: Recipe, by: str) -> float:
-        """How much of a kind the recipe's own budget is."""
+    def recipe_amount(self, recipe: Recipe, by: str) -> float:
+        """The amount of this budget kind that the recipe spends."""
         if by == "minutes":
             if recipe.train.minutes is None:
                 raise ConfigError("budget", "the first recipe has no train.minutes; say how many: minutes=5")
@@ -70,12 +70,12 @@ def equalised(variants: list[Variant], equal: EqualConfig, planner: Planner) -> 
     """The variants with equal budgets, and how much each has; one that cannot be made equal says why."""
     first = variants[0].recipe
     if equal.by != "params":
-        amount = equal.amount or planner.own_amount(first, equal.by)
+        amount = equal.amount or planner.recipe_amount(first, equal.by)
         return [_limited(variant, equal.by, amount) for variant in variants], amount
-    wanted = round(equal.amount or planner.task(first).num_params(first.model))
-    tokens = planner.own_amount(first, "tokens")
-    sized = [_sized(variant, wanted, planner) for variant in variants]
-    return [_limited(variant, "tokens", tokens) for variant in sized], wanted
+    target = round(equal.amount or planner.task(first).num_params(first.model))
+    tokens = planner.recipe_amount(first, "tokens")
+    sized = [_sized(variant, target, planner) for variant in variants]
+    return [_limited(variant, "tokens", tokens) for variant in sized], target
 
 
 def limited(train: TrainConfig, by: str, amount: float) -> TrainConfig:
@@ -98,38 +98,38 @@ def _limited(variant: Variant, by: str, amount: float) -> Variant:
     return Variant(variant.name, recipe.but(train=limited(recipe.train, by, amount)), variant.problem)
 
 
-def _sized(variant: Variant, wanted: int, planner: Planner) -> Variant:
+def _sized(variant: Variant, target: int, planner: Planner) -> Variant:
     try:
         task = planner.task(variant.recipe)
-        model = with_params(variant.recipe.model, task.num_params, wanted)
+        model = with_params(variant.recipe.model, task.num_params, target)
     except RegardError as error:
         return Variant(variant.name, variant.recipe, str(error))
     return Variant(variant.name, variant.recipe.but(model=model))
 
 
-def with_params(model: Any, count: Callable[[Any], int], wanted: int) -> Any:  # noqa: ANN401
+def with_params(model: Any, count: Callable[[Any], int], target: int) -> Any:  # noqa: ANN401
     """The model with its width scaled to this many parameters, within 2 %.
 
     A width is a multiple of the heads, which is coarse; the inner width of the feed-forward part makes up the rest.
     """
     step = 2 * getattr(model, "heads", 1)
     low, high = 0, 1
-    while count(model.but(width=high * step)) <= wanted:
+    while count(model.but(width=high * step)) <= target:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if count(model.but(width=middle * step)) <= wanted else (low, middle)
-    near = [_filled(model.but(width=number * step), count, wanted) for number in (low, high) if number]
-    best = min([model, *near], key=lambda one: abs(math.log(count(one) / wanted)))
-    if abs(count(best) - wanted) > PARAMS_TOLERANCE * wanted:
+        low, high = (middle, high) if count(model.but(width=middle * step)) <= target else (low, middle)
+    near = [_filled(model.but(width=number * step), count, target) for number in (low, high) if number]
+    best = min([model, *near], key=lambda one: abs(math.log(count(one) / target)))
+    if abs(count(best) - target) > PARAMS_TOLERANCE * target:
         raise ConfigError(
             "model.width",
-            f"no width gives {wanted:,} parameters within 2 %; the nearest, {best.width}, has {count(best):,}",
+            f"no width gives {target:,} parameters within 2 %; the nearest, {best.width}, has {count(best):,}",
         )
     return best
 
 
-def _filled(model: Any, count: Callable[[Any], int], wanted: int) -> Any:  # noqa: ANN401
+def _filled(model: Any, count: Callable[[Any], int], target: int) -> Any:  # noqa: ANN401
     """The model with the inner width that comes nearest, where it has one: parameters grow in a line with it."""
     part: Any = getattr(model, "feedforward", None)
     if not hasattr(part, "hidden_of"):
@@ -139,5 +139,5 @@ def _filled(model: Any, count: Callable[[Any], int], wanted: int) -> Any:  # noq
         return model.but(feedforward=part.but(hidden=number))
 
     here = part.hidden_of(model.width)
-    slope = count(hidden(here + 1)) - count(hidden(here))
-    return hidden(max(8, here + round((wanted - count(hidden(here))) / slope)))
+    per_unit = count(hidden(here + 1)) - count(hidden(here))
+    return hidden(max(8, here + round((target - count(hidden(here))) / per_unit)))

@@ -1,4 +1,4 @@
-"""A whole comparison: budgets made equal, runs worked through, the table and its picture written."""
+"""A comparison: equal budgets, tuned learning rates, one run per variant and seed, then the table and its plot."""
 
 import math
 from collections.abc import Sequence
@@ -10,14 +10,13 @@ import torch
 
 from regard import __version__
 from regard.compare import plot, table
-from regard.compare.budget import Planner, equalised
-from regard.compare.common_unit import choose_metric, refuse_other_data, refuse_other_tasks
+from regard.compare.budget import Planner, equalised, shortened
+from regard.compare.comparability import choose_metric, refuse_other_data, refuse_other_tasks
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue, Watch, turn
-from regard.compare.significance import incomparable, judge, tally
+from regard.compare.significance import compare_runs, incomparable, tally
 from regard.compare.sweep import Sweep, SweepConfig, Variant
 from regard.compare.table import Row
-from regard.compare.tuning import tuned
 from regard.errors import counted
 from regard.files.atomic import write_atomic
 from regard.files.machine import cores
@@ -30,7 +29,7 @@ TOLERANCE = 0.01  # a run that spends more than its budget by more than this say
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     metric: str
     budget: str
@@ -46,7 +45,7 @@ class Comparison:
         return f"{read} {tally([row.verdict for row in self.rows[1:]], self.rows[0].name)}".rstrip()
 
     def tree(self) -> dict[str, Any]:
-        """Plain values, for JSON; what was written stays in the run folders."""
+        """The result as JSON; generated texts stay in the run folders."""
         return {
             "metric": self.metric, "budget": self.budget, "seeds": list(self.seeds), "split": self.split,
             "regard": __version__, "machine": _machine(), "rows": [_row_tree(row) for row in self.rows],
@@ -63,7 +62,7 @@ class Comparison:
             write_atomic(folder / name, text)
 
     def write_plot(self, file: Path) -> str | None:
-        """The table as a picture; a sentence where it cannot be written, which costs no comparison."""
+        """Plots the table; returns a sentence instead of failing where the file cannot be written."""
         try:
             plot.write_figure(plot.draw(self.rows, self.metric), file)
         except Exception as error:
@@ -72,7 +71,6 @@ class Comparison:
 
 
 def _machine() -> str:
-    """What the table was made on."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{cores()} CPU cores"
     return f"{device}, torch {torch.__version__}"
 
@@ -97,10 +95,12 @@ def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Compa
     variants, amount = equalised(sweep.variants, config.budget, planner)
     queue = Queue(out, watch, config.keep_weights)
     if config.tune:
-        variants = tuned(variants, config, queue)
+        variants = with_tuned_rates(variants, config, queue)
     jobs = [job for variant in variants for job in _jobs(variant, config.seeds)]
-    done = queue.work(sorted(jobs, key=lambda job: job.recipe.seed))  # a whole table of one seed before the next begins
-    outcomes = {variant.name: _outcomes(variant, config.seeds, done, metric) for variant in variants}
+    finished = queue.work(
+        sorted(jobs, key=lambda job: job.recipe.seed)
+    )  # all variants of one seed before the next seed
+    outcomes = {variant.name: _outcomes(variant, config.seeds, finished, metric) for variant in variants}
     splits = {outcome.split for row in outcomes.values() for outcome in row if outcome.problem is None}
     comparison = Comparison(
         metric, _budget_sentence(config.budget.by, amount), config.seeds, "/".join(sorted(splits)) or "no",
@@ -115,6 +115,39 @@ def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Compa
     return comparison
 
 
+def with_tuned_rates(variants: list[Variant], config: SweepConfig, queue: Queue) -> list[Variant]:
+    """The variants, each with the learning rate whose short run had the lowest validation loss."""
+    jobs_by_variant = {variant.name: _tuning_jobs(variant, config) for variant in variants if variant.problem is None}
+    outcomes = queue.work([job for jobs in jobs_by_variant.values() for job in jobs.values()])
+    losses = {
+        name: {rate: outcomes[job.key].valid.get("loss", math.inf) for rate, job in jobs.items()}
+        for name, jobs in jobs_by_variant.items()
+    }
+    return [_with_best(variant, losses.get(variant.name, {})) for variant in variants]
+
+
+def _tuning_jobs(variant: Variant, config: SweepConfig) -> dict[float, Job]:
+    """A short run for each learning rate."""
+    recipe, jobs = variant.recipe.but(seed=config.seeds[0]), {}
+    for factor in config.tune_factors:
+        rate = float(f"{recipe.train.schedule.lr * factor:.3g}")
+        train = shortened(recipe.train, config.tune_share)
+        train = train.but(schedule=train.schedule.but(lr=rate))
+        jobs[rate] = Job(f"tune/{variant.folder}/lr-{rate:g}", recipe.but(train=train), tested=False)
+    return jobs
+
+
+def _with_best(variant: Variant, losses: dict[float, float]) -> Variant:
+    if variant.problem is not None:
+        return variant
+    finite = {rate: loss for rate, loss in losses.items() if math.isfinite(loss)}
+    if not finite:
+        return Variant(variant.name, variant.recipe, "training failed with every learning rate that was tried")
+    train = variant.recipe.train
+    best = min(finite, key=finite.__getitem__)
+    return Variant(variant.name, variant.recipe.but(train=train.but(schedule=train.schedule.but(lr=best))))
+
+
 def _key(variant: Variant, seed: int) -> str:
     return f"runs/{variant.folder}/seed-{seed}"
 
@@ -125,13 +158,13 @@ def _jobs(variant: Variant, seeds: Sequence[int]) -> list[Job]:
     return [Job(_key(variant, seed), variant.recipe.but(seed=seed)) for seed in seeds]
 
 
-def _outcomes(variant: Variant, seeds: Sequence[int], done: dict[str, Outcome], metric: str) -> list[Outcome]:
-    outcomes = [done.get(_key(variant, seed)) or Outcome(problem=variant.problem) for seed in seeds]
+def _outcomes(variant: Variant, seeds: Sequence[int], finished: dict[str, Outcome], metric: str) -> list[Outcome]:
+    outcomes = [finished.get(_key(variant, seed)) or Outcome(problem=variant.problem) for seed in seeds]
     return [_with_score(outcome, metric) for outcome in outcomes]
 
 
 def _with_score(outcome: Outcome, metric: str) -> Outcome:
-    """The outcome; a failed one where its test did not give the table's score, or gave no number."""
+    """The outcome, marked as failed where the table's score is missing or not finite."""
     if outcome.problem is not None or math.isfinite(outcome.metrics.get(metric, math.nan)):
         return outcome
     got = f"is {outcome.metrics[metric]}" if metric in outcome.metrics else "is not given by its test"
@@ -149,11 +182,11 @@ def _rows(
     first, rows = outcomes[variants[0].name], []
     tested = [outcome for row in outcomes.values() for outcome in row if outcome.problem is None]
     for number, variant in enumerate(variants):
-        own = outcomes[variant.name]
-        reasons = [incomparable(tested[0], run, metric) for run in own if run.problem is None]
+        runs = outcomes[variant.name]
+        reasons = [incomparable(tested[0], run, metric) for run in runs if run.problem is None]
         reason = next(filter(None, reasons), None)
-        verdict = judge(first, own, metric, config.method) if number else None
-        row = Row.of(variant.name, own, metric, verdict, variant.recipe.train.schedule.lr, reason)
+        verdict = compare_runs(first, runs, metric, config.method) if number else None
+        row = Row.of(variant.name, runs, metric, verdict, variant.recipe.train.schedule.lr, reason)
         note = ["its checkpoint was chosen on other validation data"] if variant.name in other_valid else []
         row = replace(row, notes=[*row.notes, *note])
         rows.append(_with_overspending(row, config.budget.by, amount))

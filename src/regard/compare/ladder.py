@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field, PositiveFloat
 
 from regard.compare.budget import Planner, limited
-from regard.compare.common_unit import refuse_other_split, refuse_other_targets, refuse_other_tasks
+from regard.compare.comparability import refuse_other_split, refuse_other_targets, refuse_other_tasks
 from regard.compare.laws import PowerLaw, fit, front
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue, Watch
@@ -138,21 +138,21 @@ def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Lad
 
     recipes = Variants(config.settings, f"train.tokens={max(config.tokens):.0f}")
 
-    def recipe(place: str, own: Sequence[str]) -> Recipe:
+    def recipe(path: str, variant_settings: Sequence[str]) -> Recipe:
         try:
-            found = recipes.recipe(recipe_file(config.base, file.parent), own, settings)
-            found.check()
-            refuse_unused(found)
+            complete = recipes.recipe(recipe_file(config.base, file.parent), variant_settings, settings)
+            complete.check()
+            refuse_unused(complete)
         except ConfigError as error:
-            raise ConfigError(place, str(error)) from None
-        return found
+            raise ConfigError(path, str(error)) from None
+        return complete
 
-    sizes = {name: recipe(f"sizes.{name}", own) for name, own in config.sizes.items()}
+    sizes = {name: recipe(f"sizes.{name}", changes) for name, changes in config.sizes.items()}
     return Ladder(config, sizes, recipe("forecast", config.forecast.settings))
 
 
-def climb(ladder: Ladder, out: Path, watch: Watch = make_watcher) -> Scaling:
-    """Trains every rung into a folder, fits the laws, forecasts a further run, and makes it."""
+def train_ladder(ladder: Ladder, out: Path, watch: Watch = make_watcher) -> Scaling:
+    """Trains every size and token count into a folder, fits the laws, forecasts a larger run, and trains that."""
     config, queue = ladder.config, Queue(out, watch)
     recipes = {**ladder.recipes, "forecast": ladder.forecast}
     refuse_other_tasks(recipes)
@@ -160,8 +160,8 @@ def climb(ladder: Ladder, out: Path, watch: Watch = make_watcher) -> Scaling:
     refuse_other_targets(recipes, Planner(out / "plan"), "loss")
     jobs = {(name, tokens): _jobs(name, recipe, tokens, config.seeds)
             for name, recipe in ladder.recipes.items() for tokens in config.tokens}  # fmt: skip
-    done = queue.work([job for rung in jobs.values() for job in rung])
-    outcomes = {place: [done[job.key] for job in rung] for place, rung in jobs.items()}
+    finished = queue.work([job for rung in jobs.values() for job in rung])
+    outcomes = {key: [finished[job.key] for job in rung] for key, rung in jobs.items()}
     problems = [f"{name}, {tokens:,.0f} tokens: {run.problem}"
                 for (name, tokens), runs in outcomes.items() for run in runs if run.problem]  # fmt: skip
     rungs = [_rung(name, runs) for (name, _), runs in outcomes.items() if not any(run.problem for run in runs)]
@@ -213,8 +213,8 @@ def _checked(ladder: Ladder, queue: Queue) -> Rung:
     config = ladder.config
     tokens = config.forecast.tokens or max(config.tokens)
     jobs = _jobs("forecast", ladder.forecast, tokens, config.seeds)
-    done = queue.work(jobs)
+    finished = queue.work(jobs)
     for job in jobs:
-        if (problem := done[job.key].problem) is not None:
+        if (problem := finished[job.key].problem) is not None:
             raise Failure(f"{job.key}: {problem}")
-    return _rung("forecast", [done[job.key] for job in jobs])
+    return _rung("forecast", [finished[job.key] for job in jobs])

@@ -50,24 +50,26 @@ class PowerLaw:
 
 
 def fit(x: Sequence[Sequence[float]], losses: Sequence[float], *, samples: int = 200, seed: int = 1) -> PowerLaw:
-    """The law of losses at points x (one or more numbers each); noise as large as the residuals makes the intervals."""
+    """The law of losses at points x; intervals by resampling with noise of the residuals' size."""
     points, measured = np.asarray(x, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     _refuse_few(points, measured)
     centre = np.log(points).mean(0)
     z = np.log(points) - centre
-    best = min((_descend(start, z, np.log(measured)) for start in _starts(z, measured)), key=lambda found: found[1])[0]
+    best = min((_descend(start, z, np.log(measured)) for start in _starts(z, measured)), key=lambda fitted: fitted[1])[
+        0
+    ]
     law = _law(best, centre, z, measured)
     random, fitted = np.random.default_rng(seed), np.log(measured) - np.asarray(law.residuals)
     resampled = []
     for _ in range(samples):
         drawn = fitted + _noise(law, len(fitted), random)
-        found, _ = _descend(best, z, drawn)
-        resampled.append(_law(found, centre, z, np.exp(drawn)))
+        theta, _ = _descend(best, z, drawn)
+        resampled.append(_law(theta, centre, z, np.exp(drawn)))
     return PowerLaw(law.floor, law.factors, law.exponents, law.residuals, tuple(resampled))
 
 
 def _refuse_few(points: Array, measured: Array) -> None:
-    needed = 2 + 2 * points.shape[1]  # one more than there are numbers to find, or nothing is left to judge the fit by
+    needed = 2 + 2 * points.shape[1]  # one more than the fitted parameters, or there are no residuals
     if len(points) < needed or any(len(np.unique(column)) < 3 for column in points.T):
         raise DataError("scaling", f"a law needs at least {needed} runs and 3 different sizes, got {len(points)} runs")
     if not (np.isfinite(measured).all() and (measured > 0).all() and (points > 0).all()):
@@ -92,15 +94,15 @@ def _terms(theta: Array, z: Array) -> Array:
 
 
 def _descend(theta: Array, z: Array, logs: Array) -> tuple[Array, float]:
-    """Levenberg's and Marquardt's way down the squared error in log space; where it ends, and the error there."""
+    """Levenberg–Marquardt on the squared error in log space; returns the parameters and their error."""
     damping = 1e-2
     terms = _terms(theta, z)
     error = np.log(terms.sum(1)) - logs
     for _ in range(STEPS):
         shares = terms / terms.sum(1, keepdims=True)
-        slope = np.column_stack([shares, -shares[:, 1:] * z])
-        square, pull = slope.T @ slope, slope.T @ error
-        step = np.linalg.lstsq(square + damping * np.diag(np.diag(square)), -pull, rcond=None)[0]
+        jacobian = np.column_stack([shares, -shares[:, 1:] * z])
+        square, gradient = jacobian.T @ jacobian, jacobian.T @ error
+        step = np.linalg.lstsq(square + damping * np.diag(np.diag(square)), -gradient, rcond=None)[0]
         ahead = _terms(theta + step, z)
         error_ahead = np.log(ahead.sum(1)) - logs
         if error_ahead @ error_ahead < error @ error:

@@ -1,4 +1,4 @@
-"""What came of one run: scores, what it spent, and what it wrote, kept as `result.json` in its folder."""
+"""The outcome of one run: scores, costs and generated texts, stored as `result.json` in its folder."""
 
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -21,7 +21,7 @@ RESULT_FILE = "result.json"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run, or why nothing did."""
+    """The outcome of one run, or why it failed."""
 
     problem: str | None = None
     """Why it failed; None where it did not."""
@@ -47,30 +47,30 @@ class Outcome:
     """SHA-256 of the contents of each split: a result holds for these only."""
 
     def save(self, folder: Path) -> None:
-        """Keeps it in the run's folder."""
+        """Writes it into the run's folder."""
         write_atomic(folder / RESULT_FILE, to_json(asdict(self), indent=1))
 
 
 def saved_outcome(folder: Path) -> Outcome | None:
-    """What a finished run left; None where it is not finished."""
+    """The outcome of a finished run; None where it is not finished."""
     file = folder / RESULT_FILE
     if not file.is_file():
         return None
     try:
         return Outcome(**from_json(file.read_bytes()))
     except (ValueError, TypeError):
-        raise RunError(f"{file}: not what a finished run leaves; remove it, and the run is tested again") from None
+        raise RunError(f"{file}: not the result of a finished run; remove it, and the run is tested again") from None
 
 
 def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
-    """What a trained run reached and spent; tested where that is asked for."""
+    """The outcome of a trained run; with test scores if `tested`."""
     lines = read_metrics(folder / METRICS_FILE)
     trained, measured = ([line for line in lines if line.get("split") == split] for split in ("train", "valid"))
     if not trained or not measured:
         raise RunError(f"{folder / METRICS_FILE}: has no line about training and validation; remove {folder}")
-    spent, judged = trained[-1], measured[-1]
+    spent, validation = trained[-1], measured[-1]
     run = Run.open(folder)
-    valid = {name: value for name, value in judged.items() if name in METRICS}
+    valid = {name: value for name, value in validation.items() if name in METRICS}
     scores = _tested(run) if tested else {}
     return Outcome(
         valid=valid, params=run.task.num_params(run.recipe.model), steps=spent["step"], tokens=spent["tokens"],
@@ -80,12 +80,12 @@ def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
 
 def data_contents(recipe: Recipe) -> dict[str, str]:
     """SHA-256 of the contents of each split that can be read now."""
-    given = [split for split in ("train", "valid", "test") if split != "test" or recipe.data.test is not None]
-    found: dict[str, str] = {}
-    for split in given:
+    splits = [split for split in ("train", "valid", "test") if split != "test" or recipe.data.test is not None]
+    hashes: dict[str, str] = {}
+    for split in splits:
         with suppress(RegardError):  # a finished result outlives its data
-            found[split] = source_sha256(recipe.data.split(split), Path(recipe.data.folder or ""))
-    return found
+            hashes[split] = source_sha256(recipe.data.split(split), Path(recipe.data.folder or ""))
+    return hashes
 
 
 def _tested(run: Run) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The picture of a comparison: each variant's score with the spread of its seeds, and score against training FLOPs."""
+"""The plot of a comparison: each variant's score with the spread of its seeds, and score against training FLOPs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from regard.compare.table import Row
 from regard.files.atomic import atomic_writer, report_disk_errors
 from regard.metrics.registry import METRICS
 
-EQUAL = 1.05  # budgets that differ by less than this factor lie on one another
+EQUAL = 1.05  # budgets that differ by less than this factor would overlap
 SIDE_STEP = 1.02
 
 
@@ -45,7 +45,7 @@ def _by_name(axes: Axes, rows: Sequence[Row], label: str) -> None:
 
 
 def _by_flops(axes: Axes, rows: Sequence[Row], label: str) -> None:
-    """Colours as in the other panel, which names them; equal budgets would lie on one another, so they stand aside."""
+    """Colours as in the other panel; equal budgets would overlap, so they are drawn side by side."""
     flops = [row.flops for row in rows]
     equal = bool(rows) and max(flops) < EQUAL * min(flops)
     for number, row in enumerate(rows):
@@ -69,6 +69,6 @@ def _by_flops(axes: Axes, rows: Sequence[Row], label: str) -> None:
 
 
 def write_figure(figure: Figure, png: Path) -> None:
-    """Writes a figure in the place of an older one."""
+    """Writes a figure as PNG, atomically."""
     with report_disk_errors(png.name, png.parent, 0), atomic_writer(png) as stream:
         figure.savefig(stream, format="png", dpi=120)

@@ -1,7 +1,7 @@
-"""The queue of runs: each is trained, or resumed, or skipped when it is done; a failed one says why.
+"""The queue of runs: each is trained, resumed, or skipped when finished; a failed one has its error.
 
-All state is in the run folders. Started again after a kill, the queue goes on where it was and tries again what failed;
-started twice at once, two processes share it, since each run is locked by whoever works on it.
+All state is in the run folders. Started again after a kill, the queue resumes and retries failed runs; two processes
+started at once share it, since each run is locked by the process that works on it.
 """
 
 import shutil
@@ -24,12 +24,12 @@ from regard.train.loop import STOPPED
 from regard.train.monitor import Watcher
 
 Watch = Callable[[], AbstractContextManager[Watcher]]
-SECONDS_BETWEEN_LOOKS = 1.0
+POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run that is to be there."""
+    """One run of the queue."""
 
     key: str
     """Its folder below the queue's, such as `runs/lstm/seed-1`."""
@@ -51,17 +51,17 @@ class Queue:
     def work(self, jobs: Sequence[Job]) -> dict[str, Outcome]:
         """The outcome of every job; those that another process works on are waited for."""
         self._refuse_others(jobs)
-        done: dict[str, Outcome] = {}
+        finished: dict[str, Outcome] = {}
         with RunLock(self.folder / "locks" / f"process-{getpid()}"):  # fails here where nothing can be locked
-            while left := [job for job in jobs if job.key not in done]:
-                before = len(done)
+            while left := [job for job in jobs if job.key not in finished]:
+                before = len(finished)
                 for job in left:
-                    outcome = self._attempt(job, f"[{len(done) + 1}/{len(jobs)}] {job.key}")
+                    outcome = self._attempt(job, f"[{len(finished) + 1}/{len(jobs)}] {job.key}")
                     if outcome is not None:
-                        done[job.key] = outcome
-                if len(done) == before:
-                    time.sleep(SECONDS_BETWEEN_LOOKS)
-        return done
+                        finished[job.key] = outcome
+                if len(finished) == before:
+                    time.sleep(POLL_SECONDS)
+        return finished
 
     def _refuse_others(self, jobs: Sequence[Job]) -> None:
         """A folder that holds runs of another comparison, or on other data, is not mixed with this one."""
@@ -76,30 +76,30 @@ class Queue:
                 raise RunError(f"{folder}: data.{changed[0]} changed since its result; choose another --out")
 
     def _contents(self, recipe: Recipe) -> dict[str, str]:
-        """What the data of a recipe holds, read once for all jobs that share it."""
+        """Hashes of a recipe's data, computed once for all jobs that share it."""
         name = repr(recipe.data.but(batching=None).tree())
         if name not in self.contents:
             self.contents[name] = data_contents(recipe)
         return self.contents[name]
 
     def _attempt(self, job: Job, title: str) -> Outcome | None:
-        """The outcome of a job, done now if it was not; None while another process works on it."""
+        """The outcome of a job, run now if needed; None while another process works on it."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(RunLock(self.folder / "locks" / job.key))
             except RunError:
                 return None
             folder = self.folder / job.key
-            return self._known(folder) or self._done_now(job, folder, title)
+            return self._finished(folder) or self._run(job, folder, title)
 
-    def _known(self, folder: Path) -> Outcome | None:
-        """What is known of a run: it was finished, or it failed at another process's hands since this one began."""
+    def _finished(self, folder: Path) -> Outcome | None:
+        """The stored outcome of a run that finished, or failed in another process since this one started."""
         outcome = saved_outcome(folder)
         if outcome is None or outcome.problem is None:
             return outcome
         return outcome if (folder / RESULT_FILE).stat().st_mtime >= self.began else None
 
-    def _done_now(self, job: Job, folder: Path, title: str) -> Outcome:
+    def _run(self, job: Job, folder: Path, title: str) -> Outcome:
         with self.watch() as watcher:
             watcher.say(title)
             try:
@@ -109,11 +109,11 @@ class Queue:
                     raise KeyboardInterrupt
                 outcome = replace(trained_outcome(folder, tested=job.tested), data=self._contents(job.recipe))
             except KeyboardInterrupt:
-                raise Interrupted(f"stopped at {job.key}; the same command goes on from there") from None
-            except Exception as error:  # whatever it was, it costs one row and not the table
-                outcome = Outcome(problem=_said(error))
+                raise Interrupted(f"stopped at {job.key}; the same command resumes there") from None
+            except Exception as error:  # any failure costs one row, not the table
+                outcome = Outcome(problem=_first_line(error))
                 watcher.say(f"failed: {outcome.problem}")
-                with suppress(RegardError, OSError):  # what kept the run from being written may keep this from it too
+                with suppress(RegardError, OSError):  # the disk may be full
                     folder.mkdir(parents=True, exist_ok=True)  # a run that is refused leaves no folder
                     outcome.save(folder)
                 return outcome
@@ -137,11 +137,11 @@ def turn(folder: Path) -> Iterator[None]:
                 stack.enter_context(RunLock(folder))
                 break
             except RunError:
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+                time.sleep(POLL_SECONDS)
         yield
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Why something failed, in one line."""
     text = " ".join(str(error).split()) or "no reason given"
     return text if isinstance(error, RegardError) else f"{type(error).__name__}: {text[:200]}"

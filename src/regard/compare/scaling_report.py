@@ -1,4 +1,4 @@
-"""What a scaling ladder found, as text and as log-log pictures."""
+"""What a scaling ladder scaling, as text and as log-log pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,37 +18,37 @@ from regard.files.strict_json import to_json
 LAWS = {"by_params": ("parameters", "N"), "by_tokens": ("tokens", "D"), "by_compute": ("training FLOPs", "C")}
 
 
-def write_scaling(found: Scaling, folder: Path) -> None:
+def write_scaling(scaling: Scaling, folder: Path) -> None:
     """scaling.md, scaling.json and scaling.png."""
-    texts = {"scaling.md": markdown(found), "scaling.json": to_json(found.tree(), indent=1) + "\n"}
+    texts = {"scaling.md": markdown(scaling), "scaling.json": to_json(scaling.tree(), indent=1) + "\n"}
     with turn(folder / "locks" / "table"):
         for name, text in texts.items():
             write_atomic(folder / name, text)
-        write_figure(draw(found), folder / "scaling.png")
+        write_figure(draw(scaling), folder / "scaling.png")
 
 
-def sentences(found: Scaling) -> list[str]:
+def sentences(scaling: Scaling) -> list[str]:
     """The laws and the forecast, one line each."""
     lines = []
     for name, (of, letter) in LAWS.items():
-        law = getattr(found, name)
+        law = getattr(scaling, name)
         low, high = law.exponent_interval()
         lines.append(
             f"loss against {of}: L = {_floor(law)} + {law.factors[0]:.3g}·{letter}^−{law.exponents[0]:.3f}, "
             f"95 % of resamples between {low:.3f} and {high:.3f} ({len(law.residuals)} runs)"
         )
-    joint = found.joint
+    joint = scaling.joint
     lines.append(
         f"both together: L = {_floor(joint)} + {joint.factors[0]:.3g}·N^−{joint.exponents[0]:.3f} + "
         f"{joint.factors[1]:.3g}·D^−{joint.exponents[1]:.3f} ({len(joint.residuals)} runs)"
     )
-    loss, low, high = found.forecast
-    run, verdict = found.checked, "holds" if found.holds else "does not hold"
+    loss, low, high = scaling.forecast
+    run, verdict = scaling.checked, "holds" if scaling.holds else "does not hold"
     lines.append(
         f"forecast for {run.params:,} parameters and {run.tokens:,.0f} tokens: {loss:.4f} (between {low:.4f} and "
         f"{high:.4f}); measured: {run.loss:.4f}; the forecast {verdict}"
     )
-    return lines + [f"failed: {problem}" for problem in found.problems]
+    return lines + [f"failed: {problem}" for problem in scaling.problems]
 
 
 def _floor(law: PowerLaw) -> str:
@@ -56,26 +56,26 @@ def _floor(law: PowerLaw) -> str:
     return f"{law.floor:.3g}" if law.floor > 1e-4 else "0"
 
 
-def markdown(found: Scaling) -> str:
+def markdown(scaling: Scaling) -> str:
     """The runs as a table, the compute-optimal ones marked, and what follows from them."""
     rows = ["| size | parameters | tokens | training FLOPs | validation loss | minutes |", "|---|--:|--:|--:|--:|--:|"]
-    for number, rung in enumerate(found.rungs):
-        mark = " (optimal)" if number in found.optimal else ""
+    for number, rung in enumerate(scaling.rungs):
+        mark = " (optimal)" if number in scaling.optimal else ""
         rows.append(
             f"| {rung.size}{mark} | {rung.params:,} | {rung.tokens:,.0f} | {rung.flops:.3g} | {rung.loss:.4f} "
             f"| {rung.minutes:.1f} |"
         )
-    return "\n".join([*rows, "", *(f"- {line}" for line in sentences(found)), ""])
+    return "\n".join([*rows, "", *(f"- {line}" for line in sentences(scaling)), ""])
 
 
-def draw(found: Scaling) -> Figure:
+def draw(scaling: Scaling) -> Figure:
     """Loss against parameters, tokens and compute; laws as lines, the forecast as a cross and its test as a star."""
     figure = Figure(figsize=(15, 4.6), layout="constrained")
     panels = figure.subplots(1, 3)
-    optimal = [found.rungs[number] for number in found.optimal]
-    _panel(panels[0], found, "params", "tokens", found.by_params)
-    _panel(panels[1], found, "tokens", "params", found.by_tokens)
-    _panel(panels[2], found, "flops", "params", found.by_compute)
+    optimal = [scaling.rungs[number] for number in scaling.optimal]
+    _panel(panels[0], scaling, "params", "tokens", scaling.by_params)
+    _panel(panels[1], scaling, "tokens", "params", scaling.by_tokens)
+    _panel(panels[2], scaling, "flops", "params", scaling.by_compute)
     panels[2].plot([rung.flops for rung in optimal], [rung.loss for rung in optimal], "o", mfc="none", mec="black",
                    markersize=11, label="compute-optimal")  # fmt: skip
     for axes, (name, _) in zip(panels, LAWS.values(), strict=True):
@@ -85,22 +85,22 @@ def draw(found: Scaling) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, found: Scaling, along: str, by: str, law: PowerLaw) -> None:
+def _panel(axes: Axes, scaling: Scaling, along: str, by: str, law: PowerLaw) -> None:
     """One law: a curve of points for each size or amount, the law's line, and the forecast."""
     groups: dict[float, list[Rung]] = {}
-    for rung in found.rungs:
+    for rung in scaling.rungs:
         groups.setdefault(float(f"{getattr(rung, by):.2g}"), []).append(rung)
     for number, (value, rungs) in enumerate(sorted(groups.items())):
         colour = colormaps["viridis"](number / max(1, len(groups) - 1))
         points = sorted((getattr(rung, along), rung.loss) for rung in rungs)
         label = f"{value:,.0f} {'tokens' if by == 'tokens' else 'parameters'}"
         axes.plot(*zip(*points, strict=True), "o-", color=colour, alpha=0.7, linewidth=0.8, label=label)
-    _line(axes, law, [getattr(rung, along) for rung in (*found.rungs, found.checked)])
-    loss, low, high = found.forecast
-    at = getattr(found.checked, along)
+    _line(axes, law, [getattr(rung, along) for rung in (*scaling.rungs, scaling.checked)])
+    loss, low, high = scaling.forecast
+    at = getattr(scaling.checked, along)
     axes.errorbar([at], [loss], yerr=[[max(0.0, loss - low)], [max(0.0, high - loss)]], fmt="x", color="tab:red",
                   capsize=4, label="forecast")  # fmt: skip
-    axes.plot([at], [found.checked.loss], "*", color="tab:orange", markersize=12, label="measured")
+    axes.plot([at], [scaling.checked.loss], "*", color="tab:orange", markersize=12, label="measured")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.grid(alpha=0.3, which="both")

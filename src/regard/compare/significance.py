@@ -27,7 +27,7 @@ class Verdict:
 
     @property
     def significant(self) -> bool:
-        """A difference that chance would rarely make, and that no single seed makes alone."""
+        """Whether the difference is significant and every seed agrees on its sign."""
         return self.p_value < LEVEL and self.agree
 
 
@@ -35,14 +35,14 @@ Pairs = Sequence[tuple[Outcome, Outcome]]
 """The outcomes of the first variant and of another, seed by seed."""
 
 
-def judge(
+def compare_runs(
     first: Sequence[Outcome], other: Sequence[Outcome], metric: str, method: Method = "bootstrap"
 ) -> Verdict | None:
-    """Seed beside seed, all test outputs together; None where there is nothing to pair, or no common unit.
+    """A paired test of two variants; None where there is nothing to pair, or no common unit.
 
-    The outputs of all seeds are tested as one long test set. A sentence stands in it once for each seed, and these
-    copies are alike, so the test alone would believe too much; that every seed must agree makes up for it. Nor can p
-    be smaller than the number of different examples allows, however many copies of them there are.
+    The outputs of all seeds are tested as one long test set. Each sentence occurs once per seed, and these copies are
+    correlated, so the test alone would be overconfident: every seed must agree as well. Nor can p be smaller than the
+    number of different examples allows.
     """
     pairs = [(one, two) for one, two in zip(first, other, strict=True) if one.problem is None and two.problem is None]
     test = METRICS[metric].test
@@ -75,26 +75,26 @@ def incomparable(one: Outcome, other: Outcome, metric: str) -> str | None:
 
 
 MANY = 5
-"""Variants from which on a sentence counts them."""
+"""The number of variants from which a sentence counts them."""
 
 
 def tally(verdicts: Sequence[Verdict | None], first: str) -> str:
-    """How many of many variants differ from the first; empty where they are few enough to be counted by eye."""
-    judged = [verdict for verdict in verdicts if verdict is not None]
-    if len(judged) < MANY:
+    """How many of many variants differ from the first; empty where they are few."""
+    paired = [verdict for verdict in verdicts if verdict is not None]
+    if len(paired) < MANY:
         return ""
-    better = sum(verdict.significant and verdict.better for verdict in judged)
-    worse = sum(verdict.significant and not verdict.better for verdict in judged)
+    better = sum(verdict.significant and verdict.better for verdict in paired)
+    worse = sum(verdict.significant and not verdict.better for verdict in paired)
     return (
-        f"Of {len(judged)} others {better} are significantly better than {first}, {worse} significantly worse and "
-        f"{len(judged) - better - worse} cannot be told apart from it; among so many, chance alone would make "
-        f"p < {LEVEL} about {LEVEL * len(judged):.1f} times."
+        f"Of {len(paired)} others {better} are significantly better than {first}, {worse} significantly worse and "
+        f"{len(paired) - better - worse} cannot be told apart from it; among so many, chance alone would make "
+        f"p < {LEVEL} about {LEVEL * len(paired):.1f} times."
     )
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What of an outcome a test pairs: the values, and what must be the same on both sides for them to be pairs."""
+    """The fields of an outcome that a test pairs: the values, and what must be equal for them to be pairs."""
 
     values: str
     same: str | None = None

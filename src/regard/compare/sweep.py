@@ -30,7 +30,7 @@ BUDGET_KINDS = ("flops", "params", "tokens", "steps", "minutes")
 
 
 class EqualConfig(Config):
-    """What all variants get equally much of; written as `flops`, or with an amount as `flops=1e12`."""
+    """The budget that is equal for all variants; written as `flops`, or with an amount as `flops=1e12`."""
 
     by: BudgetKind = "flops"
     """Training FLOPs, parameters (the width is scaled), training tokens, steps or minutes."""
@@ -51,8 +51,8 @@ def parse_budget(text: Any) -> Any:  # noqa: ANN401
         raise ConfigError("budget", f"expected a number such as {by}=1e12, got '{amount}'") from None
 
 
-def _seeds(given: Any) -> Any:  # noqa: ANN401
-    return range(1, given + 1) if type(given) is int else given
+def _seeds(value: Any) -> Any:  # noqa: ANN401
+    return range(1, value + 1) if type(value) is int else value
 
 
 Equal = Annotated[EqualConfig, BeforeValidator(parse_budget)]
@@ -69,7 +69,7 @@ class VariantConfig(Config):
 
 
 Named = Annotated[
-    VariantConfig, BeforeValidator(lambda given: {"settings": given} if isinstance(given, list) else given)
+    VariantConfig, BeforeValidator(lambda value: {"settings": value} if isinstance(value, list) else value)
 ]
 
 
@@ -81,18 +81,18 @@ class SweepConfig(Config):
     seeds: Seeds = (1, 2, 3)
     """Each variant is trained once with each of these; a number n alone means 1 to n."""
     budget: Equal = EqualConfig()
-    """What all variants get equally much of: flops, params, tokens, steps or minutes; with an amount, "flops=1e12"."""
+    """The budget that all variants share: flops, params, tokens, steps or minutes; with an amount, "flops=1e12"."""
     tune: bool = False
     """Choose each variant's learning rate first, on a share of the budget and on validation data."""
     tune_share: float = Field(0.1, gt=0, le=1)
-    """The share of the budget that each try of a learning rate gets."""
+    """The share of the budget for each learning rate that is tried."""
     tune_factors: tuple[PositiveFloat, ...] = (1 / 3, 1.0, 3.0)
     """The learning rates that are tried, as multiples of the recipe's own."""
     metric: str | None = None
     """The score of the table; when left out, bleu for translation, rouge_l for summaries, accuracy for labels, and loss
     for language models, or bits_per_byte where their vocabularies differ."""
     method: Method = "bootstrap"
-    """How differences in what was written are tested: paired bootstrap, or approximate randomisation."""
+    """How differences between generated texts are tested: paired bootstrap, or approximate randomisation."""
     keep_weights: bool = True
     """Keep the checkpoints of finished runs; off where the disk is small: results stay."""
     settings: tuple[str, ...] = ()
@@ -150,11 +150,13 @@ def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: A
 
 def _refuse_one_folder(variants: Sequence[Variant]) -> None:
     """Runs of different variants lie in different folders."""
-    taken: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for variant in variants:
-        other = taken.setdefault(variant.folder, variant.name)
+        other = folders.setdefault(variant.folder, variant.name)
         if not variant.folder or other != variant.name:
-            raise ConfigError(f"variants.{variant.name}", f"its folder would be '{variant.folder}', as of '{other}'")
+            raise ConfigError(
+                f"variants.{variant.name}", f"its folder would be '{variant.folder}', as that of '{other}'"
+            )
 
 
 def _named(files: Sequence[Path]) -> dict[str, Any]:
@@ -172,12 +174,12 @@ def _amount(equal: EqualConfig) -> float:
 
 
 def _variant(config: SweepConfig, name: str, folder: Path, settings: Sequence[str], recipes: Variants) -> Variant:
-    own = config.variants[name]
-    file = own.recipe or config.base
+    variant = config.variants[name]
+    file = variant.recipe or config.base
     if file is None:
         raise ConfigError(f"variants.{name}", "has no recipe, and the sweep no base; give one of them")
     try:
-        recipe = recipes.recipe(recipe_file(file, folder), own.settings, settings)
+        recipe = recipes.recipe(recipe_file(file, folder), variant.settings, settings)
         recipe.check()
         refuse_unused(recipe)
     except ConfigError as error:

@@ -11,12 +11,12 @@ from regard.compare.significance import LEVEL, Verdict
 from regard.metrics.registry import METRICS
 
 MOST_DIGITS = 6
-"""Decimals beyond which nobody looks for a difference."""
+"""The most decimals of a score."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One variant: its scores, one for each seed that came through, and what it cost."""
+    """One variant: its scores, one per successful seed, and its cost."""
 
     name: str
     outcomes: Sequence[Outcome]
@@ -41,12 +41,12 @@ class Row:
         why_incomparable: str | None = None,
     ) -> "Row":
         """The row of a variant's outcomes."""
-        through = [outcome for outcome in outcomes if outcome.problem is None]
+        successful = [outcome for outcome in outcomes if outcome.problem is None]
         problems = [outcome.problem for outcome in outcomes if outcome.problem is not None]
         notes = [f"failed with {len(problems)} of {len(outcomes)} seeds: {problems[0]}"] if problems else []
-        costs = [(run.params, run.flops, run.seconds / 60) for run in through] or [(0, 0.0, 0.0)]
+        costs = [(run.params, run.flops, run.seconds / 60) for run in successful] or [(0, 0.0, 0.0)]
         params, flops, minutes = (mean(column) for column in zip(*costs, strict=True))
-        scores = [run.metrics[metric] for run in through]
+        scores = [run.metrics[metric] for run in successful]
         notes += [f"not comparable: {why_incomparable}"] if why_incomparable else []
         apart = why_incomparable is not None
         return cls(name, outcomes, scores, verdict, learning_rate, round(params), flops, minutes, notes, apart)
@@ -81,18 +81,18 @@ def shown(value: float, metric: str, digits: int) -> str:
 
 
 def digits_of(rows: Sequence[Row], metric: str) -> int:
-    """Decimals of a table: as many as are usual, or as a star needs for its difference to be seen."""
+    """Decimals of a table: the metric's usual number, or more where a significant difference would not show."""
     usual = METRICS[metric].digits
     starred = [row.mean for row in rows if row.starred and row.mean is not None]
     first = rows[0].mean if rows else None
     if first is None:
         return usual
-    told = (
+    enough = (
         digits
         for digits in range(usual, MOST_DIGITS)
         if all(shown(mean, metric, digits) != shown(first, metric, digits) for mean in starred)
     )
-    return next(told, MOST_DIGITS)
+    return next(enough, MOST_DIGITS)
 
 
 def heads(metric: str) -> list[str]:

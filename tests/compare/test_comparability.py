@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tiny_sweeps import TINY, Quiet, write_sweep
 
-from regard.compare import climb, compare_sweep, read_ladder, read_sweep
+from regard.compare import compare_sweep, read_ladder, read_sweep, train_ladder
 from regard.compare.comparison import _rows, _with_score
 from regard.compare.outcome import Outcome
 from regard.compare.table import markdown
@@ -157,7 +157,7 @@ def test_a_ladder_has_one_vocabulary_and_one_task(tmp_path: Path):
     ladder = {"base": "base.toml", "tokens": [100, 200, 300, 400], "sizes": {**sizes, "c": ["tokenizer=byte"]}}
     (tmp_path / "ladder.toml").write_text(dump_toml({**ladder, "forecast": {"settings": ["model.width=80"]}}))
     with pytest.raises(ConfigError, match=r"loss has no common unit: 'a' predicts .* and 'c' 263 tokens"):
-        climb(read_ladder(tmp_path / "ladder.toml"), tmp_path / "out", Quiet())
+        train_ladder(read_ladder(tmp_path / "ladder.toml"), tmp_path / "out", Quiet())
     assert not (tmp_path / "out" / "runs").exists()
 
 

@@ -50,20 +50,22 @@ def refuse_other_split(recipes: Recipes, split: str) -> None:
         )
 
 
-def choose_metric(recipes: Recipes, wanted: str | None, planner: Planner) -> str:
+def choose_metric(recipes: Recipes, requested: str | None, planner: Planner) -> str:
     """The score that recipes are compared by; ConfigError for one that they do not have, or have no common unit in."""
     first = next(iter(recipes.values()))
-    given = [name for name in first.task.scores_on(_scored(first)) if METRICS[name].is_quality]
-    if wanted is not None and wanted not in given:
-        raise ConfigError("metric", f"{first.task.kind} is not tested by '{wanted}'; {nearest(wanted, given)}")
-    chosen = wanted or given[0]
+    available = [name for name in first.task.scores_on(_scored(first)) if METRICS[name].is_quality]
+    if requested is not None and requested not in available:
+        raise ConfigError(
+            "metric", f"{first.task.kind} is not tested by '{requested}'; {nearest(requested, available)}"
+        )
+    chosen = requested or available[0]
     if METRICS[chosen].comparable != "same_targets":
         return chosen
     apart = next(iter(_other_targets(recipes, planner)), None)
     if apart is None:
         return chosen
-    others = [name for name in given if METRICS[name].comparable != "same_targets"]
-    if wanted is None and others:
+    others = [name for name in available if METRICS[name].comparable != "same_targets"]
+    if requested is None and others:
         return others[0]
     raise _without_unit(chosen, apart, others)
 
@@ -92,7 +94,7 @@ def _scored(recipe: Recipe) -> SourceConfig:
 def _other_targets(recipes: Recipes, planner: Planner) -> list[tuple[str, str, str, str]]:
     """Recipes that predict other targets than the first: both names, and what each predicts.
 
-    Vocabularies and labels follow from settings and training data; they are learnt here only where these differ.
+    Vocabularies and labels follow from settings and training data; they are trained here only where these differ.
     """
 
     def settings(recipe: Recipe) -> str:
@@ -112,9 +114,9 @@ def _other_targets(recipes: Recipes, planner: Planner) -> list[tuple[str, str, s
 
 def _differing(values: Mapping[str, str | None]) -> list[tuple[str, str]]:
     """The first name and each one whose value is another; None differs from nothing."""
-    known = {name: value for name, value in values.items() if value is not None}
-    first = next(iter(known), "")
-    return [(first, name) for name, value in known.items() if value != known[first]]
+    values = {name: value for name, value in values.items() if value is not None}
+    first = next(iter(values), "")
+    return [(first, name) for name, value in values.items() if value != values[first]]
 
 
 def _other_examples(recipes: Recipes, split: str) -> list[tuple[str, str]]:
