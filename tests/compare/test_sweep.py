@@ -37,7 +37,7 @@ def test_recipes_alone_are_a_sweep(tmp_path: Path):
         ({"a": []}, {"budget": "flop"}, "budget: cannot match 'flop'; did you mean 'flops'?"),
         ({"a": []}, {"budget": "flops=many"}, "budget: expected a number such as flops=1e12, got 'many'"),
         ({"a": []}, {"seed": 2}, "seed: unknown setting; did you mean 'seeds'?"),
-        ({"a b": [], "A/B": []}, {}, "variants.A/B: its folder would be 'a-b', as of 'a b'"),
+        ({"a b": [], "A/B": []}, {}, "variants.A/B: its folder would be 'a-b', as that of 'a b'"),
         ({"a": ["model.kind=decoder"]}, {}, "variants.a: model.kind: translation needs one of"),
         ({"a": {"recipe": "none.toml"}}, {}, "none.toml: no such file"),
     ],

@@ -7,10 +7,10 @@ import pytest
 
 from regard.config import layered
 from regard.run.defaults.cost import Candidate, Effort, Machine
+from regard.run.defaults.decisions import Decider
 from regard.run.defaults.facts import Facts, Images
 from regard.run.defaults.job import Job, dropout, heads
 from regard.run.defaults.plan import RULES
-from regard.run.defaults.settled import Settled
 from regard.run.recipe import Recipe, resolve_recipe
 
 CPU, GPU = Machine("cpu", 2e11), Machine("cuda", 6e14)
@@ -32,13 +32,13 @@ FACTS = {
 
 def decided(facts: Facts, machine: Machine = CPU, **given: Any) -> dict[str, Any]:
     job = _job(facts, machine, given)
-    return {decision.path: decision.value for decision in job.settled.decisions}
+    return {decision.path: decision.value for decision in job.decide.decisions}
 
 
 def _job(facts: Facts, machine: Machine, given: Mapping[str, Any]) -> Job:
     paths = {name.replace("__", "."): value for name, value in given.items()}
-    job = Job(facts, machine, Settled(paths.items()))
-    job.settled.kinds["task"] = facts.task
+    job = Job(facts, machine, Decider(paths.items()))
+    job.decide.kinds["task"] = facts.task
     RULES[facts.task](job)
     return job
 
@@ -48,7 +48,7 @@ def completed(facts: Facts, machine: Machine, given: Mapping[str, Any]) -> Recip
     job = _job(facts, machine, given)
     overrides = [f"{name.replace('__', '.')}={value}" for name, value in given.items()]
     usual = resolve_recipe({"task": facts.task}).model.kind
-    below = layered(Recipe, {"model": {"kind": usual}, **job.settled.tree()}, {})
+    below = layered(Recipe, {"model": {"kind": usual}, **job.decide.tree()}, {})
     below["model"]["kind"] = usual
     return resolve_recipe({"task": facts.task}, overrides, below)
 

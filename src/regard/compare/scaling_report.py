@@ -1,4 +1,4 @@
-"""What a scaling ladder scaling, as text and as log-log pictures."""
+"""The result of a scaling ladder as text and as log-log plots."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a model costs to train: FLOPs of an example, seconds of an epoch, epochs that a budget allows. Estimates."""
+"""Estimated training costs: FLOPs per example, seconds per epoch, epochs that a budget allows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,14 +19,13 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is a GPU."""
         return self.device == "cuda"
 
     def rate(self, width: int) -> float:
         """FLOP/s that training a model of this width reaches: small matrices use little of the peak.
 
         Fitted to runs of docs/results.md: 65 GFLOP/s at width 128 on two cores whose peak is 205, and 16 to 24 TFLOP/s
-        at widths 256 to 384 on an H200, where launching kernels and moving vectors take longer than the products.
+        at widths 256 to 384 on an H200, where kernel launches and memory traffic take longer than the matmuls.
         """
         if self.is_gpu:
             return self.processes * min(0.35 * self.peak, 3.2e13 * width / 512)
@@ -82,7 +81,7 @@ class Candidate:
         return self.reads + self.writes
 
     def twice(self) -> "Candidate":
-        """The same where a step reads its batch twice as often."""
+        """The same model where a step passes its batch twice, as R-Drop does."""
         return replace(self, passes=2 * self.passes)
 
 
@@ -109,14 +108,14 @@ class Effort:
 
     def epochs(self, limits: Mapping[str, float]) -> float:
         """Passes over the data that a budget allows."""
-        each = {
+        per_epoch = {
             "epochs": 1.0,
             "steps": self.steps_per_epoch,
             "minutes": self.seconds_per_epoch / 60,
             "flops": self.examples * self.candidate.flops,
             "tokens": self.examples * self.candidate.tokens,
         }
-        return min(limit / max(each[name], 1e-12) for name, limit in limits.items())
+        return min(limit / max(per_epoch[name], 1e-12) for name, limit in limits.items())
 
 
 def subwords(size: int) -> float:

@@ -124,17 +124,17 @@ def survey(task: Any, data: DataConfig) -> Facts:  # noqa: ANN401
 
 
 def _number(source: SourceConfig, base: Path, rest: Iterator[Example]) -> int:
-    """How many examples there are, the first of which were read; of a file with header or blank lines about so many."""
+    """The number of examples; an estimate for a file with header or blank lines."""
     files = source.files(base)
     if source.origin == "files" or (source.origin == "file" and source.reader.line_based):
         part = parse_part(source.part) if source.part else None
-        found = int(_lines(files[0]) * (float(part.stop - part.start) if part else 1.0))
-        return min(found, source.limit) if source.limit else found
+        count = int(_lines(files[0]) * (float(part.stop - part.start) if part else 1.0))
+        return min(count, source.limit) if source.limit else count
     return SURVEYED + sum(1 for _ in rest)
 
 
 def _counted(source: SourceConfig, base: Path) -> int:
-    """Examples of a split: as many as there are, or as it was not worth counting on."""
+    """The number of examples of a split, counted up to a limit."""
     return sum(1 for _ in islice(read_examples(source, base), SURVEYED))
 
 

@@ -15,52 +15,52 @@ CHARACTERS = 4e6
 
 def translation(job: Job) -> None:
     """An encoder-decoder on subwords; R-Drop where data is scarce and there is time (recipes/multi30k-en-de.toml)."""
-    facts, settled = job.facts, job.settled
-    wanted = min(200.0, max(10.0, 150 * (3.9e6 / max(facts.bytes, 1)) ** 0.6))
-    wanted = job.passes(wanted, max(facts.source, facts.target) / 3)
+    facts, decide = job.facts, job.decide
+    target_epochs = min(200.0, max(10.0, 150 * (3.9e6 / max(facts.bytes, 1)) ** 0.6))
+    target_epochs = job.passes(target_epochs, max(facts.source, facts.target) / 3)
 
     def make(width: int, depth: int) -> Candidate:
-        size = int(settled.given.get("tokenizer.size", job.subword_size(width)))
+        size = int(decide.stated.get("tokenizer.size", job.subword_size(width)))
         return Candidate(width, depth, size, facts.source / subwords(size) + 1, facts.target / subwords(size) + 1)
 
     batch = job.batch_for(2500, (16384 if facts.bytes > 2e7 else 8192) if job.machine.is_gpu else 4096)
-    effort = job.size(PAIR_SIZES, make, wanted, batch)
+    effort = job.size(PAIR_SIZES, make, target_epochs, batch)
     job.vocabulary("bpe", job.subword_size(effort.candidate.width), "subwords of both languages together")
-    twice = job.effort(effort.candidate.twice(), wanted, batch)
-    if facts.bytes < 1e7 and twice.epochs(job.budget(wanted)) >= 60 and not settled.has("task.consistency"):
+    twice = job.effort(effort.candidate.twice(), target_epochs, batch)
+    if facts.bytes < 1e7 and twice.epochs(job.budget(target_epochs)) >= 60 and not decide.has("task.consistency"):
         effort = twice
-        settled("task.consistency", 3.0, f"{facts.amount}: R-Drop, as data is scarce and the time suffices")
-    settled("task.smoothing", 0.1, "as all translators have it since Vaswani 2017")
-    epochs = effort.epochs(job.budget(wanted))
+        decide("task.consistency", 3.0, f"{facts.amount}: R-Drop, as data is scarce and the time suffices")
+    decide("task.smoothing", 0.1, "as all translators have it since Vaswani 2017")
+    epochs = effort.epochs(job.budget(target_epochs))
     _drop(job, epochs, passes=PAIR_PASSES)
-    job.room_for(facts.long, subwords(effort.candidate.vocab))
-    job.train(effort, wanted, lr=_rate(effort.candidate.width), generates=True)
+    job.limit_length(facts.long, subwords(effort.candidate.vocab))
+    job.train(effort, target_epochs, lr=_rate(effort.candidate.width), generates=True)
     job.choose_by("bleu")
 
 
 def summarisation(job: Job) -> None:
     """An encoder-decoder on subwords that reads long texts (recipes/documents/aeslc.toml)."""
-    facts, settled = job.facts, job.settled
-    wanted = min(60.0, max(5.0, 15 * (7.2e6 / max(facts.bytes, 1)) ** 0.5))
-    wanted = job.passes(wanted, max(facts.source, facts.target) / 3)
-    cut = int(settled.given.get("task.input_tokens", 500))
+    facts, decide = job.facts, job.decide
+    target_epochs = min(60.0, max(5.0, 15 * (7.2e6 / max(facts.bytes, 1)) ** 0.5))
+    target_epochs = job.passes(target_epochs, max(facts.source, facts.target) / 3)
+    cut = int(decide.stated.get("task.input_tokens", 500))
 
     def make(width: int, depth: int) -> Candidate:
-        size = int(settled.given.get("tokenizer.size", job.subword_size(width)))
+        size = int(decide.stated.get("tokenizer.size", job.subword_size(width)))
         return Candidate(width, depth, size, min(cut, facts.source / subwords(size)), facts.target / subwords(size) + 1)
 
-    effort = job.size(PAIR_SIZES, make, wanted, job.batch_for(2000, 8192 if job.machine.is_gpu else 4096))
+    effort = job.size(PAIR_SIZES, make, target_epochs, job.batch_for(2000, 8192 if job.machine.is_gpu else 4096))
     job.vocabulary("bpe", job.subword_size(effort.candidate.width), "subwords of texts and summaries together")
-    _drop(job, 2 * effort.epochs(job.budget(wanted)))
-    job.room_for(facts.long_target, subwords(effort.candidate.vocab))
-    job.train(effort, wanted, lr=min(1e-3, _rate(effort.candidate.width)), generates=True)
+    _drop(job, 2 * effort.epochs(job.budget(target_epochs)))
+    job.limit_length(facts.long_target, subwords(effort.candidate.vocab))
+    job.train(effort, target_epochs, lr=min(1e-3, _rate(effort.candidate.width)), generates=True)
     job.choose_by("rouge_l")
 
 
 def language_model(job: Job) -> None:
     """A decoder on characters, words or subwords (recipes/shakespeare-char*.toml, recipes/wikitext2.toml)."""
-    facts, settled, gpu = job.facts, job.settled, job.machine.is_gpu
-    wanted = job.passes(min(100.0, max(3.0, 49 * (1.1e6 / max(facts.bytes, 1)) ** 0.57)), facts.source)
+    facts, decide, gpu = job.facts, job.decide, job.machine.is_gpu
+    target_epochs = job.passes(min(100.0, max(3.0, 49 * (1.1e6 / max(facts.bytes, 1)) ** 0.57)), facts.source)
     kind, why = "bpe", f"{facts.amount}: enough for subwords"
     if facts.closed:
         kind, why = "word", "the text has <unk> for rare words, so its words are its vocabulary"
@@ -68,68 +68,68 @@ def language_model(job: Job) -> None:
         kind, why = "char", f"{facts.amount}: too little for a vocabulary of subwords"
     kind, _ = job.vocabulary(kind, job.subword_size(), why)
     context = (256 if kind in ("char", "byte") else 512) if gpu else (64 if kind in ("char", "byte") else 128)
-    if settled.kind("data.batching", "stream", "one long text") == "stream":
-        context = settled("data.batching.context", context, f"tokens that a row predicts, on {job.device}")
+    if decide.kind("data.batching", "stream", "one long text") == "stream":
+        context = decide("data.batching.context", context, f"tokens that a row predicts, on {job.device}")
 
     def make(width: int, depth: int) -> Candidate:
         size, per_token = _vocabulary(job, kind)
         return Candidate(width, depth, size, facts.source / per_token, context=context)
 
     most = (8192 if kind == "word" else 16384) if gpu else 2048
-    effort = job.size(TEXT_SIZES, make, wanted, job.batch_for(2000, most))
-    epochs = effort.epochs(job.budget(wanted))
+    effort = job.size(TEXT_SIZES, make, target_epochs, job.batch_for(2000, most))
+    epochs = effort.epochs(job.budget(target_epochs))
     words = kind in ("word", "bpe")
     muon = words and effort.candidate.width >= 256
     if job.is_usual_model:
         _decoder(job, words)
-    if words and gpu and epochs >= 8 and facts.bytes < 5e7 and not settled.has("task.consistency"):
-        settled("task.consistency", 0.5, f"{facts.amount}: R-Drop, as data is scarce and the time suffices")
-        effort = job.effort(effort.candidate.twice(), wanted, job.batch_for(2000, most))
+    if words and gpu and epochs >= 8 and facts.bytes < 5e7 and not decide.has("task.consistency"):
+        decide("task.consistency", 0.5, f"{facts.amount}: R-Drop, as data is scarce and the time suffices")
+        effort = job.effort(effort.candidate.twice(), target_epochs, job.batch_for(2000, most))
     if kind == "word" and epochs >= 8 and job.is_usual_model:
         for name, rate in (("embedding", 0.5), ("residual", 0.4), ("attention", 0.2), ("feedforward", 0.4)):
-            settled(f"model.dropout.{name}", rate, f"{epochs:.0f} passes over few words for so many parameters")
+            decide(f"model.dropout.{name}", rate, f"{epochs:.0f} passes over few words for so many parameters")
     else:
         _drop(job, epochs, most=0.2, attention=True)
     width = effort.candidate.width
     lr = 2e-3 if muon or width <= 192 else 1e-3
-    job.train(effort, wanted, lr=lr, optimiser="muon" if muon else "adamw", weight_decay=0.1)
-    if settled.kind("train.optimiser", "adamw", "") == "adamw":
-        settled("train.optimiser.betas", [0.9, 0.99], "as in recipes/shakespeare-char.toml")
+    job.train(effort, target_epochs, lr=lr, optimiser="muon" if muon else "adamw", weight_decay=0.1)
+    if decide.kind("train.optimiser", "adamw", "") == "adamw":
+        decide("train.optimiser.betas", [0.9, 0.99], "as in recipes/shakespeare-char.toml")
 
 
 def masked_language_model(job: Job) -> None:
     """An encoder that guesses hidden words (recipes/pretrain/wikitext2-mlm.toml)."""
-    facts, settled, gpu = job.facts, job.settled, job.machine.is_gpu
-    wanted = job.passes(min(100.0, max(3.0, 75 * (1.1e7 / max(facts.bytes, 1)) ** 0.5)), facts.source / 3)
+    facts, decide, gpu = job.facts, job.decide, job.machine.is_gpu
+    target_epochs = job.passes(min(100.0, max(3.0, 75 * (1.1e7 / max(facts.bytes, 1)) ** 0.5)), facts.source / 3)
     kind, _ = job.vocabulary("bpe", min(8000, job.subword_size()), "subwords")
     context: float | None = None
-    if facts.running and settled.kind("data.batching", "stream", "one long text") == "stream":
-        context = settled("data.batching.context", 128, "tokens of a row")
+    if facts.running and decide.kind("data.batching", "stream", "one long text") == "stream":
+        context = decide("data.batching.context", 128, "tokens of a row")
     elif not facts.running:
-        settled.kind("data.batching", "bucketed", "each text by itself")
+        decide.kind("data.batching", "bucketed", "each text by itself")
 
     def make(width: int, depth: int) -> Candidate:
         size, per_token = _vocabulary(job, kind)
         return Candidate(width, depth, size, facts.source / per_token, predicts=False, context=context)
 
     sizes = ((0, 64, 2), (1e5, 128, 3), (3e6, 256, 4), (1e8, 512, 6))
-    effort = job.size(sizes, make, wanted, job.batch_for(3000, 16384 if gpu else 2048))
+    effort = job.size(sizes, make, target_epochs, job.batch_for(3000, 16384 if gpu else 2048))
     if job.is_usual_model:
-        settled.kind("model.position", "rotary", "as in recipes/pretrain")
-        if settled.kind("model.feedforward", "plain", "as in recipes/pretrain") == "plain":
-            settled("model.feedforward.activation", "gelu", "as in recipes/pretrain")
-        if settled.kind("model.head", "vocabulary", "hidden words are guessed") == "vocabulary":
-            settled("model.head.bias", True, "as BERT has it")
-            settled("model.head.transform", "gelu", "as BERT has it")
+        decide.kind("model.position", "rotary", "as in recipes/pretrain")
+        if decide.kind("model.feedforward", "plain", "as in recipes/pretrain") == "plain":
+            decide("model.feedforward.activation", "gelu", "as in recipes/pretrain")
+        if decide.kind("model.head", "vocabulary", "hidden words are guessed") == "vocabulary":
+            decide("model.head.bias", True, "as BERT has it")
+            decide("model.head.transform", "gelu", "as BERT has it")
     _drop(job, 10, attention=False)
-    job.train(effort, wanted, lr=1e-3, weight_decay=0.05)
+    job.train(effort, target_epochs, lr=1e-3, weight_decay=0.05)
 
 
 def _vocabulary(job: Job, kind: str) -> tuple[int, float]:
     """Size of a vocabulary, about, and bytes for each of its tokens."""
     facts = job.facts
     if kind in ("bpe", "unigram"):
-        size = int(job.settled.given.get("tokenizer.size", job.subword_size()))
+        size = int(job.decide.stated.get("tokenizer.size", job.subword_size()))
         return size, subwords(size)
     if kind == "word":
         return 30_000, max(1.0, facts.source / max(facts.words, 0.1))
@@ -137,16 +137,16 @@ def _vocabulary(job: Job, kind: str) -> tuple[int, float]:
 
 
 def _decoder(job: Job, words: bool) -> None:
-    settled, why = job.settled, "as in the shipped recipes of language models"
-    settled.kind("model.position", "rotary", why)
-    if settled.kind("model.feedforward", "plain", why) == "plain":
-        settled("model.feedforward.activation", "gelu", why)
+    decide, why = job.decide, "as in the shipped recipes of language models"
+    decide.kind("model.position", "rotary", why)
+    if decide.kind("model.feedforward", "plain", why) == "plain":
+        decide("model.feedforward.activation", "gelu", why)
     if words:
-        if settled.kind("model.head", "vocabulary", why) == "vocabulary":
-            settled("model.head.bias", True, why)
+        if decide.kind("model.head", "vocabulary", why) == "vocabulary":
+            decide("model.head.bias", True, why)
         return
-    settled("model.embedding.scale", False, why)
-    settled.kind("model.initialise", "normal", why)
+    decide("model.embedding.scale", False, why)
+    decide.kind("model.initialise", "normal", why)
 
 
 def _drop(
@@ -157,8 +157,8 @@ def _drop(
     passes: Sequence[float] = (4, 15, 60),
 ) -> None:
     """Dropout by the number of passes over the data."""
-    settled, rate = job.settled, min(most, dropout(epochs, passes))
-    if settled.has("model.dropout") or not job.is_usual_model:
+    decide, rate = job.decide, min(most, dropout(epochs, passes))
+    if decide.has("model.dropout") or not job.is_usual_model:
         return
     why = f"about {epochs:.0f} passes over the data"
     inner = {None: 0.1 if rate >= 0.3 else 0.0, True: rate, False: 0.0}[attention]
@@ -169,7 +169,7 @@ def _drop(
         "feedforward": inner if attention is None else 0.0,
     }
     for name, value in values.items():
-        settled(f"model.dropout.{name}", value, why)
+        decide(f"model.dropout.{name}", value, why)
 
 
 def _rate(width: int) -> float:

@@ -1,6 +1,6 @@
-"""What the rules of all tasks share: the size of a model, its batches, how long it is trained, how it is validated.
+"""Rules that all tasks share: model size, batch size, budget and validation.
 
-A model is as large as the data can feed, and no larger than the budget can train. Sources: docs/defaults.md.
+A model is as large as the data supports, and no larger than the budget can train. Sources: docs/defaults.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from math import log2
 
 from regard.run.defaults.cost import Candidate, Effort, Machine
+from regard.run.defaults.decisions import Decider
 from regard.run.defaults.facts import Facts
-from regard.run.defaults.settled import Settled
 
 MINUTES = 9.0
 """Longest default budget; with what comes before and after training, about ten minutes."""
@@ -26,7 +26,7 @@ TOKENIZER_BYTES = 2e7
 LEAST_STEPS, LEAST_BATCH = 800, 512
 """Steps of a run on small data, and tokens of its batches."""
 ENOUGH_SCORED = 200
-"""Generated texts from which on their score tells checkpoints apart better than the loss."""
+"""Generated texts from which on their score ranks checkpoints better than the loss."""
 PATIENCE = 5
 """Validations without a better one that end a run."""
 WARMUP, FLOOR = 0.08, 0.01
@@ -42,11 +42,11 @@ def power_of_two(number: float, least: int, most: int) -> int:
 
 @dataclass
 class Job:
-    """A recipe on its way to being complete."""
+    """A recipe whose defaults are being decided."""
 
     facts: Facts
     machine: Machine
-    settled: Settled
+    decide: Decider
     limits: dict[str, float] = field(init=False)
     """The budget that the recipe sets."""
     most_minutes: float = field(default_factory=lambda: MINUTES)
@@ -55,20 +55,20 @@ class Job:
     """How long training will take, about."""
 
     def __post_init__(self) -> None:
-        self.limits = self.settled.limits()
+        self.limits = self.decide.limits()
 
     @property
     def device(self) -> str:
         """The machine, for a reason."""
         return "a GPU" if self.machine.is_gpu else "this CPU"
 
-    def passes(self, wanted: float, tokens: float) -> float:
-        """Passes over the data: as many as wanted, or what small data needs for some steps."""
-        return max(wanted, min(1000.0, LEAST_STEPS * LEAST_BATCH / max(self.facts.examples * tokens, 1.0)))
+    def passes(self, target_epochs: float, tokens: float) -> float:
+        """Passes over the data: the target, or more where small data needs them for enough steps."""
+        return max(target_epochs, min(1000.0, LEAST_STEPS * LEAST_BATCH / max(self.facts.examples * tokens, 1.0)))
 
-    def budget(self, wanted: float) -> dict[str, float]:
+    def budget(self, target_epochs: float) -> dict[str, float]:
         """The limits in force; where the recipe sets none, passes over the data and minutes."""
-        return self.limits or {"epochs": wanted, "minutes": self.most_minutes}
+        return self.limits or {"epochs": target_epochs, "minutes": self.most_minutes}
 
     # Vocabulary
 
@@ -80,17 +80,17 @@ class Job:
 
     def vocabulary(self, kind: str, size: int, why: str) -> tuple[str, int]:
         """Kind and size of the vocabulary in force."""
-        settled, given = self.settled, self.settled.sets_below("tokenizer")
-        if "size" in given and kind in ("char", "byte"):
+        decide, stated = self.decide, self.decide.sets_below("tokenizer")
+        if "size" in stated and kind in ("char", "byte"):
             kind, why = "bpe", "a size asks for subwords"
-        kind = settled.kind("tokenizer", kind, why)
+        kind = decide.kind("tokenizer", kind, why)
         if kind in ("bpe", "unigram"):
-            size = settled("tokenizer.size", size, f"{self.facts.amount}; 4 MB have 8,000, growing as the square root")
+            size = decide("tokenizer.size", size, f"{self.facts.amount}; 4 MB have 8,000, growing as the square root")
             if not self.facts.running:
-                settled("tokenizer.prefix_space", True, "a word is the same token at the start as inside")
+                decide("tokenizer.prefix_space", True, "a word is the same token at the start as inside")
         if self.facts.bytes > TOKENIZER_BYTES and kind != "byte":
             share = float(f"{TOKENIZER_BYTES / self.facts.bytes:.2g}")
-            settled("tokenizer.sample", share, f"{self.facts.amount}: 20 MB are enough for a vocabulary")
+            decide("tokenizer.sample", share, f"{self.facts.amount}: 20 MB are enough for a vocabulary")
         return kind, int(size)
 
     # Size
@@ -99,56 +99,56 @@ class Job:
         self,
         sizes: Sizes,
         make: Callable[[int, int], Candidate],
-        wanted: float,
+        target_epochs: float,
         batch: Callable[[Candidate, float], int],
         per_weight: float = 2.0,
         head_width: int | None = None,
     ) -> Effort:
-        """The largest model that the data can feed and the budget can train, with its batches.
+        """The largest model that the data supports and the budget can train, with its batches.
 
-        The budget can train it if it is read as often as wanted, or sees so many tokens for each weight of its blocks.
+        The budget can train it if it allows the target epochs, or enough tokens per weight of the blocks.
         """
-        fed = max((index for index, (least, *_) in enumerate(sizes) if self.facts.bytes >= least), default=0)
+        largest = max((index for index, (least, *_) in enumerate(sizes) if self.facts.bytes >= least), default=0)
         effort, why = None, ""
-        for index in range(fed, -1, -1):
+        for index in range(largest, -1, -1):
             _, width, depth = sizes[index]
-            width = int(self.settled.given.get("model.width", width))
-            depth = int(self.settled.given.get("model.depth", depth))
-            effort = self.effort(make(width, depth), wanted, batch)
-            epochs = effort.epochs(self.budget(wanted))
+            width = int(self.decide.stated.get("model.width", width))
+            depth = int(self.decide.stated.get("model.depth", depth))
+            effort = self.effort(make(width, depth), target_epochs, batch)
+            epochs = effort.epochs(self.budget(target_epochs))
             seen = epochs * self.facts.examples * effort.candidate.tokens
             why = self.facts.amount
-            if index < fed:
+            if index < largest:
                 why += f": a larger model would see too little of it in the budget on {self.device}"
-            if epochs >= 0.9 * wanted or seen >= per_weight * effort.candidate.parameters:
+            if epochs >= 0.9 * target_epochs or seen >= per_weight * effort.candidate.parameters:
                 break
         assert effort is not None
         if effort.seconds_per_epoch > 60 * self.most_minutes and self.most_minutes < LONG_MINUTES:
             self.most_minutes = LONG_MINUTES
-            return self.size(sizes, make, wanted, batch, per_weight, head_width)
+            return self.size(sizes, make, target_epochs, batch, per_weight, head_width)
         candidate = effort.candidate
         if self.is_usual_model:
-            self.settled("model.width", candidate.width, why)
-            self.settled("model.depth", candidate.depth, why)
+            self.decide("model.width", candidate.width, why)
+            self.decide("model.depth", candidate.depth, why)
             number = heads(candidate.width, head_width)
-            self.settled("model.heads", number, f"each {candidate.width // number} wide")
+            self.decide("model.heads", number, f"each {candidate.width // number} wide")
         return effort
 
     is_usual_model: bool = True
     """Whether the model is of its task's usual kind; the size of others is the recipe's, or that kind's own default."""
 
-    def effort(self, candidate: Candidate, wanted: float, batch: Callable[[Candidate, float], int]) -> Effort:
+    def effort(self, candidate: Candidate, target_epochs: float, batch: Callable[[Candidate, float], int]) -> Effort:
         """A candidate with its batches."""
-        tried = Effort(candidate, self.facts.examples, batch(candidate, wanted), self.machine)
-        epochs = tried.epochs(self.budget(wanted))
+        tried = Effort(candidate, self.facts.examples, batch(candidate, target_epochs), self.machine)
+        epochs = tried.epochs(self.budget(target_epochs))
         return replace(tried, batch=batch(candidate, epochs))
 
     def batch_for(self, steps: int, most: int) -> Callable[[Candidate, float], int]:
         """Batches such that the run has so many steps, up to a size; the data fills at least eight."""
 
         def batch(candidate: Candidate, epochs: float) -> int:
-            if isinstance(given := self.settled.given.get("train.tokens_per_batch"), int):
-                return given
+            if isinstance(stated := self.decide.stated.get("train.tokens_per_batch"), int):
+                return stated
             tokens = self.facts.examples * max(candidate.reads, candidate.writes, 1.0) * 1.1
             fit = most if "steps" in self.limits else epochs * tokens / steps
             return power_of_two(min(fit, tokens / 8), LEAST_BATCH, most)
@@ -160,7 +160,7 @@ class Job:
     def train(
         self,
         effort: Effort,
-        wanted: float,
+        target_epochs: float,
         lr: float,
         *,
         optimiser: str = "adamw",
@@ -169,45 +169,45 @@ class Job:
         reach: float = 0.05,
     ) -> None:
         """Budget, batches, schedule, averages and validations."""
-        settled, limits = self.settled, self.budget(wanted)
+        decide, limits = self.decide, self.budget(target_epochs)
         epochs = effort.epochs(limits)
         steps = epochs * effort.steps_per_epoch
         expected = epochs * effort.seconds_per_epoch * 1.1 / 60  # validations and checkpoints take a tenth
         self.minutes = min(expected, limits.get("minutes", expected))
         if not self.limits:
-            settled("train.epochs", float(f"{wanted:.2g}"), f"{self.facts.amount}: the fewer data, the more passes")
+            decide(
+                "train.epochs", float(f"{target_epochs:.2g}"), f"{self.facts.amount}: the fewer data, the more passes"
+            )
             why = f"at most, on {self.device}; about {self.minutes:.2g} expected"
-            settled("train.minutes", limits["minutes"], why)
-            settled("train.patience", PATIENCE, "validations without a better one")
-        settled("train.tokens_per_batch", effort.batch, f"about {steps:,.0f} steps in the budget")
+            decide("train.minutes", limits["minutes"], why)
+            decide("train.patience", PATIENCE, "validations without a better one")
+        decide("train.tokens_per_batch", effort.batch, f"about {steps:,.0f} steps in the budget")
         self._optimise(lr, optimiser, weight_decay)
         decay = min(0.999, max(0.9, round(1 - 1 / max(10.0, reach * steps), 4)))
-        if not settled.has("train.average"):
-            settled("train.moving_average.decay", decay, f"the mean of the last {1 / (1 - decay):,.0f} steps")
-        settled("train.log_every", int(min(50, max(1, steps // 40))), f"about {steps:,.0f} steps")
+        if not decide.has("train.average"):
+            decide("train.moving_average.decay", decay, f"the mean of the last {1 / (1 - decay):,.0f} steps")
+        decide("train.log_every", int(min(50, max(1, steps // 40))), f"about {steps:,.0f} steps")
         self._validate(effort, generates)
 
     def _optimise(self, lr: float, optimiser: str, weight_decay: float) -> None:
-        settled = self.settled
-        kind = settled.kind("train.optimiser", optimiser, "the kind that the shipped recipes of this task use")
+        decide = self.decide
+        kind = decide.kind("train.optimiser", optimiser, "the kind that the shipped recipes of this task use")
         if kind in ("adamw", "muon"):
-            settled("train.optimiser.weight_decay", weight_decay, "as in the shipped recipes of this task")
-        schedule = settled.kind("train.schedule", "cosine", "it ends with the budget, whatever that is in")
+            decide("train.optimiser.weight_decay", weight_decay, "as in the shipped recipes of this task")
+        schedule = decide.kind("train.schedule", "cosine", "it ends with the budget, whatever that is in")
         if kind == optimiser and schedule != "noam":
-            settled("train.schedule.lr", lr, f"for {kind} and a model of this width")
+            decide("train.schedule.lr", lr, f"for {kind} and a model of this width")
         if schedule in ("cosine", "linear"):
-            settled("train.schedule.warmup", WARMUP, "a share of the budget")
-            settled("train.schedule.floor", FLOOR, "share of the rate that is left at the end")
+            decide("train.schedule.warmup", WARMUP, "a share of the budget")
+            decide("train.schedule.floor", FLOOR, "share of the rate that is left at the end")
 
     def _validate(self, effort: Effort, generates: bool) -> None:
-        settled, facts = self.settled, self.facts
+        decide, facts = self.decide, self.facts
         every = round(1 / VALIDATIONS, 3)
-        if settled.has("train.save_every"):
-            settled("train.valid_every", every, f"{VALIDATIONS} validations a run")
+        if decide.has("train.save_every"):
+            decide("train.valid_every", every, f"{VALIDATIONS} validations a run")
         else:
-            settled(
-                "train.save_every", every, f"a share of the budget: {VALIDATIONS} validations and checkpoints a run"
-            )
+            decide("train.save_every", every, f"a share of the budget: {VALIDATIONS} validations and checkpoints a run")
         seconds = self.minutes * 60 * 0.1 / VALIDATIONS
         forward = 3 * self.machine.rate(effort.candidate.width) / max(effort.candidate.flops, 1.0)
         affordable = int(min(MEASURED, max(100, float(f"{seconds * forward:.1g}"))))
@@ -215,27 +215,27 @@ class Job:
         if facts.running and not generates:
             self._limit_rows(seconds, effort)
         elif available > affordable:
-            settled("train.valid_limit", affordable, f"of {available:,}: validations take a tenth of the time")
+            decide("train.valid_limit", affordable, f"of {available:,}: validations take a tenth of the time")
         if generates:
             rate = 500.0 if self.machine.is_gpu else 150.0 * 128 / effort.candidate.width
             scored = int(min(1000, available, max(50, float(f"{seconds * rate:.1g}"))))
-            settled("train.score_limit", scored, f"of {available:,}: generating takes a tenth of the time")
+            decide("train.score_limit", scored, f"of {available:,}: generating takes a tenth of the time")
         if facts.holds_out and facts.examples > 20 * HELD_OUT:
             share = float(f"{HELD_OUT / facts.examples:.2g}")
-            settled("data.held_out", share, f"{HELD_OUT:,} of {facts.examples:,} are enough")
+            decide("data.held_out", share, f"{HELD_OUT:,} of {facts.examples:,} are enough")
 
-    def room_for(self, long: float, per_token: float) -> None:
-        """Room for the longest texts, where that is more than usual."""
+    def limit_length(self, long: float, per_token: float) -> None:
+        """A larger `data.max_length` where texts are long."""
         needed = long / per_token * 1.3
         if needed > 256:
             most = 1024 if needed > 512 else 512
-            self.settled("data.max_length", most, f"tokens; hardly any text has more than {needed:,.0f}")
+            self.decide("data.max_length", most, f"tokens; hardly any text has more than {needed:,.0f}")
 
     def choose_by(self, score: str) -> None:
         """Checkpoints are chosen by the task's own score where enough texts are generated for it."""
-        scored = self.settled.value("train.score_limit")
+        scored = self.decide.value("train.score_limit")
         if isinstance(scored, int) and scored >= ENOUGH_SCORED:
-            self.settled("train.best", score, f"of {scored:,} generated texts")
+            self.decide("train.best", score, f"of {scored:,} generated texts")
 
     def _limit_rows(self, seconds: float, effort: Effort) -> None:
         """Of a stream, whose rows are all as long as the context."""
@@ -243,17 +243,17 @@ class Job:
         context = candidate.context or 256
         per_token = candidate.flops / max(candidate.reads, 1.0) / 3
         tokens = min(250_000, max(20_000, seconds * self.machine.rate(candidate.width) / per_token))
-        self.settled(
+        self.decide(
             "train.valid_limit", max(1, int(tokens / context)), f"rows, {tokens:,.0f} tokens: a tenth of the time"
         )
 
 
 def heads(width: int, head_width: int | None = None) -> int:
     """Heads of about 32 up to width 192 and 64 from there on, unless given; they divide the width."""
-    wanted = max(1, width // (head_width or (32 if width <= 192 else 64)))
-    return next(number for number in range(wanted, 0, -1) if width % number == 0)
+    number_of_heads = max(1, width // (head_width or (32 if width <= 192 else 64)))
+    return next(number for number in range(number_of_heads, 0, -1) if width % number == 0)
 
 
 def dropout(epochs: float, passes: Sequence[float] = (4, 15, 60)) -> float:
-    """The more often the data is read, the more is left out of each reading: a tenth more from each of `passes` on."""
+    """More dropout for more epochs: 0.1 more from each of `passes` on."""
     return round(0.1 * sum(epochs >= least for least in passes), 1)

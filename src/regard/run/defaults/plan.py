@@ -21,9 +21,9 @@ from regard.files.run_folder import RECIPE_FILE, is_run
 from regard.models import preset
 from regard.run.defaults import generation, labels
 from regard.run.defaults.cost import Machine
+from regard.run.defaults.decisions import Decider, Decision
 from regard.run.defaults.facts import Facts, survey
 from regard.run.defaults.job import Job
-from regard.run.defaults.settled import Decision, Settled
 from regard.run.recipe import Recipe, pop_model_key, recipe_tree, resolve_recipe
 from regard.run.unused_settings import unused
 from regard.train.parallel.processes import parse_device
@@ -82,39 +82,41 @@ def plan_tree(
     tree: dict[str, Any], overrides: Sequence[str] = (), folder: Path = Path(), run: Path | None = None
 ) -> Plan:
     """The same for a tree; names of files start at a folder."""
-    given = dict(_given(tree, overrides))
-    if given.get("defaults") == "fixed":
+    stated = dict(_stated(tree, overrides))
+    if stated.get("defaults") == "fixed":
         return Plan(_placed(resolve_recipe(tree, overrides), folder))
     tree, overrides = _with_tables(tree, overrides)
     if run is not None and is_run(run):
         return Plan(complete(tree, overrides, _of_run(run), folder))
     problem = _problem(tree, overrides)
     try:
-        known = _placed(resolve_recipe(*_only(tree, overrides, ("task", "data"))), folder)
-        facts = survey(known.task, known.data)
+        surveyed = _placed(resolve_recipe(*_only(tree, overrides, ("task", "data"))), folder)
+        facts = survey(surveyed.task, surveyed.data)
     except RegardError:
         if problem is not None:
             raise problem from None
         raise
-    kind = _model_kind(tree, overrides, known)
-    job = Job(facts, _machine(given.get("train.device", "auto")), Settled(_with_model(tree, overrides, given).items()))
-    job.settled.kinds["task"] = known.task.kind
-    job.is_usual_model = kind == known.task.usual_model and "model" not in job.settled.given
+    kind = _model_kind(tree, overrides, surveyed)
+    job = Job(
+        facts, _machine(stated.get("train.device", "auto")), Decider(_with_model(tree, overrides, stated).items())
+    )
+    job.decide.kinds["task"] = surveyed.task.kind
+    job.is_usual_model = kind == surveyed.task.usual_model and "model" not in job.decide.stated
     if job.is_usual_model:
-        job.settled.kind("model", kind, f"the usual kind for {known.task.kind}")
+        job.decide.kind("model", kind, f"the usual kind for {surveyed.task.kind}")
     try:
-        RULES[known.task.kind](job)
-    except Exception:  # a given value is none that its setting takes: rules may compute anything with it
+        RULES[surveyed.task.kind](job)
+    except Exception:  # rules compute with stated values, which may be invalid
         if problem is not None:
             raise problem from None
         raise
-    below = job.settled.tree()
+    below = job.decide.tree()
     recipe = complete(tree, overrides, below, folder)
-    while idle := {each.path for each in unused(recipe)} & {decision.path for decision in job.settled.decisions}:
-        job.settled.withdraw(idle)
-        below = job.settled.tree()
+    while idle := {setting.path for setting in unused(recipe)} & {decision.path for decision in job.decide.decisions}:
+        job.decide.withdraw(idle)
+        below = job.decide.tree()
         recipe = complete(tree, overrides, below, folder)
-    decisions = tuple(decision for decision in job.settled.decisions if _holds(recipe, decision))
+    decisions = tuple(decision for decision in job.decide.decisions if _holds(recipe, decision))
     return Plan(recipe, decisions, None if "minutes" in job.limits else job.minutes, facts, below)
 
 
@@ -128,12 +130,12 @@ class Variants:
     """What each of them may spend, as a setting such as train.flops=1e12; the rules must know it."""
     _plans: dict[Path, Plan] = field(default_factory=dict)
 
-    def recipe(self, file: Path, own: Sequence[str], last: Sequence[str]) -> Recipe:
+    def recipe(self, file: Path, variant: Sequence[str], last: Sequence[str]) -> Recipe:
         """The complete recipe of a file with the common settings, a variant's own, and the last on top of all."""
         if file not in self._plans:
             self._plans[file] = plan_recipe(file, [*self.common, *last, *([self.budget] if self.budget else [])])
-        tree, settings = read_toml(file), [*self.common, *own, *last]
-        if dict(_given(tree, settings)).get("defaults") == "fixed":
+        tree, settings = read_toml(file), [*self.common, *variant, *last]
+        if dict(_stated(tree, settings)).get("defaults") == "fixed":
             return _placed(resolve_recipe(tree, settings), file.parent)
         return complete(tree, settings, self._plans[file].below, file.parent)
 
@@ -145,11 +147,11 @@ def complete(tree: dict[str, Any], overrides: Sequence[str], below: Mapping[str,
 
 def _placed(recipe: Recipe, folder: Path) -> Recipe:
     """The recipe with the folder that names of files start at."""
-    own = data_folder(recipe.data.folder) if recipe.data.folder else folder
-    return recipe.but(data=recipe.data.but(folder=str(own.resolve())))
+    data = data_folder(recipe.data.folder) if recipe.data.folder else folder
+    return recipe.but(data=recipe.data.but(folder=str(data.resolve())))
 
 
-def _given(tree: Mapping[str, Any], overrides: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _stated(tree: Mapping[str, Any], overrides: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Paths and values of all that a recipe sets."""
     yield from _leaves(tree)
     for override in overrides:
@@ -200,22 +202,22 @@ def _problem(tree: dict[str, Any], overrides: Sequence[str]) -> ConfigError | No
     return None
 
 
-def _model_kind(tree: dict[str, Any], overrides: Sequence[str], known: Recipe) -> str:
+def _model_kind(tree: dict[str, Any], overrides: Sequence[str], surveyed: Recipe) -> str:
     """The kind of the model, given or usual."""
-    given = dict(_given(tree, overrides))
-    kind = given.get("model.kind", given.get("model"))
-    return kind if isinstance(kind, str) else known.task.usual_model
+    stated = dict(_stated(tree, overrides))
+    kind = stated.get("model.kind", stated.get("model"))
+    return kind if isinstance(kind, str) else surveyed.task.usual_model
 
 
-def _with_model(tree: dict[str, Any], overrides: Sequence[str], given: dict[str, Any]) -> dict[str, Any]:
+def _with_model(tree: dict[str, Any], overrides: Sequence[str], stated: dict[str, Any]) -> dict[str, Any]:
     """What is given, with what a preset or a run gives: that is not decided anew."""
     tree, rest, name = pop_model_key("preset", tree, overrides)
     _, _, run = pop_model_key("from", tree, rest)
-    if name is None and run is None and "start.run" not in given:
-        return given
+    if name is None and run is None and "start.run" not in stated:
+        return stated
     model: Mapping[str, Any] = preset(name).model if name is not None else {}
     started = {} if name is not None and run is None else {"tokenizer": {}}
-    return {**dict(_leaves(model, "model.")), **given, "model": {}, **started}
+    return {**dict(_leaves(model, "model.")), **stated, "model": {}, **started}
 
 
 def _of_run(run: Path) -> dict[str, Any]:
