@@ -33,7 +33,7 @@ def compared(folder: Path) -> Comparison:
 
 def test_equal_flops_end_within_one_per_cent_of_the_first_recipes_own_budget(compared: Comparison, folder: Path):
     recipe = read_sweep([folder / "sweep.toml"]).variants[0].recipe
-    amount = Planner(folder / "plan").own_amount(recipe, "flops")
+    amount = Planner(folder / "plan").recipe_amount(recipe, "flops")
     runs = [run for row in compared.rows[:2] for run in row.outcomes]
     assert len(runs) == 4
     assert all(amount <= run.flops <= 1.01 * amount for run in runs), [run.flops / amount for run in runs]
