@@ -9,9 +9,10 @@ from endured import course, differences, tiny_recipe, train
 
 from regard.errors import RunError
 from regard.files.run_folder import BEST, link_checkpoint, linked_step
-from regard.run import trainer, training
+from regard.run import trainer
 from regard.run.trained import Run
 from regard.tasks.generation import TextGenerator
+from regard.train import checkpoint
 from regard.train.checkpoint import load
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
@@ -71,7 +72,7 @@ def test_a_validation_that_was_written_is_not_made_again(tmp_path: Path, monkeyp
 
 
 def test_the_checkpoint_of_a_validation_is_written_once(tmp_path: Path, monkeypatch):
-    original, written = training.checkpoint.save, []
+    original, written = checkpoint.save, []
 
     def save(folder: Path, step: int, *given: object) -> Path:
         written.append(step)
