@@ -84,15 +84,15 @@ class Interrupted(RegardError):  # noqa: N818
     exit_code = 130
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the closest known one, or all of them."""
     parts = lambda one: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", one)]  # noqa: E731
-    known = sorted(known, key=parts)  # f2 before f10
-    close = get_close_matches(name, known, n=1)
+    names = sorted(names, key=parts)  # f2 before f10
+    close = get_close_matches(name, names, n=1)
     if close:
         return f"did you mean '{close[0]}'?"
-    more = f" and {len(known) - MOST_NAMES:,} more" if len(known) > MOST_NAMES else ""
-    return f"known: {', '.join(shortened(one, 60) for one in known[:MOST_NAMES])}{more}"
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"known: {', '.join(shortened(one, 60) for one in names[:MOST_NAMES])}{more}"
 
 
 def shortened(text: str, most: int = 800) -> str:

@@ -12,8 +12,8 @@ HERE = SourceLocation("any.txt", 7)
 def kinds(example: Text | Labelled) -> list[str]:
     findings = Findings(strict=False)
     inspect_example(example, findings)
-    assert all(finding.where == "any.txt:7" for finding in findings.found)
-    return [finding.kind for finding in findings.found]
+    assert all(finding.where == "any.txt:7" for finding in findings.items)
+    return [finding.kind for finding in findings.items]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_all_columns_of_a_table_are_seen(tmp_path, format):
     findings = Findings()
     rows = list(read_untyped([file], findings))
     assert [text for row in rows for _, text, _ in row.sides] == ["one", "1", "two", ""]
-    assert [finding.where for finding in findings.found] == [f"{file}:2"]
+    assert [finding.where for finding in findings.items] == [f"{file}:2"]
 
 
 def test_values_that_are_no_text_are_left_out(tmp_path):

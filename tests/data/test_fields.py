@@ -1,7 +1,7 @@
 import pytest
 from tiny_corpus import SENTENCES, tiny_tokenizer
 
-from regard.data.fields import DRAWS, TextField
+from regard.data.fields import MAX_RESAMPLES, TextField
 from regard.errors import ConfigError
 from regard.text.special_tokens import BOS, EOS
 from regard.text.subword_sampling import BpeDropout
@@ -45,7 +45,9 @@ def test_the_settings_tell_fields_apart():
 
 def test_random_cuts_mostly_find_room_at_once():
     field = TextField(BPE, BpeDropout(BPE.core, dropout=0.1))
-    rooms = {text: field.room(text, tokens) for text, tokens in zip(SENTENCES, field.encode(SENTENCES), strict=True)}
+    rooms = {
+        text: field.max_tokens(text, tokens) for text, tokens in zip(SENTENCES, field.encode(SENTENCES), strict=True)
+    }
     lengths = [(len(field.draw(text, f"{i}", 10**6)), room) for text, room in rooms.items() for i in range(100)]
     assert sum(length <= room for length, room in lengths) / len(lengths) > 0.93
 
@@ -61,5 +63,5 @@ def test_a_cut_that_never_fits_gives_way_to_the_tokenizers_own():
             return [9] * 50
 
     sampler = Longwinded()
-    assert TextField(BPE, sampler).draw("The", "key", room=3) == [*BPE.encode("The"), EOS]
-    assert sampler.asked == DRAWS
+    assert TextField(BPE, sampler).draw("The", "key", max_tokens=3) == [*BPE.encode("The"), EOS]
+    assert sampler.asked == MAX_RESAMPLES

@@ -23,13 +23,13 @@ def test_summaries_count_every_finding_but_keep_only_the_first():
         "1 text with a NUL character (at train.en:3)",
         "3 empty lines (first at train.en:17)",
     ]
-    assert [str(finding) for finding in findings.found] == [
+    assert [str(finding) for finding in findings.items] == [
         "train.de: no such file",
         "train.en:3: a NUL",
         "train.en:17: the source is empty",
         "train.en:20: the source is empty",
     ]
-    assert findings.found[0] == Finding("train.de", None, "error", "no such file", "unreadable")
+    assert findings.items[0] == Finding("train.de", None, "error", "no such file", "unreadable")
 
 
 def test_a_second_reading_of_a_file_reports_nothing_twice():

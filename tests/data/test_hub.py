@@ -65,7 +65,7 @@ def test_problems_of_the_library_are_one_sentence(library):
     assert str(raised.value) == "owner/name[vald]: the dataset cannot be read: Unknown split 'vald'. Known: train"
     findings = Findings(strict=False)
     assert list(read_pairs(source, findings=findings)) == []
-    assert [finding.kind for finding in findings.found] == ["unreadable"]
+    assert [finding.kind for finding in findings.items] == ["unreadable"]
 
 
 def test_folders_that_the_library_saved(library, tmp_path):

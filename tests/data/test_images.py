@@ -121,7 +121,7 @@ def test_idx_files_that_are_wrong(tmp_path: Path):
     refused(
         tmp_path, r"short: cut short: the header promises 5 items, item 5 is not whole", images="short", labels="five"
     )
-    refused(tmp_path, r"long: goes on after the 3 items", images="long", labels="few")
+    refused(tmp_path, r"long: has more than the 3 items", images="long", labels="few")
     refused(tmp_path, r"cut\.gz: cut off", images="cut.gz", labels="labels")
     refused(tmp_path, r"stub: cut short: expected a header of 16 bytes, got 8", images="stub", labels="labels")
     refused(tmp_path, r"images: an IDX file of images needs its labels", images="images")

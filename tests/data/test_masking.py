@@ -37,18 +37,18 @@ def test_of_each_sequence_the_share_is_chosen_and_nothing_else_changes(sequences
     for field in grids(sequences):
         found = Masking(VOCAB, share=share).mask(field, examples, seed, epoch)
         original, seen = field.tokens.reshape(-1), found.field.tokens.reshape(-1)
-        assert np.array_equal(original[found.places], found.answers)
+        assert np.array_equal(original[found.positions], found.answers)
         elsewhere = np.ones(len(original), bool)
-        elsewhere[found.places] = False
+        elsewhere[found.positions] = False
         assert np.array_equal(seen[elsewhere], original[elsewhere])
         assert (found.answers >= FIRST).all(), "a special token is never to be guessed"
-        assert ((seen[found.places] == MASK) | (seen[found.places] >= FIRST)).all()
+        assert ((seen[found.positions] == MASK) | (seen[found.positions] >= FIRST)).all()
         marks = np.zeros(len(original), int)
-        marks[found.places] = 1
+        marks[found.positions] = 1
         for row, chosen in zip(sequences, in_rows(field, marks.reshape(field.tokens.shape)), strict=True):
             able = sum(token >= FIRST for token in row)
             assert sum(chosen) == (max(1, round(share * able)) if able else 0)
-        assert len(set(found.places.tolist())) == len(found.places)
+        assert len(set(found.positions.tolist())) == len(found.positions)
 
 
 @given(rows, st.booleans())
@@ -70,22 +70,22 @@ def test_a_sequence_is_hidden_alike_in_whatever_batch_it_stands(sequences, whole
 def test_seed_epoch_and_example_each_change_what_is_hidden():
     field, masking = pad(Ragged.of([list(range(FIRST, VOCAB))])), Masking(VOCAB)
     keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
-    drawn = [tuple(masking.mask(field, np.array([example]), seed, epoch).places) for seed, epoch, example in keys]
+    drawn = [tuple(masking.mask(field, np.array([example]), seed, epoch).positions) for seed, epoch, example in keys]
     assert len(set(drawn)) == len(keys)
-    again = [tuple(masking.mask(field, np.array([example]), seed, epoch).places) for seed, epoch, example in keys]
+    again = [tuple(masking.mask(field, np.array([example]), seed, epoch).positions) for seed, epoch, example in keys]
     assert again == drawn
 
 
 def test_four_fifths_are_masked_a_tenth_is_random_a_tenth_stays():
     sequence = np.random.default_rng(1).integers(FIRST, 5_000, 100_000).tolist()
     found = Masking(5_000).mask(pack(Ragged.of([sequence])), np.array([0]))
-    seen = found.field.tokens[0, found.places]
-    assert len(found.places) == 15_000
+    seen = found.field.tokens[0, found.positions]
+    assert len(found.positions) == 15_000
     shares = [(seen == MASK).mean(), ((seen != MASK) & (seen != found.answers)).mean(), (seen == found.answers).mean()]
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.015)
     swapped = seen[(seen != MASK) & (seen != found.answers)]
     assert swapped.mean() == pytest.approx((FIRST + 5_000) / 2, rel=0.05)  # anywhere in the vocabulary
-    spread = np.histogram(found.places, bins=10, range=(0, 100_000))[0]
+    spread = np.histogram(found.positions, bins=10, range=(0, 100_000))[0]
     assert spread.min() > 1_300  # and anywhere in the sequence
 
 
@@ -93,7 +93,7 @@ def test_four_fifths_are_masked_a_tenth_is_random_a_tenth_stays():
 def test_other_shares(masked: float, random: float):
     sequence = np.random.default_rng(1).integers(FIRST, 5_000, 2_000).tolist()
     found = Masking(5_000, masked=masked, random=random).mask(pack(Ragged.of([sequence])), np.array([0]))
-    seen = found.field.tokens[0, found.places]
+    seen = found.field.tokens[0, found.positions]
     assert (seen == MASK).mean() == masked
     assert (seen == found.answers).mean() == pytest.approx(1 - masked - random, abs=0.01)
 
@@ -104,7 +104,7 @@ def test_whole_words_are_chosen_whole_and_fit_into_the_share(sequences, share):
     masking = Masking(VOCAB, share=share, words=words)
     for number, sequence in enumerate(sequences):
         row = np.array(sequence, np.int64)
-        chosen = set(masking.mask(pad(Ragged.of([sequence])), np.array([number])).places.tolist())
+        chosen = set(masking.mask(pad(Ragged.of([sequence])), np.array([number])).positions.tolist())
         able = [place for place in range(len(row)) if row[place] >= FIRST]
         most = max(1, round(share * len(able)))
         assert len(chosen) <= most

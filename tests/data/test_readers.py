@@ -84,7 +84,7 @@ def test_windows_line_ends_inside_quoted_cells_are_kept(tmp_path):
     findings = Findings()
     read = list(read_labelled(SourceConfig(file=str(file), text="text", label="label"), findings=findings))
     assert [(example.text, example.location.line) for example in read] == [("one\r\ntwo", 2), ("three", 4)]
-    assert not findings.found
+    assert not findings.items
 
 
 def test_nested_json_lists_are_joined_or_picked_from(tmp_path):
@@ -190,7 +190,7 @@ def test_warnings_are_counted_and_nothing_is_dropped(tmp_path):
         f"3 empty lines (first at {english}:2)",
         f"1 text with a hidden line separator (at {english}:4)",
     ]
-    assert [finding.where for finding in findings.found if finding.kind == "empty"][2] == f"{german}:5"
+    assert [finding.where for finding in findings.items if finding.kind == "empty"][2] == f"{german}:5"
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

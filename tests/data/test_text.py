@@ -19,7 +19,7 @@ def read(file: Path, findings: Findings | None = None) -> list[str]:
 
 
 def kinds_at(findings: Findings) -> list[tuple[str, int | None]]:
-    return [(finding.kind, finding.line) for finding in findings.found]
+    return [(finding.kind, finding.line) for finding in findings.items]
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

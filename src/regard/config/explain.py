@@ -35,8 +35,8 @@ def explain(root: type[Config], path: str = "") -> list[Setting]:
         key = next((owner.renamed[name] for _, owner in owners if name in owner.renamed), name)
         holders = [(prefix, owner) for prefix, owner in owners if key in owner.model_fields]
         if not holders:
-            known = {name for _, owner in owners for name in owner.model_fields}
-            raise ConfigError(path, f"unknown setting; {nearest(key, known)}")
+            names = {name for _, owner in owners for name in owner.model_fields}
+            raise ConfigError(path, f"unknown setting; {nearest(key, names)}")
         head = [_setting(_joined(".".join(keys[: depth - 1]), key), holders[0][1], key)]
         entered = holders if depth < len(keys) else holders[:1]  # on the way, whichever kind has what is asked for
         below = [one for prefix, owner in entered for one in _below(_joined(prefix, key), owner.model_fields[key])]
@@ -58,12 +58,12 @@ def search(root: type[Config], word: str) -> list[Setting]:
         lambda one: plain(word) in one.path.rpartition(".")[2],
         lambda one: re.search(rf"\b{re.escape(sought)}", one.help.casefold()) is not None,
     ]
-    found: list[Setting] = []
+    matches: list[Setting] = []
     for fits in ways:
-        found += [one for one in first.values() if fits(one) and one not in found]
-    if not found:
+        matches += [one for one in first.values() if fits(one) and one not in matches]
+    if not matches:
         raise ConfigError(word, "no setting has this word in its path, its help or its synonyms; all: regard config")
-    return found
+    return matches
 
 
 def _every(root: type[Config]) -> Iterator[Setting]:

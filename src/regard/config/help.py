@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 def help_texts(config: type[BaseModel]) -> dict[str, str]:
     """The help of each setting that has one, also of those that a class has from its bases."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for owner in reversed(config.__mro__[: config.__mro__.index(BaseModel)]):
         node = _classes_of(owner.__module__).get(owner.__qualname__)
-        found |= _under_fields(node) if node else {}
-    return {name: text for name, text in found.items() if name in config.model_fields}
+        texts |= _under_fields(node) if node else {}
+    return {name: text for name, text in texts.items() if name in config.model_fields}
 
 
 def _under_fields(node: ast.ClassDef) -> dict[str, str]:

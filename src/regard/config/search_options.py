@@ -44,47 +44,47 @@ def with_options(
 
     `defaults` has the settings of each kind where nobody says any, `called` what the person calls an option.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     name = lambda option: called.get(option, option)  # noqa: E731
-    for option, value in given.items():
+    for option, value in chosen.items():
         _refuse_range(name(option), option, value)
-    kind = requested_kind(usual["kind"], given)
+    kind = requested_kind(usual["kind"], chosen)
     if kind not in defaults:
         raise ConfigError(name("kind"), f"unknown kind '{kind}'; {nearest(str(kind), defaults)}")
     base = dict(usual)
     if kind != usual["kind"]:
         base = {**defaults[kind], **{setting: usual[setting] for setting in SHARED if setting in usual}}
-    if kind == "sample" and given.get("temperature", base["temperature"]) == 0:  # then none of them does anything
+    if kind == "sample" and chosen.get("temperature", base["temperature"]) == 0:  # then none of them does anything
         base = {setting: value for setting, value in base.items() if setting not in OF_SAMPLING}
         base |= {setting: value for setting, value in defaults[kind].items() if setting in OF_SAMPLING}
-    search = {**base, **_outputs(kind, base, given, name), "kind": kind}
+    search = {**base, **_outputs(kind, base, chosen, name), "kind": kind}
     if not is_sampling(search):
-        _refuse_sampling_options(search, given, name)
-    if "max_length" in given and "min_length" not in given and search["min_length"] >= search["max_length"]:
+        _refuse_sampling_options(search, chosen, name)
+    if "max_length" in chosen and "min_length" not in chosen and search["min_length"] >= search["max_length"]:
         raise ConfigError(
             name("max_length"), f"expected more than min_length ({search['min_length']}), got {search['max_length']}"
         )
     return search
 
 
-def _outputs(kind: str, base: Search, given: dict[str, Any], name: Any) -> dict[str, Any]:  # noqa: ANN401
+def _outputs(kind: str, base: Search, chosen: dict[str, Any], name: Any) -> dict[str, Any]:  # noqa: ANN401
     """What is given, with a beam wide enough for as many outputs as are wanted; of the other kinds, one is wanted."""
     if kind != "beam":
-        rest = {option: value for option, value in given.items() if option != "n_best"}
-        return {**rest, "samples": 1} if kind == "sample" and "n_best" in given else rest
-    size, outputs = given.get("size", base["size"]), given.get("n_best", base["n_best"])
-    if "size" not in given:
-        return {**given, "size": max(size, outputs)}
+        rest = {option: value for option, value in chosen.items() if option != "n_best"}
+        return {**rest, "samples": 1} if kind == "sample" and "n_best" in chosen else rest
+    size, outputs = chosen.get("size", base["size"]), chosen.get("n_best", base["n_best"])
+    if "size" not in chosen:
+        return {**chosen, "size": max(size, outputs)}
     if outputs > size:
-        if "n_best" in given:
+        if "n_best" in chosen:
             raise ConfigError(name("n_best"), f"expected at most the beam's size ({size}), got {outputs}")
         raise ConfigError(name("size"), f"expected at least the run's n_best ({outputs}), got {size}")
-    return given
+    return chosen
 
 
-def _refuse_sampling_options(search: Search, given: Mapping[str, Any], name: Any) -> None:  # noqa: ANN401
+def _refuse_sampling_options(search: Search, chosen: Mapping[str, Any], name: Any) -> None:  # noqa: ANN401
     """Refuses options that only act where something is drawn."""
-    for option in (option for option in OF_SAMPLING if option in given):
+    for option in (option for option in OF_SAMPLING if option in chosen):
         how = "at temperature 0" if search["kind"] == "sample" else f"by {search['kind']} search"
         raise ConfigError(
             name(option),

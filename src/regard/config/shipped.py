@@ -80,9 +80,11 @@ def root() -> Path:
 @cache
 def shipped() -> dict[str, Shipped]:
     """All recipes and sweeps by their names, which are those of the files."""
-    found = [file for folder in FOLDERS for file in sorted((root() / folder).rglob("*.toml"))]
+    toml_files = [file for folder in FOLDERS for file in sorted((root() / folder).rglob("*.toml"))]
     group = lambda file: file.parent.relative_to(root()).as_posix()  # noqa: E731
-    ordered = sorted(found, key=lambda file: (FOLDERS.index(group(file).partition("/")[0]), group(file), file.stem))
+    ordered = sorted(
+        toml_files, key=lambda file: (FOLDERS.index(group(file).partition("/")[0]), group(file), file.stem)
+    )
     return {file.stem: Shipped(file.stem, file, group(file)) for file in ordered}
 
 
@@ -95,13 +97,13 @@ def recipe_file(name: Path | str, folder: Path = Path()) -> Path:
         renamed = file.parent.with_name(RENAMED_FOLDERS[file.parent.name]) / file.name
         if renamed.is_file():
             return renamed
-    known = shipped()
+    recipes = shipped()
     word = Path(name)
-    if str(name) in known:
-        return known[str(name)].file
+    if str(name) in recipes:
+        return recipes[str(name)].file
     if file.exists():
         return file
-    if word.stem in known and word.suffix == ".toml":
+    if word.stem in recipes and word.suffix == ".toml":
         raise DataError(file, f"no such file; the one that comes with regard is called '{word.stem}', without .toml")
     if len(word.parts) == 1 and not word.suffix:
         raise DataError(name, f"no such file, and no recipe of this name comes with regard; {_nearest(str(name))}")

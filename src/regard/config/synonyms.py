@@ -170,15 +170,15 @@ def plain(word: str) -> str:
     return word.strip().casefold().replace("-", "_").replace(" ", "_")
 
 
-def meant_setting(name: str, known: Collection[str]) -> str:
-    """The end of a sentence about an unknown setting; empty where no setting among `known` is meant."""
+def meant_setting(name: str, paths: Collection[str]) -> str:
+    """The end of a sentence about an unknown setting; empty where no setting among `paths` is meant."""
     path = SETTINGS.get(plain(name))
-    if path is not None and (path in known or path in TAKEN_OUT):
+    if path is not None and (path in paths or path in TAKEN_OUT):
         return f"that is {path} here{f' ({NOTES[path]})' if path in NOTES else ''}"
-    pairs = [(path, value) for path, value in VALUES.get(plain(name), []) if path in known]
+    pairs = [(path, value) for path, value in VALUES.get(plain(name), []) if path in paths]
     if pairs:
         return f"that is {' or '.join(f'{path}={value}{_note(path, value)}' for path, value in pairs)} here"
-    same = [path for path in known if path.rpartition(".")[2] == plain(name)]
+    same = [path for path in paths if path.rpartition(".")[2] == plain(name)]
     highest = sorted(path for path in same if path.count(".") == min(other.count(".") for other in same))
     return f"that is {' or '.join(highest)} here" if 0 < len(highest) <= MOST_SHOWN else ""
 
@@ -189,5 +189,5 @@ def _note(path: str, value: str) -> str:
 
 def meant_value(word: object, allowed: Iterable[str]) -> str:
     """The value among those `allowed` that a word stands for; empty where there is none."""
-    found = {value for _, value in VALUES.get(plain(word), [])} if isinstance(word, str) else set()
-    return next((value for value in allowed if value in found), "")
+    meanings = {value for _, value in VALUES.get(plain(word), [])} if isinstance(word, str) else set()
+    return next((value for value in allowed if value in meanings), "")

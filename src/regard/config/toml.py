@@ -13,7 +13,6 @@ LONGEST_LINE = 10_000  # bytes; the library's time grows with the square of a ke
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """The tree in a TOML file."""
     try:
         with file.open("rb") as stream:
             text = stream.read(LARGEST_RECIPE + 1)
@@ -45,5 +44,4 @@ def _refuse_large(file: Path, text: bytes) -> None:
 
 
 def dump_toml(tree: dict[str, Any]) -> str:
-    """The tree as TOML text."""
     return tomli_w.dumps(tree)

@@ -98,11 +98,11 @@ class Config(BaseModel, metaclass=_Sentences):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        found = handler(schema)
-        properties = handler.resolve_ref_schema(found)["properties"]
+        json_schema = handler(schema)
+        properties = handler.resolve_ref_schema(json_schema)["properties"]
         for name, text in help_texts(cls).items():
             properties[cls.model_fields[name].alias or name]["description"] = text
-        return found
+        return json_schema
 
 
 def refuse(setting: str, problem: str) -> PydanticCustomError:
@@ -113,11 +113,11 @@ def refuse(setting: str, problem: str) -> PydanticCustomError:
 
 def kinds(annotation: Any) -> dict[str, type[Config]]:  # noqa: ANN401
     """The members of a family by kind; empty where the annotation is no family."""
-    found: dict[str, type[Config]] = {}
+    members: dict[str, type[Config]] = {}
     for member in _members(annotation):
         if "kind" in member.model_fields:
-            found[str(member.model_fields["kind"].default)] = member
-    return found
+            members[str(member.model_fields["kind"].default)] = member
+    return members
 
 
 def allows_none(annotation: Any) -> bool:  # noqa: ANN401

@@ -67,7 +67,6 @@ class BucketedConfig(Config):
     """Batches' worth of examples that are sorted together, at most a quarter of all: more pads less, and mixes less."""
 
     def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
-        """The batches of a store."""
         plan = BucketedPlan(store.lengths, tokens_per_batch=tokens_per_batch, seed=seed, pool=self.pool)
         return ExampleBatches(store, plan, pad, seed=seed)
 
@@ -83,7 +82,6 @@ class PackedConfig(Config):
     """Batches that are open at a time while an example looks for one with room: more are fuller, and slower to plan."""
 
     def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
-        """The batches of a store."""
         plan = PackedPlan(store.lengths, tokens_per_batch=tokens_per_batch, seed=seed, window=self.window)
         return ExampleBatches(store, plan, pack, seed=seed)
 
@@ -97,11 +95,9 @@ class ExampleBatches(Batches):
         self._tokens = np.sum(list(store.lengths.values()), axis=0)
 
     def num_batches(self, epoch: int) -> int:
-        """How many batches an epoch has; it may differ a little from epoch to epoch."""
         return self.plan.num_batches(epoch)
 
     def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """A batch, or the part of it that process `rank` of `world` takes."""
         examples = self.plan.examples(epoch, step)
         examples = examples[shard(self._tokens[examples], rank, world)]
         ragged = {name: self.store.gather(name, examples, seed=self.seed, epoch=epoch) for name in self.store.fields}
@@ -129,7 +125,6 @@ class StreamConfig(Config):
     """The field of the examples that holds the text."""
 
     def build(self, store: Store, *, tokens_per_batch: int, seed: int = 0) -> Batches:
-        """The batches of a store."""
         tokens = len(store.stream(self.field))
         plan = StreamPlan(tokens, context=self.context, tokens_per_batch=tokens_per_batch, seed=seed, order=self.order)
         return StreamBatches(store, plan, field=self.field)
@@ -145,11 +140,9 @@ class StreamBatches(Batches):
         self._stream = store.stream(field)
 
     def num_batches(self, epoch: int) -> int:
-        """How many batches an epoch has."""
         return self.plan.num_batches(epoch)
 
     def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """A batch, or the part of it that process `rank` of `world` takes."""
         starts = self.plan.starts(epoch, step)
         starts = starts[shard(self.plan.lengths(starts) - 1, rank, world)]
         rows = take(self._stream, starts, self.plan.lengths(starts))

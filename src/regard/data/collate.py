@@ -20,12 +20,10 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]], dtype: type[np.integer] = np.int64) -> Self:
-        """The sequences of a list."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return cls(np.fromiter(chain.from_iterable(rows), dtype, int(lengths.sum())), lengths)
 
     def rows(self) -> list[list[int]]:
-        """The sequences as a list."""
         return [part.tolist() for part in np.split(self.tokens, np.cumsum(self.lengths)[:-1])] if len(self) else []
 
     def __len__(self) -> int:
@@ -67,5 +65,5 @@ def take(
     """Stretches of a long array, each with its own start and length, copied in one go."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    places = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
-    return Ragged(tokens[places], lengths.astype(np.int64))
+    indices = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return Ragged(tokens[indices], lengths.astype(np.int64))

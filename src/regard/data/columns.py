@@ -66,7 +66,7 @@ def column_index(column: str | int, names: Sequence[str] | None, width: int) -> 
             raise ColumnError(f"no column {column}: the table has {counted(width, 'column')}, counted from 0")
         return column
     if names is None or column not in names:
-        raise ColumnError(f"no column '{column}'; {_known(column, names) if names else 'the table has no header'}")
+        raise ColumnError(f"no column '{column}'; {_suggestion(column, names) if names else 'the table has no header'}")
     if names.count(column) > 1:
         raise ColumnError(
             f"{names.count(column)} columns are called '{column}'; give the number of one, counted from 0"
@@ -74,7 +74,7 @@ def column_index(column: str | int, names: Sequence[str] | None, width: int) -> 
     return names.index(column)
 
 
-def _known(column: str, names: Sequence[str]) -> str:
+def _suggestion(column: str, names: Sequence[str]) -> str:
     """What a table has in place of a column."""
     shown = nearest(column, [name[:SHOWN] if name.isprintable() else repr(name[:SHOWN])[1:-1] for name in names])
     if column.isdecimal():
@@ -112,8 +112,8 @@ def _step(value: object, step: str, column: str | int) -> object:
     if isinstance(value, Mapping):
         if step in value:
             return value[step]
-        known = nearest(step, map(str, value)) if value else "the row is empty"
-        raise ColumnError(f"no column '{column}'; {known}")
+        hint = nearest(step, map(str, value)) if value else "the row is empty"
+        raise ColumnError(f"no column '{column}'; {hint}")
     if isinstance(value, list) and step.isdecimal():
         if int(step) < len(value):
             return value[int(step)]

@@ -66,17 +66,14 @@ class Labelled:
 
     @property
     def classes(self) -> Sequence[str]:
-        """The classes it names."""
         return (self.label,)
 
     @property
     def key(self) -> str:
-        """What a model is given; the same key in two splits is a leak."""
         return self.text
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The texts one by one."""
         return (("text", self.text, self.location),)
 
 
@@ -91,17 +88,14 @@ class Text:
 
     @property
     def classes(self) -> Sequence[str]:
-        """The classes it names."""
         return ()
 
     @property
     def key(self) -> str:
-        """What a model is given; the same key in two splits is a leak."""
         return self.text
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The texts one by one."""
         return (("text", self.text, self.location),)
 
 
@@ -143,17 +137,14 @@ class LabelledPicture:
 
     @property
     def classes(self) -> Sequence[str]:
-        """The classes it names."""
         return (self.label,)
 
     @property
     def key(self) -> str:
-        """What a model is given; the same key in two splits is a leak."""
         return self.picture.key
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The texts one by one: none."""
         return ()
 
 
@@ -167,17 +158,14 @@ class DescribedPicture:
 
     @property
     def classes(self) -> Sequence[str]:
-        """The classes it names."""
         return ()
 
     @property
     def key(self) -> str:
-        """What a model is given; the same key in two splits is a leak."""
         return self.picture.key
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The texts one by one."""
         return (("target", self.target, self.location),)
 
 
@@ -199,17 +187,14 @@ class Tagged:
 
     @property
     def classes(self) -> Sequence[str]:
-        """The classes it names."""
         return self.tags
 
     @property
     def key(self) -> str:
-        """What a model is given; the same key in two splits is a leak."""
         return self.text
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The texts one by one."""
         return (("text", self.text, self.location),)
 
 
@@ -229,7 +214,6 @@ class Row:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The texts one by one."""
         return tuple((name, text, self.location) for name, text in self.columns.items())
 
 

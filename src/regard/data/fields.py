@@ -9,8 +9,8 @@ from regard.text.special_tokens import BOS, EOS
 from regard.text.subword_sampling import Sampler
 from regard.text.tokenizer import Tokenizer
 
-DRAWS = 8
-"""How often a cut that is too long is drawn anew before the tokenizer's own cut is taken."""
+MAX_RESAMPLES = 8
+"""How often a segmentation that is too long is sampled again before the tokenizer's own is taken."""
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,21 @@ class TextField:
             return tokens
         return tokens[: self.max_length - self.end] + [EOS] * self.end
 
-    def draw(self, text: str, key: str, room: int) -> list[int]:
-        """A random cut of at most `room` tokens: a pure function of text and key.
+    def draw(self, text: str, key: str, max_tokens: int) -> list[int]:
+        """A sampled segmentation of at most `max_tokens` tokens: a pure function of text and key.
 
-        Cuts longer than the room are drawn anew; after `DRAWS` vain draws the tokenizer's own cut is taken.
+        Longer ones are sampled again; after `MAX_RESAMPLES` attempts the tokenizer's own segmentation is taken.
         """
-        for attempt in range(DRAWS):
+        for attempt in range(MAX_RESAMPLES):
             tokens = self._sample(text, f"{key} {attempt}")
-            if len(tokens) <= room:
+            if len(tokens) <= max_tokens:
                 return tokens
         return self.shorten(self._surround(self.tokenizer.encode(text)))
 
-    def room(self, text: str, tokens: Sequence[int]) -> int:
-        """Places to plan for random cuts of a text: a quarter more than its own cut or a trial cut needs.
+    def max_tokens(self, text: str, tokens: Sequence[int]) -> int:
+        """Most tokens of sampled segmentations of a text: a quarter more than its own or a trial one has.
 
-        Three to five in a hundred later cuts turn out longer and are drawn anew.
+        Three to five in a hundred are longer and are sampled again.
         """
         trial = self._sample(text, "room")
         most = 5 * max(len(tokens), len(trial)) // 4 + 1

@@ -90,7 +90,7 @@ class Summary:
 class Findings:
     """Where readers report: every finding is counted, the first `keep` of each kind are kept.
 
-    `strict`, as in training, raises DataError at the first error; otherwise reading goes on past it.
+    `strict`, as in training, raises DataError at the first error; otherwise reading continues.
     """
 
     def __init__(self, strict: bool = True, keep: int = 20) -> None:
@@ -100,20 +100,19 @@ class Findings:
         self.unreadable: set[str] = set()
         self.faulty: set[str] = set()
         """Files with errors."""
-        self._kept: dict[KindName, list[Finding]] = {}
+        self._first: dict[KindName, list[Finding]] = {}
         self._reached: dict[tuple[KindName, str], int] = {}
 
     def add(self, kind: KindName, file: object, line: int | None, what: str) -> None:
-        """Reports one finding."""
         severity = KINDS[kind].severity
         self.counts[kind] += 1
         if kind == "unreadable":
             self.unreadable.add(str(file))
         if severity == "error":
             self.faulty.add(str(file))
-        kept = self._kept.setdefault(kind, [])
-        if len(kept) < self.keep:
-            kept.append(Finding(str(file), line, severity, what, kind))
+        first = self._first.setdefault(kind, [])
+        if len(first) < self.keep:
+            first.append(Finding(str(file), line, severity, what, kind))
         if self.strict and severity == "error":
             raise DataError(file, what, line)
 
@@ -125,9 +124,9 @@ class Findings:
             self.add(kind, file, line, what)
 
     @property
-    def found(self) -> list[Finding]:
+    def items(self) -> list[Finding]:
         """The findings kept, errors first."""
-        return [finding for kind in KINDS for finding in self._kept.get(kind, [])]
+        return [finding for kind in KINDS for finding in self._first.get(kind, [])]
 
     @property
     def errors(self) -> int:
@@ -137,7 +136,7 @@ class Findings:
     def summaries(self) -> list[Summary]:
         """One line for each kind met, errors first."""
         return [
-            Summary(kind, KINDS[kind].severity, self.counts[kind], self._kept[kind][0])
+            Summary(kind, KINDS[kind].severity, self.counts[kind], self._first[kind][0])
             for kind in KINDS
             if self.counts[kind]
         ]

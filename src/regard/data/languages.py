@@ -31,8 +31,8 @@ def pair_of(data: SourceConfig | None) -> Pair:
         return Pair("source", "target")
     if data.street is not None:
         return Pair("en", "de")
-    found = [_code(str(column)) for column in (data.source, data.target)]
-    return Pair(found[0] or "source", found[1] or "target")
+    codes = [_code(str(column)) for column in (data.source, data.target)]
+    return Pair(codes[0] or "source", codes[1] or "target")
 
 
 def parse_pair(text: str) -> Pair:

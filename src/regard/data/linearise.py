@@ -31,11 +31,13 @@ def write_brackets(tree: Tree) -> str:
     nested = nesting_heads(tree.heads)
     lines = [[word, *_ancestors(nested, word)] for word in range(1, len(nested) + 1)]
     symbols: list[str] = []
-    for place, own in enumerate(lines, start=1):
-        before, after = (set(lines[other - 1]) if 1 <= other <= len(lines) else () for other in (place - 1, place + 1))
-        symbols += [_opening(tree, nested, node) for node in reversed(own) if node not in before]
-        symbols.append(_spelt(tree.words[place - 1]))
-        symbols += [")" for node in own if node not in after]
+    for position, chain in enumerate(lines, start=1):
+        before, after = (
+            set(lines[other - 1]) if 1 <= other <= len(lines) else () for other in (position - 1, position + 1)
+        )
+        symbols += [_opening(tree, nested, node) for node in reversed(chain) if node not in before]
+        symbols.append(_spelt(tree.words[position - 1]))
+        symbols += [")" for node in chain if node not in after]
     return " ".join(symbols)
 
 
@@ -56,11 +58,11 @@ def _nests(heads: Sequence[int], word: int) -> bool:
 
 
 def _ancestors(heads: Sequence[int], word: int) -> list[int]:
-    found: list[int] = []
+    ancestors: list[int] = []
     while heads[word - 1]:
         word = heads[word - 1]
-        found.append(word)
-    return found
+        ancestors.append(word)
+    return ancestors
 
 
 def _opening(tree: Tree, nested: Sequence[int], word: int) -> str:
@@ -73,7 +75,7 @@ def _spelt(text: str) -> str:
 
 
 def _meant(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: MEANT.get(found[1], found[1]), text, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda match: MEANT.get(match[1], match[1]), text, flags=re.DOTALL)
 
 
 @dataclass
@@ -120,9 +122,9 @@ def _read_symbols(text: str) -> tuple[list[str], list[_Bracket]]:
     for symbol in filter(None, text.split(" ")):
         if symbol == ")":
             current = current.around if current else None
-        elif found := OPENING.fullmatch(symbol):
-            away = int(found["away"]) if found["away"] else None
-            current = _Bracket(_meant(found["relation"]), away, current)
+        elif match := OPENING.fullmatch(symbol):
+            away = int(match["away"]) if match["away"] else None
+            current = _Bracket(_meant(match["relation"]), away, current)
         else:
             words.append(_meant(symbol))
             if current is None or current.word is not None:

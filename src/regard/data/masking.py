@@ -24,8 +24,8 @@ FIRST = len(SPECIAL_TOKENS)
 """Ids from here on stand for text; special tokens are never hidden, nor put in the place of others."""
 
 Row = Int64[np.ndarray, " tokens"]
-Places = Int64[np.ndarray, " chosen"]
-Draws = Float[np.ndarray, " tokens"]
+Positions = Int64[np.ndarray, " chosen"]
+Uniforms = Float[np.ndarray, " tokens"]
 
 
 class MaskingConfig(Config):
@@ -83,9 +83,9 @@ class Masked:
 
     field: Padded | Packed
     """What the model sees."""
-    places: Places
+    positions: Positions
     """Where the chosen tokens stand, counted through the grid row by row."""
-    answers: Places
+    answers: Positions
     """What stood there."""
 
 
@@ -109,38 +109,38 @@ class Masking:
         """Some tokens of each sequence hidden; `examples` are the sequences' numbers, from which the draws follow."""
         tokens = field.tokens.copy()
         flat = tokens.reshape(-1)
-        owner, inside, places = _laid_end_to_end(field)
-        text, own = flat[places], keys(examples, seed=seed, epoch=epoch)[owner]
-        chosen = self._choose(text, owner, numbers(own, 3 * inside))
-        answers, own, inside = text[chosen], own[chosen], inside[chosen]
-        flat[places[chosen]] = self._hide(answers, numbers(own, 3 * inside + 1), numbers(own, 3 * inside + 2))
-        return Masked(replace(field, tokens=tokens), places[chosen], answers)
+        owner, inside, positions = _flat_positions(field)
+        text, key = flat[positions], keys(examples, seed=seed, epoch=epoch)[owner]
+        chosen = self._choose(text, owner, numbers(key, 3 * inside))
+        answers, key, inside = text[chosen], key[chosen], inside[chosen]
+        flat[positions[chosen]] = self._hide(answers, numbers(key, 3 * inside + 1), numbers(key, 3 * inside + 2))
+        return Masked(replace(field, tokens=tokens), positions[chosen], answers)
 
-    def _choose(self, text: Row, owner: Row, draws: Draws) -> Places:
+    def _choose(self, text: Row, owner: Row, uniforms: Uniforms) -> Positions:
         """The places that are to be guessed, in order, of all sequences: `owner` says which one a token is of."""
         able = np.flatnonzero(text >= FIRST)
-        owner, draws = owner[able], draws[able]
+        owner, uniforms = owner[able], uniforms[able]
         counts = np.maximum(1, np.rint(self.share * np.bincount(owner)).astype(np.int64))
         if self.words is None:
-            return able[_first(owner, draws, counts)]
+            return able[_first(owner, uniforms, counts)]
         starts = np.flatnonzero(np.diff(self.words.numbers(text)[able], prepend=-1) | np.diff(owner, prepend=-1))
         sizes = np.diff(starts, append=len(able))
-        words = _fitting(owner[starts], draws[starts], sizes, counts)
+        words = _fitting(owner[starts], uniforms[starts], sizes, counts)
         lone = np.flatnonzero(~np.isin(owner, owner[starts[words]]))  # every word is larger than the share
-        single = lone[_first(owner[lone], draws[lone], counts)]
-        kept = np.zeros(len(able), np.bool_)
-        kept[single] = True
-        kept |= np.repeat(np.isin(np.arange(len(starts)), words), sizes)
-        return able[kept]
+        single = lone[_first(owner[lone], uniforms[lone], counts)]
+        chosen = np.zeros(len(able), np.bool_)
+        chosen[single] = True
+        chosen |= np.repeat(np.isin(np.arange(len(starts)), words), sizes)
+        return able[chosen]
 
-    def _hide(self, tokens: Places, draws: Draws, others: Draws) -> Places:
+    def _hide(self, tokens: Positions, uniforms: Uniforms, others: Uniforms) -> Positions:
         """What is seen in the place of chosen tokens."""
         random = FIRST + (others * (self.vocab - FIRST)).astype(np.int64)
-        swapped = np.where(draws < self.masked + self.random, random, tokens)
-        return np.where(draws < self.masked, MASK, swapped)
+        swapped = np.where(uniforms < self.masked + self.random, random, tokens)
+        return np.where(uniforms < self.masked, MASK, swapped)
 
 
-def _laid_end_to_end(field: Padded | Packed) -> tuple[Row, Row, Row]:
+def _flat_positions(field: Padded | Packed) -> tuple[Row, Row, Row]:
     """Of every token, sequence by sequence: its sequence, where it stands there, and where in the flat grid."""
     lengths = field.lengths
     owner, before = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
@@ -149,19 +149,19 @@ def _laid_end_to_end(field: Padded | Packed) -> tuple[Row, Row, Row]:
     return owner, inside, starts[owner] + inside
 
 
-def _first(owner: Row, draws: Draws, counts: Row) -> Places:
+def _first(owner: Row, uniforms: Uniforms, counts: Row) -> Positions:
     """Of each owner's things, in the order of their draws, so many as it counts; in the order they have here."""
-    order = np.lexsort((draws, owner))
+    order = np.lexsort((uniforms, owner))
     rank = np.arange(len(order)) - np.searchsorted(owner, owner)  # owners stand in order, also after sorting
     return np.sort(order[rank < counts[owner]])
 
 
-def _fitting(owner: Row, draws: Draws, sizes: Row, counts: Row) -> list[int]:
+def _fitting(owner: Row, uniforms: Uniforms, sizes: Row, counts: Row) -> list[int]:
     """Of each owner's words, in the order of their draws, those that still fit into its count."""
-    order, left, found = np.lexsort((draws, owner)).tolist(), counts.tolist(), []
+    order, left, words = np.lexsort((uniforms, owner)).tolist(), counts.tolist(), []
     owners, size = owner.tolist(), sizes.tolist()
     for word in order:
         if size[word] <= left[owners[word]]:
             left[owners[word]] -= size[word]
-            found.append(word)
-    return found
+            words.append(word)
+    return words

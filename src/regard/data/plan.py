@@ -61,15 +61,12 @@ class _EpochPlan(ABC):
         require_fits(self.lengths, tokens_per_batch)
 
     def num_batches(self, epoch: int) -> int:
-        """How many batches an epoch has; it may differ a little from epoch to epoch."""
         return len(self.epoch(epoch))
 
     def examples(self, epoch: int, step: int) -> Int64[np.ndarray, " rows"]:
-        """The numbers of the examples in a batch."""
         return self.epoch(epoch)[step]
 
     def epoch(self, epoch: int) -> Epoch:
-        """All batches of an epoch."""
         return self._planned(epoch)
 
     @abstractmethod
@@ -112,8 +109,8 @@ class BucketedPlan(_EpochPlan):
     ) -> None:
         super().__init__(lengths, tokens_per_batch=tokens_per_batch, seed=seed)
         self._sizes = np.maximum(self.lengths.max(axis=1), 1)
-        wanted = int(pool * tokens_per_batch / self._sizes.mean())
-        self._pool = max(1, min(wanted, -(-len(self._sizes) // FEWEST_POOLS)))
+        pool_size = int(pool * tokens_per_batch / self._sizes.mean())
+        self._pool = max(1, min(pool_size, -(-len(self._sizes) // FEWEST_POOLS)))
 
     def _plan(self, random: np.random.Generator) -> Epoch:
         order = random.permutation(len(self._sizes))
@@ -133,8 +130,8 @@ class BucketedPlan(_EpochPlan):
         counts = np.arange(1, self._pool + 1)
         start = 0
         while start < len(sizes):
-            room = min(self.tokens_per_batch // int(sizes[start]), self._pool - start % self._pool)
-            rows = sizes[start : start + room]
+            capacity = min(self.tokens_per_batch // int(sizes[start]), self._pool - start % self._pool)
+            rows = sizes[start : start + capacity]
             start += int(np.searchsorted(rows * counts[: len(rows)], self.tokens_per_batch, side="right"))
             yield start
 
@@ -184,8 +181,8 @@ def first_fit(lengths: Int64[np.ndarray, "examples fields"], budget: int, window
     opened: list[list[int]] = []
     left: list[int] = []
     for example, need in enumerate(needs):
-        for batch, room in enumerate(left):
-            if (rest := room - need) & guards == guards:
+        for batch, capacity in enumerate(left):
+            if (rest := capacity - need) & guards == guards:
                 left[batch] = rest
                 opened[batch].append(example)
                 break

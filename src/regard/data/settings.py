@@ -14,7 +14,7 @@ SPLITS = ("train", "valid", "test")
 
 
 class DataConfig(Config):
-    """What is learnt from, what choices are made on, and what is only ever tested on."""
+    """Training, validation and test data, and how examples become batches."""
 
     folder: FileName | None = None
     """Where the names of files start; the recipe's own folder when left out. `regard:examples` is the folder of the

@@ -137,15 +137,17 @@ class Store:
     def _draw(self, field: str, examples: Int[np.ndarray, " examples"], data: Ragged, key: str) -> Ragged:
         ends = np.cumsum(data.lengths).tolist()
         text = data.tokens.tobytes()
-        rooms = self._arrays[f"{field}.rooms"][examples].tolist()
-        spans = zip(examples.tolist(), [0, *ends[:-1]], ends, rooms, strict=True) if ends else ()
+        max_lengths = self._arrays[f"{field}.rooms"][examples].tolist()
+        spans = zip(examples.tolist(), [0, *ends[:-1]], ends, max_lengths, strict=True) if ends else ()
         drawn = self.fields[field]
         assert isinstance(drawn, TextField)
-        return Ragged.of([drawn.draw(text[start:end].decode(), f"{key} {i}", room) for i, start, end, room in spans])
+        return Ragged.of(
+            [drawn.draw(text[start:end].decode(), f"{key} {i}", max_length) for i, start, end, max_length in spans]
+        )
 
     def _lengths(self, field: str) -> Int64[np.ndarray, " examples"]:
-        rooms = self._arrays.get(f"{field}.rooms")
-        return np.diff(self._arrays[f"{field}.offsets"]) if rooms is None else np.asarray(rooms)
+        max_lengths = self._arrays.get(f"{field}.rooms")
+        return np.diff(self._arrays[f"{field}.offsets"]) if max_lengths is None else np.asarray(max_lengths)
 
     def _map(self, name: str) -> np.ndarray:
         """A file as an array; DataError where it is not the file that was written."""
@@ -160,13 +162,16 @@ class Store:
 
 def _read_description(folder: Path, key: str) -> dict[str, Any]:
     try:
-        found = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        signed = found.pop("sha256")
+        description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        signed = description.pop("sha256")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _damaged(folder, f"{DESCRIPTION} cannot be read") from None
-    if signed != description_sha256(found) or (found.get("format"), found.get("key")) != (FORMAT, key):
+    if signed != description_sha256(description) or (description.get("format"), description.get("key")) != (
+        FORMAT,
+        key,
+    ):
         raise _damaged(folder, f"the checksum of {DESCRIPTION} is wrong")
-    return found
+    return description
 
 
 def _damaged(folder: Path, problem: str) -> DataError:

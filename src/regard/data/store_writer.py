@@ -94,13 +94,13 @@ def _write_files(
     first: dict[str, tuple[str, int]] = {}
     for chunk, encoded in _encoded(chunks(rows, tuple(fields)), fields):
         digest.update("".join(f"{json.dumps(_content(row), default=_plain)}\n" for row in chunk).encode())
-        kept = _count_overlong(chunk, encoded, fields, skipped, cut, first)
+        selected = _count_overlong(chunk, encoded, fields, skipped, cut, first)
         for name, writer in writers.items():
-            writer.write([chunk[i][name] for i in kept], [encoded[name][i] for i in kept])
+            writer.write([chunk[i][name] for i in selected], [encoded[name][i] for i in selected])
         for name, file in label_files.items():
-            file.write(np.array([chunk[i][name] for i in kept], np.int64))
-        lines.write(np.array([chunk[i].get(LINE, 0) for i in kept], np.int64))
-        examples += len(kept)
+            file.write(np.array([chunk[i][name] for i in selected], np.int64))
+        lines.write(np.array([chunk[i].get(LINE, 0) for i in selected], np.int64))
+        examples += len(selected)
     files = [lines, *label_files.values(), *(file for writer in writers.values() for file in writer.files)]
     counts = {"examples": examples, "skipped": skipped, "cut": cut, "first": first, "rows": digest.hexdigest()}
     write_description(folder, key, counts, files)
@@ -180,7 +180,7 @@ def _count_overlong(
 
     `first` gets the field and the line of the first row that each reason was met in.
     """
-    kept: list[int] = []
+    selected: list[int] = []
     for i, row in enumerate(rows):
         overlong = [name for name, tokens in encoded.items() if fields[name].is_overlong(tokens[i])]
         to_skip = [name for name in overlong if fields[name].overlong == "skip"]
@@ -190,8 +190,8 @@ def _count_overlong(
             skipped[_reason(to_skip[0], fields)] += 1
         else:
             cut.update(_reason(name, fields) for name in overlong)
-            kept.append(i)
-    return kept
+            selected.append(i)
+    return selected
 
 
 def _reason(name: str, fields: Mapping[str, AnyField]) -> str:
@@ -209,7 +209,6 @@ class ArrayFile:
         path.touch()
 
     def write(self, numbers: Integer[np.ndarray, " numbers"]) -> None:
-        """Appends numbers."""
         data = numbers.astype(self._dtype).tobytes()
         with self.path.open("ab") as stream:
             stream.write(data)
@@ -238,17 +237,16 @@ class _FieldWriter:
         token_type = np.uint16 if field.different <= 2**16 else np.uint32
         self._tokens = None if field.sampler else ArrayFile(folder / f"{name}.tokens", token_type)
         self._text = ArrayFile(folder / f"{name}.text", np.uint8) if field.sampler else None
-        self._rooms = ArrayFile(folder / f"{name}.rooms", np.int64) if field.sampler else None
-        self.files = [file for file in (self._offsets, self._tokens, self._text, self._rooms) if file]
+        self._max_lengths = ArrayFile(folder / f"{name}.rooms", np.int64) if field.sampler else None
+        self.files = [file for file in (self._offsets, self._tokens, self._text, self._max_lengths) if file]
 
     def write(self, texts: Sequence[Any], encoded: Sequence[list[int]]) -> None:
-        """Appends examples."""
         shortened = [self._field.shorten(tokens) for tokens in encoded]
         if self._tokens:
             self._append(self._tokens, Ragged.of(shortened))
-        if self._text and self._rooms and isinstance(self._field, TextField):
-            rooms = [self._field.room(text, tokens) for text, tokens in zip(texts, shortened, strict=True)]
-            self._rooms.write(np.array(rooms, np.int64))
+        if self._text and self._max_lengths and isinstance(self._field, TextField):
+            max_lengths = [self._field.max_tokens(text, tokens) for text, tokens in zip(texts, shortened, strict=True)]
+            self._max_lengths.write(np.array(max_lengths, np.int64))
             self._append(self._text, Ragged.of([text.encode() for text in texts]))
 
     def _append(self, file: ArrayFile, items: Ragged) -> None:

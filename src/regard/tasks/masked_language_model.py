@@ -123,7 +123,7 @@ class MaskedLanguageModel(Task):
             max(1, count),  # texts without a token to hide are no reason to divide by zero
             total_tokens(batch),
             3.0 * flops * self.passes,
-            to_device(torch.from_numpy(masked.places), device),
+            to_device(torch.from_numpy(masked.positions), device),
         )
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:

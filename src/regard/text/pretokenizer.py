@@ -29,7 +29,7 @@ AROUND_LINE_END = " ?\n ?"
 def _byte_characters() -> tuple[str, ...]:
     """GPT-2's visible character for each of the 256 bytes."""
     visible = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
-    hidden = (chr(256 + place) for place in range(256 - len(visible)))
+    hidden = (chr(256 + index) for index in range(256 - len(visible)))
     return tuple(chr(byte) if byte in visible else next(hidden) for byte in range(256))
 
 

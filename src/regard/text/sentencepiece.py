@@ -111,9 +111,9 @@ def _model(data: bytes) -> SentencePieceModel:
 
 
 def _subword(data: bytes) -> Subword:
-    found = dict(fields(data))
-    (score,) = struct.unpack("<f", _field(found, 2, bytes(4)))
-    return Subword(_field(found, 1, b"").decode(), score, KINDS[_field(found, 3, 1)])
+    values = dict(fields(data))
+    (score,) = struct.unpack("<f", _field(values, 2, bytes(4)))
+    return Subword(_field(values, 1, b"").decode(), score, KINDS[_field(values, 3, 1)])
 
 
 def _signed(value: int) -> int:
@@ -121,9 +121,9 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _field(found: dict[int, int | bytes], number: int, default: Value) -> Value:
+def _field(values: dict[int, int | bytes], number: int, default: Value) -> Value:
     """A field of a message, or what its absence means; ValueError where it is of another type than that."""
-    value = found.get(number, default)
+    value = values.get(number, default)
     if not isinstance(value, type(default)):
         raise ValueError(f"field {number} has another type than expected")
     return value
@@ -145,20 +145,20 @@ def _problem(model: SentencePieceModel) -> str | None:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field of a message: whole numbers as such, everything else as bytes."""
-    place = 0
-    while place < len(data):
-        key, place = _whole(data, place)
+    """Number and value of each field of a protocol-buffer message: varints as int, everything else as bytes."""
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
         number, wire = key >> 3, key & 7
         if wire == VARINT:
-            value, place = _whole(data, place)
+            value, position = _varint(data, position)
         elif wire in (COUNTED, FOUR_BYTES, EIGHT_BYTES):
             size = {FOUR_BYTES: 4, EIGHT_BYTES: 8}.get(wire)
             if size is None:
-                size, place = _whole(data, place)
-            if place + size > len(data):
+                size, position = _varint(data, position)
+            if position + size > len(data):
                 raise ValueError("it ends too early")
-            value, place = data[place : place + size], place + size
+            value, position = data[position : position + size], position + size
         else:
             raise ValueError(f"field {number} is of an unknown type")
         yield number, value
@@ -186,13 +186,13 @@ def _message(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | COUNTED]) + size + bytes([left]) + content
 
 
-def _whole(data: bytes, place: int) -> tuple[int, int]:
-    """A whole number of up to ten bytes, seven bits in each, and the place after it."""
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A varint of up to ten bytes, seven bits in each, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, place
+            return value, position
     raise ValueError("a number has no end")

@@ -66,10 +66,9 @@ class BpeDropout:
         self._states: dict[tuple[int, ...], _State] = {}
 
     def sample(self, text: str, key: str) -> list[int]:
-        """The ids of the cut that the key draws."""
         words = cut_words(self._core, text)
-        draws = np.log(uniform(key, sum(map(len, words)))) / self._log_dropout
-        dropped = iter(np.minimum(draws, 1e9).astype(np.int64).tolist())
+        skips = np.log(uniform(key, sum(map(len, words)))) / self._log_dropout
+        dropped = iter(np.minimum(skips, 1e9).astype(np.int64).tolist())
         return [token for word in words for token in self._walk(self._words.get(word) or self._begin(word), dropped)]
 
     def _walk(self, state: _State, dropped: Iterator[int]) -> tuple[int, ...]:
@@ -85,16 +84,16 @@ class BpeDropout:
         return state
 
     def _merge(self, state: _State, which: int) -> _State:
-        _, place, merged = state.merges[which]
-        following = self._state((*state.tokens[:place], merged, *state.tokens[place + 2 :]))
+        _, position, merged = state.merges[which]
+        following = self._state((*state.tokens[:position], merged, *state.tokens[position + 2 :]))
         state.following[which] = following
         return following
 
     def _state(self, tokens: tuple[int, ...]) -> _State:
-        if (known := self._states.get(tokens)) is not None:
-            return known
-        found = ((place, self._merges.get(pair)) for place, pair in enumerate(pairwise(tokens)))
-        merges = sorted((merge[0], place, merge[1]) for place, merge in found if merge)
+        if (cached := self._states.get(tokens)) is not None:
+            return cached
+        pairs = ((position, self._merges.get(pair)) for position, pair in enumerate(pairwise(tokens)))
+        merges = sorted((merge[0], position, merge[1]) for position, merge in pairs if merge)
         state = self._states[tokens] = _State(tokens, merges, [None] * len(merges))
         return state
 
@@ -122,31 +121,30 @@ class UnigramSampling:
         self._lattices: dict[str, list[Choices]] = {}
 
     def sample(self, text: str, key: str) -> list[int]:
-        """The ids of the cut that the key draws."""
         words = cut_words(self._core, text)
-        draws = iter(uniform(key, sum(map(len, words))).tolist())
-        return [token for word in words for token in self._walk(self._lattice(word), draws)]
+        uniforms = iter(uniform(key, sum(map(len, words))).tolist())
+        return [token for word in words for token in self._walk(self._lattice(word), uniforms)]
 
-    def _walk(self, lattice: list[Choices], draws: Iterator[float]) -> list[int]:
+    def _walk(self, lattice: list[Choices], uniforms: Iterator[float]) -> list[int]:
         tokens: list[int] = []
         end = len(lattice) - 1
         while end:
             sums, pieces = lattice[end]
-            end, token = pieces[min(bisect_right(sums, next(draws)), len(pieces) - 1)]
+            end, token = pieces[min(bisect_right(sums, next(uniforms)), len(pieces) - 1)]
             tokens.append(token)
         return tokens[::-1]
 
     def _lattice(self, word: str) -> list[Choices]:
         """For each place of a word, the pieces that can end there and how likely each is."""
-        if (known := self._lattices.get(word)) is not None:
-            return known
+        if (cached := self._lattices.get(word)) is not None:
+            return cached
         totals, lattice = [0.0], [([], [])]
         for end in range(1, len(word) + 1):
             pieces, weights = [], []
             for start in range(max(0, end - self._longest), end):
-                if found := self._weights.get(word[start:end]):
-                    pieces.append((start, found[0]))
-                    weights.append(totals[start] + found[1])
+                if piece := self._weights.get(word[start:end]):
+                    pieces.append((start, piece[0]))
+                    weights.append(totals[start] + piece[1])
             total = _log_sum(weights)
             totals.append(total)
             lattice.append((np.cumsum([math.exp(weight - total) for weight in weights]).tolist(), pieces))

@@ -103,8 +103,8 @@ def _forbidden_setting(tree: dict[str, Any]) -> str | None:
 def _wrong_specials(tree: dict[str, Any]) -> str | None:
     added = tree.get("added_tokens")
     tokens = added if isinstance(added, list) and all(isinstance(token, dict) for token in added) else []
-    found = [(token.get("id"), token.get("content"), token.get("special")) for token in tokens]
-    if found != [(i, token, True) for i, token in enumerate(SPECIAL_TOKENS)]:
+    specials = [(token.get("id"), token.get("content"), token.get("special")) for token in tokens]
+    if specials != [(i, token, True) for i, token in enumerate(SPECIAL_TOKENS)]:
         return f"added_tokens: expected {', '.join(SPECIAL_TOKENS)} with the ids 0 to {len(SPECIAL_TOKENS) - 1}"
     return None
 
@@ -128,8 +128,8 @@ def _ids(model: dict[str, Any]) -> dict[str, int] | None:
     if model["type"] == "Unigram" and isinstance(vocabulary, list):
         if not all(isinstance(item, list) and item and isinstance(item[0], str) for item in vocabulary):
             return None
-        found = {item[0]: i for i, item in enumerate(vocabulary)}
-        return found if len(found) == len(vocabulary) else None
+        ids = {item[0]: i for i, item in enumerate(vocabulary)}
+        return ids if len(ids) == len(vocabulary) else None
     if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
         return None
     return vocabulary if sorted(vocabulary.values()) == list(range(len(vocabulary))) else None

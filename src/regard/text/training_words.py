@@ -45,8 +45,8 @@ WORD = re.compile(f"[{UNSPACED}]|[^{UNSPACED}{SEPARATORS}]+")
 
 def words_of(text: str) -> list[str]:
     """The words of a text, in their order."""
-    found = (word.strip("'") for word in WORD.findall(normalize("NFC", text).replace("’", "'")))
-    return [word for word in found if word]
+    words = (word.strip("'") for word in WORD.findall(normalize("NFC", text).replace("’", "'")))
+    return [word for word in words if word]
 
 
 def _is_joined(word: str) -> bool:

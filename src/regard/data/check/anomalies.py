@@ -57,17 +57,19 @@ def inspected(
         findings.add("nothing", file, None, f"no examples in {part}" if part else "no examples")
 
 
-def _report(found: set[str], name: str, location: SourceLocation, findings: Findings) -> None:
-    if "\0" in found:
+def _report(suspicious: set[str], name: str, location: SourceLocation, findings: Findings) -> None:
+    if "\0" in suspicious:
         findings.add("nul", location.file, location.line, f"the {name} holds a NUL character: is it text, and UTF-8?")
-    if any("\ud800" <= character <= "\udfff" for character in found):
+    if any("\ud800" <= character <= "\udfff" for character in suspicious):
         findings.add(
             "encoding", location.file, location.line, f"the {name} holds half a surrogate pair, which is not UTF-8"
         )
-    if separators := found & set(SEPARATORS):
+    if separators := suspicious & set(SEPARATORS):
         problem = f"the {name} holds {_names(separators)}, where many tools break the line"
         findings.add("separator", location.file, location.line, problem)
-    if odd := {character for character in found - set(SEPARATORS) - {"\0"} if not "\ud800" <= character <= "\udfff"}:
+    if odd := {
+        character for character in suspicious - set(SEPARATORS) - {"\0"} if not "\ud800" <= character <= "\udfff"
+    }:
         findings.add("odd", location.file, location.line, f"the {name} holds {_names(odd)}")
 
 

@@ -34,11 +34,11 @@ class Seen:
         if isinstance(example, Text) and example.end and not example.text.strip():
             return
         self.file = example.location.file
-        given = example.key
-        key = fingerprint(given)
+        model_input = example.key
+        key = fingerprint(model_input)
         beside = _beside_key(example)
         self.keys.append(key)
-        self.wholes.append(key if beside is None else fingerprint(f"{given}\0{beside}"))
+        self.wholes.append(key if beside is None else fingerprint(f"{model_input}\0{beside}"))
         self.lines.append(example.location.line)
 
     def duplicates(self) -> Iterator[Repeat]:
@@ -57,13 +57,15 @@ class Seen:
         return _common(self.keys, self.lines, train.keys, train.lines)
 
 
-def _common(values: array, lines: array, earlier: array, earlier_lines: array) -> Iterator[Repeat]:
-    known, first = np.unique(np.frombuffer(earlier, np.uint64), return_index=True)
-    if not len(known):
+def _common(
+    values: "array[int]", lines: "array[int]", earlier: "array[int]", earlier_lines: "array[int]"
+) -> Iterator[Repeat]:
+    unique_keys, first = np.unique(np.frombuffer(earlier, np.uint64), return_index=True)
+    if not len(unique_keys):
         return
     keys = np.frombuffer(values, np.uint64)
-    position = np.searchsorted(known, keys).clip(max=len(known) - 1)
-    for index in np.flatnonzero(known[position] == keys):
+    position = np.searchsorted(unique_keys, keys).clip(max=len(unique_keys) - 1)
+    for index in np.flatnonzero(unique_keys[position] == keys):
         yield lines[index], earlier_lines[first[position[index]]]
 
 

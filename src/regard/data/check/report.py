@@ -42,7 +42,6 @@ class Checked:
         return any(summary.severity == "error" for summary in self.summaries)
 
     def tree(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {
             "findings": [asdict(finding) for finding in self.findings],
             "counts": {summary.kind: summary.count for summary in self.summaries},
@@ -109,9 +108,9 @@ def _check(
     earlier: list[tuple[str, Seen]] = []
     for name in sorted(readings, key=lambda name: name not in train):
         trained = [statistics[one] for one in statistics if one in train and one != name]
-        known = {label for one in trained for label in one.labels} if name not in train else set()
-        known = set() if any(one.too_many_labels for one in trained) else known
-        statistics[name], seen = _observe(readings[name](findings), known, findings)
+        train_labels = {label for one in trained for label in one.labels} if name not in train else set()
+        train_labels = set() if any(one.too_many_labels for one in trained) else train_labels
+        statistics[name], seen = _observe(readings[name](findings), train_labels, findings)
         statistics[name].unit = units.get(name, statistics[name].unit)
         _report_duplicates(seen, [one for other, one in earlier if {other, name} <= train], findings)
         if name not in train:
@@ -121,7 +120,7 @@ def _check(
             _report_shared("overlap", seen, [pair for pair in earlier if pair[0] not in train], findings)
         _report_labels(statistics[name], seen.file, findings)
         earlier.append((name, seen))
-    return Checked(findings.found, findings.summaries(), {name: statistics[name] for name in readings})
+    return Checked(findings.items, findings.summaries(), {name: statistics[name] for name in readings})
 
 
 def _observe(examples: Iterator[Example | Row], known_labels: Set[str], findings: Findings) -> tuple[Statistics, Seen]:

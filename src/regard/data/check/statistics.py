@@ -62,7 +62,6 @@ class Statistics:
     """Characters that do not belong into text, by name."""
 
     def add(self, example: Example | Row) -> None:
-        """Counts one example."""
         self.unit = self.unit if self.examples else unit_of(example)
         self.examples += 1
         for name, text, location in example.sides:
@@ -79,7 +78,6 @@ class Statistics:
         return len(self.labels) >= MOST_LABELS
 
     def tree(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         sides = {name: {**vars(side), "longest_at": str(side.longest_at or "")} for name, side in self.sides.items()}
         counts = {"labels": dict(self.labels.most_common()), "odd_characters": dict(self.odd.most_common())}
         return {

@@ -32,14 +32,14 @@ class AugmentConfig(Config):
 
     def apply(self, images: Images, examples: Int[np.ndarray, " images"], *, seed: int, epoch: int) -> Images:
         """The images as they look in this epoch; `examples` are their numbers."""
-        draws = uniforms(examples, CHOICES, seed=seed, epoch=epoch)
-        images = moved(images, *self._shifts(draws[:, :2]), mirrored=(draws[:, 2] < 0.5) & self.flip)
+        random = uniforms(examples, CHOICES, seed=seed, epoch=epoch)
+        images = moved(images, *self._shifts(random[:, :2]), mirrored=(random[:, 2] < 0.5) & self.flip)
         if self.light:
-            images = lit(images, *(1 + self.light * (2 * draws[:, 3:5].T - 1)))
-        return holed(images, draws[:, 5:7], self.cutout) if self.cutout else images
+            images = lit(images, *(1 + self.light * (2 * random[:, 3:5].T - 1)))
+        return holed(images, random[:, 5:7], self.cutout) if self.cutout else images
 
-    def _shifts(self, draws: Float[np.ndarray, "images 2"]) -> Int[np.ndarray, "2 images"]:
-        return np.floor(draws.T * (2 * self.shift + 1)).astype(np.int64) - self.shift
+    def _shifts(self, random: Float[np.ndarray, "images 2"]) -> Int[np.ndarray, "2 images"]:
+        return np.floor(random.T * (2 * self.shift + 1)).astype(np.int64) - self.shift
 
 
 def moved(

@@ -60,8 +60,8 @@ class Canvas:
                 self._check_size(image, name)
                 return self._drawn(_upright(image, name), name)
         except UnidentifiedImageError:
-            known = ", ".join(FORMATS)
-            raise DataError(name, f"no image, or of a kind that is not read; known: {known}") from None
+            formats = ", ".join(FORMATS)
+            raise DataError(name, f"no image, or of a kind that is not read; known: {formats}") from None
         except BROKEN as error:
             raise DataError(name, f"a damaged image ({error})") from None
 
@@ -82,11 +82,11 @@ class Canvas:
             )
 
     def _fitted(self, image: Image.Image) -> Image.Image:
-        wanted = (self.size, self.size)
-        if image.size == wanted:
+        size = (self.size, self.size)
+        if image.size == size:
             return image
         filtered = Image.Resampling[self.resample.upper()]
-        return ImageOps.fit(image, wanted, filtered) if self.resize == "crop" else image.resize(wanted, filtered)
+        return ImageOps.fit(image, size, filtered) if self.resize == "crop" else image.resize(size, filtered)
 
 
 def shape_of(picture: Picture) -> tuple[int, int, int]:

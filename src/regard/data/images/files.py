@@ -181,9 +181,9 @@ class _Items:
         return data
 
     def end(self) -> None:
-        """Refuses a file that goes on."""
+        """DataError where the file has more items than its header says."""
         if self._read(1):
-            raise DataError(self.file, f"goes on after the {self.count:,} items that its header promises")
+            raise DataError(self.file, f"has more than the {self.count:,} items that its header promises")
 
     def _header(self, magic: int) -> tuple[int, ...]:
         dimensions = magic & 0xFF

@@ -49,16 +49,16 @@ def open_image_store(
     covers every example as it is read, with its label (the folder of an image) and its bytes; `files` are further ones.
     """
     further = [file_sha256(file) for file in files if file.is_file()]
-    known = {**(settings or {}), "files": further, "examples": examples_sha256(examples())}
-    album = open_album(lambda: (example.picture for example in examples()), canvas, cache, known)
-    kept = (*labels, IMAGE)
-    key = content_key(fields, kept, [], {**known, "images": album.key})
+    content = {**(settings or {}), "files": further, "examples": examples_sha256(examples())}
+    album = open_album(lambda: (example.picture for example in examples()), canvas, cache, content)
+    label_names = (*labels, IMAGE)
+    key = content_key(fields, label_names, [], {**content, "images": album.key})
     folder = cache / key
     if not (folder / DESCRIPTION).exists():
         rows = (
             {**row(example), IMAGE: number, LINE: example.location.line} for number, example in enumerate(examples())
         )
-        write_store(folder, rows, fields, kept, key)
+        write_store(folder, rows, fields, label_names, key)
     return ImageStore(folder, fields, key, album, patches, augment)
 
 

@@ -158,7 +158,7 @@ def _made(file: Path, make: Callable[[Sentence], Made], findings: Findings) -> I
 
 
 def sentences(file: Path, findings: Findings) -> Iterator[Sentence]:
-    """The sentences of a file, one at a time; one with an error is passed over where reading goes on after errors."""
+    """The sentences of a file, one at a time; one with an error is skipped unless `findings` is strict."""
     words: list[Word] = []
     sound = True
     for number, line, _ in lines(file, findings):

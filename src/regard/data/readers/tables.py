@@ -228,8 +228,8 @@ def other_delimiter(row: Sequence[str]) -> str:
 
 
 def _has_usual_names(cells: Sequence[str], labelled: bool) -> bool:
-    known = [_is_usual(cell.strip()) for cell in cells]
-    return any(known) if labelled else all(known)
+    usual = [_is_usual(cell.strip()) for cell in cells]
+    return any(usual) if labelled else all(usual)
 
 
 def _is_usual(cell: str) -> bool:
