@@ -87,7 +87,7 @@ def test_windows_slide(kernel: int, dilation: int, chunks: list[list[int]]):
     totals = [sum(column) for column in zip(*chunks, strict=True)]
     rows = [torch.randn(1, total, 3, dtype=torch.double) for total in totals]
     whole = [own(row)[0] for row in rows]
-    past, done = own.room(3, own.linear.weight), [0, 0, 0]
+    past, done = own.initial_past(3, own.linear.weight), [0, 0, 0]
     for lengths in chunks:
         x = torch.randn(3, max(*lengths, 1), 3, dtype=torch.double)
         for row, length in enumerate(lengths):
@@ -104,7 +104,7 @@ def test_windows_slide(kernel: int, dilation: int, chunks: list[list[int]]):
 def test_a_centred_convolution_has_no_past_to_go_on_from():
     own = made(3, 1, False, 0)
     with pytest.raises(AssertionError, match="only a causal convolution"):
-        own(torch.zeros(1, 1, 3, dtype=torch.double), Window(own.room(1, own.linear.weight)))
+        own(torch.zeros(1, 1, 3, dtype=torch.double), Window(own.initial_past(1, own.linear.weight)))
 
 
 def test_blank():

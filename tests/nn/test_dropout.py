@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regard.errors import ConfigError
 from regard.models import EncoderConfig
-from regard.nn.dropout import DropLayers, Dropout, DropoutSettings, DropWords, kept
+from regard.nn.dropout import DropLayers, Dropout, DropoutSettings, DropWords, keep_mask
 from regard.nn.layout import Sequences
 
 RATES = st.floats(0.05, 0.9)
@@ -86,14 +86,14 @@ def test_dropout_keeps_the_mean_and_its_gradient_is_its_mask(rate: float, seed: 
 
 def test_neighbours_that_share_a_draw_are_dropped_independently():
     torch.manual_seed(0)
-    mask = kept(torch.Size([200_000]), 0.3).view(-1, 4).float()
+    mask = keep_mask(torch.Size([200_000]), 0.3).view(-1, 4).float()
     assert torch.corrcoef(mask.T).fill_diagonal_(0).abs().max() < 0.02
 
 
 @pytest.mark.parametrize("rate", [0.99999, 1 - 1e-9])
 def test_a_rate_close_to_one_drops_nearly_all(rate: float):
     torch.manual_seed(0)
-    assert kept(torch.Size([20_000]), rate).sum() <= 20
+    assert keep_mask(torch.Size([20_000]), rate).sum() <= 20
 
 
 def test_dropout_follows_the_seed_and_rests_outside_training():

@@ -17,9 +17,9 @@ from regard.nn.experts import (
     balance_loss,
     expected_load,
     gate_sums,
-    grouped_product,
+    grouped_matmul,
+    load_balance,
     squared_variation,
-    unevenness,
 )
 
 SIZES = st.sampled_from([(4, 8), (8, 4), (3, 5), (1, 1), (4, 6)])  # some that the grouped kernel takes, some not
@@ -84,7 +84,7 @@ def test_a_grouped_product_is_a_product_for_each_group(sizes, counts: list[int],
     for count, matrix in zip(counts, matrices, strict=True):
         expected.append(rows[start : start + count] @ matrix)
         start += count
-    assert_close(grouped_product(rows, matrices, ends), torch.cat(expected), 1e-5)
+    assert_close(grouped_matmul(rows, matrices, ends), torch.cat(expected), 1e-5)
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 12), st.integers(0, 99))
@@ -131,23 +131,23 @@ def test_capacity_passes_by_exactly_what_finds_no_room(experts, chosen, lengths,
     _, expert = part.route(x.flatten(0, 1), valid.flatten())
     limit = math.ceil(capacity * sum(lengths) * chosen / experts)
     kept = torch.tensor(kept_by_hand(expert.tolist(), valid.flatten().tolist(), limit))
-    assert part.passed_by is not None
-    assert int(part.passed_by) == sum(lengths) * chosen - int(kept.sum())
+    assert part.dropped_choices is not None
+    assert int(part.dropped_choices) == sum(lengths) * chosen - int(kept.sum())
     assert_close(y[valid], by_loop(part, x, kept)[valid], 1e-5)
     if capacity == 99.0:
-        assert int(part.passed_by) == 0
+        assert int(part.dropped_choices) == 0
 
 
 def test_without_capacity_or_outside_training_no_token_is_lost():
     part = make(3, 5, 4, 2, 0, capacity=0.1)
     x = torch.randn(2, 6, 3)
     trained = part(x)
-    assert int(part.passed_by) > 0
+    assert int(part.dropped_choices) > 0
     assert not torch.allclose(trained, by_loop(part, x))
     assert_close(part.eval()(x), by_loop(part, x), 1e-5)
     free = make(3, 5, 4, 2, 0)
     assert_close(free(x), by_loop(free, x), 1e-5)
-    assert free.passed_by is None
+    assert free.dropped_choices is None
 
 
 @pytest.mark.parametrize("capacity", [None, 0.5])
@@ -156,12 +156,12 @@ def test_padding_counts_for_nothing(capacity: float | None):
     x = torch.randn(2, 5, 3)
     alone = part(x)
     assert part.balance_loss is not None
-    loss, passed_by = part.balance_loss.item(), part.passed_by
+    loss, dropped_choices = part.balance_loss.item(), part.dropped_choices
     wider = torch.cat([x, torch.randn(2, 7, 3)], 1)
     padded = part(wider, torch.arange(12).expand(2, 12) < 5)
     assert_close(padded[:, :5], alone, 1e-5)
     assert part.balance_loss.item() == pytest.approx(loss)
-    assert part.passed_by == passed_by
+    assert part.dropped_choices == dropped_choices
 
 
 def test_a_grid_of_padding_alone_is_no_trouble():
@@ -175,9 +175,9 @@ def test_a_grid_of_padding_alone_is_no_trouble():
 def test_balance_is_one_when_even_and_larger_when_not(experts: int):
     real = torch.ones(2 * experts, dtype=torch.bool)
     even = (torch.eye(experts).repeat(2, 1) * 50).requires_grad_()
-    assert unevenness(even, even.topk(1).indices, real).item() == pytest.approx(1.0)
+    assert load_balance(even, even.topk(1).indices, real).item() == pytest.approx(1.0)
     one_sided = torch.zeros(2 * experts, experts).index_fill(1, torch.tensor([0]), 50.0)
-    assert unevenness(one_sided, one_sided.topk(1).indices, real).item() == pytest.approx(experts)
+    assert load_balance(one_sided, one_sided.topk(1).indices, real).item() == pytest.approx(experts)
 
 
 @given(st.integers(0, 99))
@@ -186,12 +186,12 @@ def test_the_gradient_of_balance_pushes_towards_even(seed: int):
     scores = torch.randn(200, 4, generator=generator) + torch.tensor([2.0, 0.0, 0.0, 0.0])
     scores.requires_grad_()
     real = torch.ones(200, dtype=torch.bool)
-    before = unevenness(scores, scores.topk(2).indices, real)
+    before = load_balance(scores, scores.topk(2).indices, real)
     (slope,) = torch.autograd.grad(before, scores)
     assert before > 1
     assert slope[:, 0].mean() > 0, "less of the one used most"
     after = scores.detach() - 100 * slope
-    assert unevenness(after, after.topk(2).indices, real) < before
+    assert load_balance(after, after.topk(2).indices, real) < before
 
 
 def test_the_loss_of_balance_is_weighed_and_summed_over_a_model():
@@ -203,7 +203,7 @@ def test_the_loss_of_balance_is_weighed_and_summed_over_a_model():
     expected = 0.0
     for layer in layers:
         scores = layer.router(x.flatten(0, 1))
-        expected += 0.5 * unevenness(scores, scores.topk(2).indices, torch.ones(10, dtype=torch.bool)).item()
+        expected += 0.5 * load_balance(scores, scores.topk(2).indices, torch.ones(10, dtype=torch.bool)).item()
     total = balance_loss(layers)
     assert total is not None
     assert total.item() == pytest.approx(expected, rel=1e-5)

@@ -13,10 +13,10 @@ from regard.nn.loss import (
     IGNORED,
     binary_cross_entropy,
     cross_entropy,
-    evenly,
     linear_cross_entropy,
     linear_losses,
     smoothed_losses,
+    uniform_smoothing,
 )
 
 SEEDS = st.integers(0, 999)
@@ -35,8 +35,8 @@ def test_cross_entropy_equals_a_loop(batch: int, time: int, vocab: int, smoothin
     for row, target in zip(logits.flatten(0, 1).tolist(), targets.flatten().tolist(), strict=True):
         if target != IGNORED:
             logs = [x - math.log(sum(math.exp(y) for y in row)) for x in row]
-            wanted = [(1 - smoothing) * (i == target) + smoothing / vocab for i in range(vocab)]
-            total -= sum(w * log for w, log in zip(wanted, logs, strict=True))
+            target = [(1 - smoothing) * (i == target) + smoothing / vocab for i in range(vocab)]
+            total -= sum(w * log for w, log in zip(target, logs, strict=True))
     assert cross_entropy(logits, targets, smoothing).item() == pytest.approx(total, rel=1e-4, abs=1e-5)
 
 
@@ -54,7 +54,7 @@ def test_tokens_that_are_never_written_get_no_share_of_smoothing(vocab: int, nev
     chosen = torch.randint(len(kept), (7,)).masked_fill(torch.rand(7) < 0.3, IGNORED)
     targets = torch.where(chosen == IGNORED, IGNORED, torch.tensor(kept)[chosen.clamp(min=0)])
     logits = torch.randn(7, vocab + 1).index_fill(1, torch.tensor([*never]), -1e4)
-    spread = evenly(vocab + 1, [*never])
+    spread = uniform_smoothing(vocab + 1, [*never])
     # as if the vocabulary had only the others
     expected = F.cross_entropy(logits[:, kept], chosen, reduction="sum", label_smoothing=smoothing)
     assert_close(cross_entropy(logits, targets, smoothing, spread), expected, 1e-5)
@@ -96,14 +96,14 @@ def test_in_slices_equals_at_once(tokens, width, vocab, has_bias, smoothing, row
     bias = torch.randn(vocab, requires_grad=True) if has_bias else None
     targets = some_targets((tokens,), vocab, ignored)
     learned = [x, weight] if bias is None else [x, weight, bias]
-    spread = evenly(vocab, [0]) if uneven else None
+    spread = uniform_smoothing(vocab, [0]) if uneven else None
     sliced = linear_cross_entropy(x, weight, bias, targets, smoothing, rows, spread) * 0.7
     whole = cross_entropy(F.linear(x, weight, bias), targets, smoothing, spread) * 0.7
     with torch.no_grad():
         assert_close(linear_cross_entropy(x, weight, bias, targets, smoothing, rows, spread) * 0.7, whole, 1e-5)
     assert_close(sliced, whole, 1e-5)
-    for got, wanted in zip(torch.autograd.grad(sliced, learned), torch.autograd.grad(whole, learned), strict=True):
-        assert_close(got, wanted, 1e-5)
+    for got, target in zip(torch.autograd.grad(sliced, learned), torch.autograd.grad(whole, learned), strict=True):
+        assert_close(got, target, 1e-5)
     plain = cross_entropy(F.linear(x, weight, bias), targets)
     for found in (
         linear_losses(x, weight, bias, targets, smoothing, rows, spread),
@@ -123,8 +123,8 @@ def test_in_slices_in_half_precision():
     exact = cross_entropy(x.float() @ weight.bfloat16().float().T, targets)
     assert sliced.dtype == torch.float32
     assert_close(sliced, exact, 0.02)
-    got, wanted = torch.autograd.grad(sliced, [x, weight]), torch.autograd.grad(exact, [x, weight])
-    for one, other in zip(got, wanted, strict=True):
+    got, target = torch.autograd.grad(sliced, [x, weight]), torch.autograd.grad(exact, [x, weight])
+    for one, other in zip(got, target, strict=True):
         assert one.dtype == other.dtype
         assert_close(one, other, 0.03)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.nn.loss import IGNORED, evenly, losses_and_slopes
+from regard.nn.loss import IGNORED, losses_and_gradients, uniform_smoothing
 
 CASES = list(product((5, 9000), (0, 55), (0.0, 0.1), (False, True)))
 """Tokens of the vocabulary, columns that fill it up, smoothing, and whether some tokens have no share of it."""
@@ -19,15 +19,15 @@ def agrees(vocab, extra, smoothing, uneven, device="cpu", dtype=torch.float32):
     logits = F.pad(4 * torch.randn(7, vocab, device=device), (0, extra), value=-torch.inf).to(dtype)
     targets = torch.randint(vocab, (7,), device=device)
     targets[3] = IGNORED
-    spread = evenly(vocab, [0]).to(device) if uneven else None
-    losses, plain, slopes = losses_and_slopes(logits.clone(), targets, vocab, smoothing, spread)
+    spread = uniform_smoothing(vocab, [0]).to(device) if uneven else None
+    losses, plain, gradients = losses_and_gradients(logits.clone(), targets, vocab, smoothing, spread)
     found, unsmoothed, written = kernel(logits, targets, vocab, smoothing, spread)
     assert written.data_ptr() == logits.data_ptr()
     torch.testing.assert_close(found, losses, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(unsmoothed, plain, rtol=1e-5, atol=1e-5)
     close = 1e-6 if dtype == torch.float32 else 1e-3
     wide = 8e-3 if dtype == torch.bfloat16 else 1e-4
-    torch.testing.assert_close(written[:, :vocab], slopes[:, :vocab], rtol=wide, atol=close)
+    torch.testing.assert_close(written[:, :vocab], gradients[:, :vocab], rtol=wide, atol=close)
     assert not written[:, vocab:].any()
 
 

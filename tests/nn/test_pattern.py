@@ -275,5 +275,5 @@ def test_a_window_that_cannot_be_is_refused(reach: int, block: int):
 
 
 def test_a_pattern_must_say_what_it_allows():
-    with pytest.raises(TypeError, match="Pattern must say which pairs it allows"):
+    with pytest.raises(TypeError, match="Pattern must define which pairs it allows"):
         Pattern().dense(1, 1, 2, 2)

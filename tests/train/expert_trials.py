@@ -91,14 +91,14 @@ def compare(case: Case, whole: nn.ModuleList, world: World, among: int) -> None:
     dist.all_reduce(summed)
     assert_close(summed, loss.detach())
     assert_close(model[0].balance_loss.detach(), whole[0].balance_loss.detach())
-    assert model[0].passed_by == whole[0].passed_by
+    assert model[0].dropped_choices == whole[0].dropped_choices
     if counts:
         assert_close(x.grad / world.size, all_x.grad[rows, : x.shape[1]])
     sent, computed, *slopes = TRIPS
     assert slopes == [sent, computed], "slopes travel as far as what they are slopes of"
     travelled = torch.tensor(sent)
     dist.all_reduce(travelled)
-    choices = sum(case.lengths) * whole[0].chosen - int(whole[0].passed_by or 0)
+    choices = sum(case.lengths) * whole[0].chosen - int(whole[0].dropped_choices or 0)
     assert travelled == choices * case.x.shape[-1], "each choice that counts goes once, padding stays"
     compare_slopes(model, whole, divided, world)
 

@@ -20,7 +20,7 @@ from regard.config import Config
 from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderDecoderConfig
 from regard.models.recurrent.gnmt import GnmtConfig
-from regard.nn.experts import Alone, Experts
+from regard.nn.experts import Experts, SingleProcess
 from regard.run import trainer
 from regard.run.recipe import resolve_recipe
 from regard.train.compilation import compile_blocks
@@ -134,7 +134,7 @@ def test_one_process_divides_nothing():
     model = nn.ModuleList([Experts(4, 8, 4)])
     whole = dict(model.named_parameters())
     alone = ExpertParallel(model, World(0, 1, torch.device("cpu")))
-    assert type(model[0].company) is Alone
+    assert type(model[0].expert_group) is SingleProcess
     assert not alone.parameters
     assert list(expert_matrices(model)) == ["0.up", "0.down"]
     assert all(alone.gather(whole, keep=True)[name] is tensor for name, tensor in whole.items())

@@ -89,5 +89,4 @@ class GenerativeModel(Model[AnyConfig]):
         raise NotImplementedError(f"{type(self).__name__} must decode")
 
     def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401
-        """The state of the chosen rows."""
         return state.reorder(rows)

@@ -1,4 +1,4 @@
-"""The encoder-decoder of Vaswani 2017: one stack reads the source, the other writes the target and listens to it."""
+"""The encoder-decoder of Vaswani 2017: one stack encodes the source, another decodes the target."""
 
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -22,14 +22,14 @@ from regard.nn.position import PositionConfig
 
 
 class EncoderDecoderConfig(TextStackConfig):
-    """Reads one sequence and writes another: translation, summaries, parsing."""
+    """Encodes one sequence and decodes another: translation, summaries, parsing."""
 
     kind: Literal["encoder-decoder"] = "encoder-decoder"
     shape: ClassVar[str] = "encoder-decoder"
     decoder_depth: PositiveInt | None = None
     """Blocks of the decoder; as many as the encoder's when left out."""
     decoder_position: PositionConfig | None = None
-    """Position kind of the decoder; the encoder's when left out."""
+    """Position encoding of the decoder; the encoder's when left out."""
     decoder_attention: AttentionConfig | None = None
     """Attention of the decoder; the encoder's when left out."""
     head: VocabularyHeadConfig = VocabularyHeadConfig()
@@ -53,30 +53,24 @@ class EncoderDecoderConfig(TextStackConfig):
 
     @property
     def longest_target(self) -> int | None:
-        """Most tokens of a target that the decoder reads, where its positions have an end."""
         return self.target_position.longest
 
     @property
     def target_depth(self) -> int:
-        """Blocks of the decoder."""
         return self.decoder_depth or self.depth
 
     @property
     def target_position(self) -> PositionConfig:
-        """Position kind of the decoder."""
         return self.decoder_position or self.position
 
     @property
     def target_attention(self) -> AttentionConfig:
-        """Attention of the decoder."""
         return self.decoder_attention or self.attention
 
     def build(self, source_vocab: int, target_vocab: int | None = None) -> "EncoderDecoder":
-        """The model; one vocabulary serves both sides when no second is given."""
         return EncoderDecoder(self, source_vocab, self.embedding.target_vocab(source_vocab, target_vocab))
 
     def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
-        """Learned numbers of the whole model."""
         target_vocab, embedding = self.embedding.target_vocab(source_vocab, target_vocab), self.embedding
         total = embedding.num_params(target_vocab, self.width)
         total += 0 if embedding.shares_inputs else embedding.num_params(source_vocab, self.width)
@@ -87,7 +81,6 @@ class EncoderDecoderConfig(TextStackConfig):
         return total + self.head.num_params(self.width, target_vocab, shared=embedding.shares_output)
 
     def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
-        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
         factor = self.embedding.factor if self.embedding.shares_output else None
         total = self.stack_flops(self.depth, self.position, batch, source)
         total += self.stack_flops(self.target_depth, self.target_position, batch, target, source, self.target_attention)
@@ -96,15 +89,15 @@ class EncoderDecoderConfig(TextStackConfig):
 
 
 class EncoderDecoder(GenerativeModel[StackConfig]):
-    """decoder(target so far, encoder(source)); a Stepper."""
+    """decoder(target so far, encoder(source)); a `Stepper`."""
 
     def __init__(self, config: EncoderDecoderConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
         self.config = config
         embedding, norm = config.embedding, config.embedding.norm
         self.target_embedding = embedding.build(target_vocab, config.width)
-        own = None if embedding.shares_inputs else embedding.build(source_vocab, config.width)
-        self.source_embedding = own or self.target_embedding
+        separate = None if embedding.shares_inputs else embedding.build(source_vocab, config.width)
+        self.source_embedding = separate or self.target_embedding
         self.encoder = Stack(config, config.depth, config.position, input_norm=norm)
         self.decoder = Stack(
             config,
@@ -120,15 +113,12 @@ class EncoderDecoder(GenerativeModel[StackConfig]):
         config.initialise.apply(self, config.depth)
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:
-        """Scores of the token that follows each token of the target."""
         return self.head(self.hidden(source, target))
 
     def hidden(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time width"]:
-        """What the output layer is given."""
         return self.decode(target, self.encode(source), source.layout)
 
     def encode(self, source: Sequences) -> Float[Tensor, "batch time width"]:
-        """What the encoder has to say about each token of the source."""
         layout = source.layout
         x = self.source_embedding(source.tokens)
         return self.encoder(x, self.encoder.context(layout), None if layout.whole else layout.valid)
@@ -136,7 +126,6 @@ class EncoderDecoder(GenerativeModel[StackConfig]):
     def decode(
         self, target: Sequences, encoded: Float[Tensor, "batch source width"], source: Layout
     ) -> Float[Tensor, "batch time width"]:
-        """The vectors of the target's tokens after the last block."""
         layout = target.layout
         source_context = AttentionContext(source.cross_pattern(layout), layout.positions, source.positions)
         x = self.target_embedding(target.tokens)
@@ -147,7 +136,6 @@ class EncoderDecoder(GenerativeModel[StackConfig]):
 
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> DecoderState:
-        """Reads the source; nothing written yet."""
         source = padded_source(source, rows)
         source_kv: list[KVCache] = self.decoder.project_source(self.encode(source))
         state = start_decoding(self.decoder, self.target_embedding.table.weight, rows, capacity)
@@ -158,7 +146,6 @@ class EncoderDecoder(GenerativeModel[StackConfig]):
     def step(
         self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch time vocab"], DecoderState]:
-        """Appends tokens to each row; the logits of what follows them."""
         assert state.source_layout is not None
         time, layout = tokens.shape[1], state.source_layout
         context = self.decoder.next_context(state.cache_lengths, time)

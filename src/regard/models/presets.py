@@ -1,4 +1,4 @@
-"""Known models by name: settings that a recipe can start from."""
+"""Published models by name: settings that a recipe can start from."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from regard.errors import ConfigError, nearest
 
 @dataclass(frozen=True)
 class Preset:
-    """A model everybody knows: its settings, and the sizes its authors gave it."""
+    """A published model: its settings and sizes."""
 
     about: str
     model: dict[str, Any]
@@ -133,7 +133,6 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name."""
     if name not in PRESETS:
         raise ConfigError("model.preset", f"unknown preset '{name}'; {nearest(name, PRESETS)}")
     return PRESETS[name]

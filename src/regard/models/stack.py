@@ -1,4 +1,4 @@
-"""A stack of blocks: what encoder and decoder have in common, and the settings that describe it."""
+"""A stack of blocks, of which encoders and decoders are made, and its settings."""
 
 from itertools import cycle, islice
 from typing import Any
@@ -34,29 +34,29 @@ class StackConfig(ModelConfig):
     """Settings that every Transformer has, whatever its shape."""
 
     width: PositiveInt = 256
-    """Numbers that describe one token inside the model."""
+    """Width of the model (d): elements of each token's vector."""
     depth: PositiveInt = 3
-    """Blocks, one above the other."""
+    """Number of blocks."""
     heads: PositiveInt = 4
     """Attention heads in each block."""
     attention: AttentionConfig = FullConfig()
-    """Which tokens attend to which, and how heads are shaped."""
+    """Kind of attention: which tokens attend to which, and the shape of the heads."""
     position: PositionConfig = SinusoidalConfig()
-    """How the model knows where a token stands."""
+    """Position encoding."""
     norm: NormConfig = LayerNormConfig()
     """Normalisation."""
     norm_place: NormPlace = "before"
     """Normalise `before` each sub-layer (trains more easily) or `after` it (as in Vaswani 2017)."""
     final_norm: bool | None = None
-    """Normalise once more after the last block; when left out, only where norm_place is before."""
+    """Norm after the last block; when left out, only with norm_place `before`."""
     residual: bool = True
-    """Add each sub-layer's input to its output; off, to show what happens without."""
+    """Residual connections; off, to show what happens without."""
     feedforward: AnyFeedForwardConfig = FeedForwardConfig()
-    """The small network after attention."""
+    """The feed-forward network after attention."""
     dropout: DropoutConfig = DropoutSettings(embedding=0.1, residual=0.1)
-    """What is dropped while training; one number sets embedding and residual."""
+    """Dropout rates while training; one number sets embedding and residual."""
     initialise: InitialiseConfig = XavierConfig()
-    """Random numbers that training starts from."""
+    """Initialisation of the parameters."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "StackConfig":
@@ -75,7 +75,6 @@ class StackConfig(ModelConfig):
 
     @property
     def head_width(self) -> int:
-        """Numbers per head."""
         return self.attention.width_of_head(self.width, self.heads)
 
     @property
@@ -86,7 +85,6 @@ class StackConfig(ModelConfig):
 
     @property
     def has_final_norm(self) -> bool:
-        """Whether the last block is followed by one more norm."""
         return self.norm_place == "before" if self.final_norm is None else self.final_norm
 
     def stack_params(
@@ -97,7 +95,7 @@ class StackConfig(ModelConfig):
         input_norm: bool = False,
         attention: AttentionConfig | None = None,
     ) -> int:
-        """Learned numbers of one stack; with an attention of its own, if given."""
+        """Parameters of one stack."""
         attention = attention or self.attention
         norm = self.norm.num_params(self.width)
         of_attention = sum(kind.num_params(self.width, self.heads) for kind in by_layer(attention, depth))
@@ -119,7 +117,7 @@ class StackConfig(ModelConfig):
         source: int | None = None,
         attention: AttentionConfig | None = None,
     ) -> int:
-        """Matrix-product FLOPs of one forward pass through a stack, listening to `source` tokens if given."""
+        """Matmul FLOPs of one forward pass through a stack, with cross-attention to `source` tokens if given."""
         attention = attention or self.attention
         time += attention.added_tokens
         layers = by_layer(attention, depth)
@@ -143,11 +141,11 @@ class TextStackConfig(StackConfig):
     """Settings of models whose inputs are tokens."""
 
     embedding: EmbeddingConfig = EmbeddingConfig()
-    """How tokens become vectors, and what source, target and output share."""
+    """Embeddings, and which matrices source, target and output share."""
 
 
 class Stack(nn.Module):
-    """Positions and dropout on the inputs, then the blocks, then perhaps one more norm."""
+    """Positions and dropout on the inputs, then the blocks, then the final norm."""
 
     def __init__(
         self,
@@ -208,7 +206,6 @@ class Stack(nn.Module):
         caches: list[KVCache] | None = None,
         cache_lengths: CacheLengths | None = None,
     ) -> Vectors:
-        """The vectors of all tokens after the last block."""
         every = self.position_config.every_layer
         if self.added is not None:
             x = torch.cat([self.added.to(x.dtype).expand(len(x), -1, -1), x], dim=1)
@@ -226,56 +223,58 @@ class Stack(nn.Module):
         return x if self.added is None else x[:, len(self.added) :]
 
     def context(self, layout: Layout) -> AttentionContext:
-        """What each token of a whole grid may see."""
+        """The attention context of a whole batch."""
         if self.added is not None:
             return self._context_with_added(layout, len(self.added))
-        return AttentionContext.alternating([self._context(layout, turn) for turn in range(len(self.layer_kinds))])
+        return AttentionContext.alternating(
+            [self._context(layout, kind_index) for kind_index in range(len(self.layer_kinds))]
+        )
 
-    def _context(self, layout: Layout, turn: int) -> AttentionContext:
-        inner, own = self.pattern(layout.longest, layout.segment.device, turn), layout.pattern()
+    def _context(self, layout: Layout, kind_index: int) -> AttentionContext:
+        inner, outer = self.pattern(layout.longest, layout.segment.device, kind_index), layout.pattern()
         if self.causal and not layout.packed:
-            own = None  # padding stands on the right: who cannot see the future cannot see it either
+            outer = None  # padding stands on the right: a causal mask covers it
         if inner is not None and layout.packed and not inner.by_distance:
             inner = Shifted(inner, layout.index, layout.index)
-        pattern = own if inner is None else inner & own
+        pattern = outer if inner is None else inner & outer
         return AttentionContext(pattern, layout.positions, layout.positions, layout.tree)
 
     def _context_with_added(self, layout: Layout, added: int) -> AttentionContext:
-        """The same with added tokens in front, which stand where the first token stands."""
+        """The same with global tokens in front, at the position of the first token."""
         if layout.packed:
             raise ConfigError("data.batching", "added global tokens need padded batches, got packed ones")
         inner = self.pattern(layout.longest + added, layout.segment.device)
         lengths = layout.lengths + added
-        own = None if layout.whole else Padding(keys=lengths, queries=lengths)
-        places = F.pad(layout.positions, (added, 0))
-        return AttentionContext(own if inner is None else inner & own, places, places)
+        outer = None if layout.whole else Padding(keys=lengths, queries=lengths)
+        positions = F.pad(layout.positions, (added, 0))
+        return AttentionContext(outer if inner is None else inner & outer, positions, positions)
 
     def next_context(self, cache_lengths: CacheLengths, time: int) -> AttentionContext:
-        """What the next `time` tokens of each row may see: themselves and all that is written."""
+        """The attention context of the next `time` tokens of each row in decoding."""
         return AttentionContext.alternating(
-            [self._next_context(cache_lengths, time, turn) for turn in range(len(self.layer_kinds))]
+            [self._next_context(cache_lengths, time, kind_index) for kind_index in range(len(self.layer_kinds))]
         )
 
-    def _next_context(self, cache_lengths: CacheLengths, time: int, turn: int) -> AttentionContext:
+    def _next_context(self, cache_lengths: CacheLengths, time: int, kind_index: int) -> AttentionContext:
         queries = cache_lengths.next_positions(time)
         keys = torch.arange(cache_lengths.longest + time, device=queries.device)[None]
-        inner = self.pattern(cache_lengths.capacity, queries.device, turn)
-        alone = time == 1 and cache_lengths.uniform and isinstance(inner, Causal) and not inner.strict
-        pattern = None if alone or inner is None else Shifted(inner, queries, keys)
+        inner = self.pattern(cache_lengths.capacity, queries.device, kind_index)
+        needs_no_mask = time == 1 and cache_lengths.uniform and isinstance(inner, Causal) and not inner.strict
+        pattern = None if needs_no_mask or inner is None else Shifted(inner, queries, keys)
         if cache_lengths.longest == 0 and cache_lengths.uniform:
             pattern = inner
         return AttentionContext(pattern, queries, keys)
 
-    def pattern(self, length: int, device: torch.device, turn: int = 0) -> Pattern | None:
-        """The pattern of self-attention for sequences up to a length; made once, so that its masks are too."""
-        known = (1 << max(length - 1, 1).bit_length(), str(device), turn)
-        if known not in self._patterns:
-            kind = self.layer_kinds[turn]
-            self._patterns[known] = kind.pattern(self.config.heads, known[0], self.causal, device)
-        return self._patterns[known]
+    def pattern(self, length: int, device: torch.device, kind_index: int = 0) -> Pattern | None:
+        """The pattern of self-attention for sequences up to a length, cached together with its masks."""
+        key = (1 << max(length - 1, 1).bit_length(), str(device), kind_index)
+        if key not in self._patterns:
+            kind = self.layer_kinds[kind_index]
+            self._patterns[key] = kind.pattern(self.config.heads, key[0], self.causal, device)
+        return self._patterns[key]
 
     def project_source(self, source: Vectors) -> list[KVCache]:
-        """Keys and values of what the encoder said, for each block's cross-attention."""
+        """Keys and values of the encoded source for each block's cross-attention."""
         return [block.cross.project_source(source) for block in self.blocks]  # type: ignore[union-attr, operator]
 
     def new_caches(self, rows: int, capacity: int, like: Tensor) -> list[KVCache]:

@@ -1,6 +1,6 @@
-"""The one contract that every search algorithm is written on.
+"""The contract between search algorithms and models.
 
-A stepper writes sequences token by token. Transformers with their key/value caches, recurrent and convolutional
+A stepper decodes sequences token by token. Transformers with their key/value caches, recurrent and convolutional
 baselines and ensembles all implement it, so greedy search, beam search and sampling exist once.
 """
 
@@ -18,10 +18,10 @@ State = TypeVar("State")
 
 @runtime_checkable
 class Stepper(Protocol[State]):
-    """Writes the rows of a batch side by side; no row's logits ever depend on another row."""
+    """Decodes the rows of a batch; no row's logits depend on another row."""
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> State:
-        """A state in which nothing is written yet, with room for `capacity` tokens in each of `rows` rows.
+        """The state before the first token, with capacity for so many tokens in each row.
 
         `source` is what an encoder-decoder translates, one padded sequence a row; a decoder alone takes None.
         """
@@ -30,7 +30,7 @@ class Stepper(Protocol[State]):
     def step(
         self, tokens: Int[Tensor, "batch time"], state: State, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch time vocab"], State]:
-        """Appends tokens to each row; the logits at each place are those of the token that follows it.
+        """Appends tokens to each row; the logits at each position are those of the next token.
 
         A prompt is several tokens at once. Rows of different lengths are padded on the right: row b then advances by
         `lengths[b]` tokens only, and its logits beyond them mean nothing.
@@ -48,9 +48,9 @@ def last_logits(
     state: State,
     lengths: Int[Tensor, " batch"] | None = None,
 ) -> tuple[Float[Tensor, "batch vocab"], State]:
-    """Feeds a prompt; the logits of what follows each row's last token.
+    """Feeds a prompt; the logits after each row's last token.
 
-    A stepper that can spare itself all others has a method of this name.
+    A stepper that can skip all other logits has a method of this name.
     """
     if hasattr(stepper, "last_logits"):
         return stepper.last_logits(tokens, state, lengths)
@@ -61,22 +61,22 @@ def last_logits(
 def at_last(
     x: Float[Tensor, "batch time numbers"], lengths: Int[Tensor, " batch"] | None
 ) -> Float[Tensor, "batch numbers"]:
-    """What stands at the last place of each row."""
+    """The vectors at the last position of each row."""
     return x[:, -1] if lengths is None else x[torch.arange(len(x), device=x.device), lengths - 1]
 
 
 def padded_source(source: Sequences | None, rows: int) -> Sequences:
-    """The source that a model is to read, one padded sequence a row; anything else is refused."""
+    """The source, which must be padded with one sequence per row."""
     if source is None or source.layout.packed or len(source.tokens) != rows:
-        given = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
-        raise ShapeError(f"source: expected {rows} padded rows, got {given}")
+        got = "none" if source is None else f"{len(source.tokens)}{' packed' if source.layout.packed else ''}"
+        raise ShapeError(f"source: expected {rows} padded rows, got {got}")
     return source
 
 
 class PrefixDecoder:
-    """source, separator, target as one text, seen as an encoder-decoder is: what reads a source, then writes.
+    """A decoder used as encoder-decoder: source, separator and target as one text.
 
-    Searches begin with the begin token, here the separator. The source's end token is left out. A Stepper.
+    The begin token is replaced by the separator, and the source's end token is left out. A Stepper.
     """
 
     def __init__(self, decoder: Any, *, begin: int, separator: int) -> None:  # noqa: ANN401
@@ -84,7 +84,7 @@ class PrefixDecoder:
 
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Any:  # noqa: ANN401
-        """Reads the source, row by row its own length; nothing written yet."""
+        """Feeds the source as a prompt."""
         source = padded_source(source, rows)
         lengths = source.layout.lengths - 1
         time = int(lengths.max())
@@ -100,9 +100,7 @@ class PrefixDecoder:
         state: Any,  # noqa: ANN401
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time vocab"], Any]:
-        """Appends tokens to each row; the logits of what follows them."""
         return self.decoder.step(torch.where(tokens == self.begin, self.separator, tokens), state, lengths)
 
     def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401
-        """The state of the chosen rows."""
         return self.decoder.reorder(state, rows)

@@ -1,4 +1,4 @@
-"""Transformers of one stack: the encoder, which sees both ways, and the decoder, which sees the past and writes on."""
+"""Transformers of one stack: the encoder with full, and the decoder with causal self-attention."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -33,11 +33,9 @@ class SingleStackConfig(TextStackConfig):
     """Output layer; when left out, the one the task needs: vocabulary, or pooled where there are classes."""
 
     def head_for(self, classes: int | None) -> AnyHeadConfig:
-        """The output layer's config, checked against what is asked of it."""
         return head_for(self.head, classes)
 
     def num_params(self, vocab: int, classes: int | None = None) -> int:
-        """Learned numbers of the whole model."""
         head = self.head_for(classes)
         shared = self.embedding.shares_output
         if isinstance(head, VocabularyHeadConfig):
@@ -48,7 +46,6 @@ class SingleStackConfig(TextStackConfig):
         return self.embedding.num_params(vocab, self.width) + stack + output
 
     def flops(self, batch: int, time: int, vocab: int, classes: int | None = None) -> int:
-        """Matrix-product FLOPs of one forward pass over a full grid; training costs three times as much."""
         head, tokens = self.head_for(classes), batch * time
         total = self.stack_flops(self.depth, self.position, batch, time) + self.embedding.flops(self.width, tokens)
         if isinstance(head, VocabularyHeadConfig):
@@ -74,7 +71,7 @@ class SingleStack(Model[SingleStackConfig]):
         config.initialise.apply(self, config.depth)
 
     def forward(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Tensor:
-        """Scores over the vocabulary or the classes at each place, or over the classes for each row."""
+        """Logits over the vocabulary or the classes at each position, or over the classes for each row."""
         x = self.hidden(sequences, segments)
         if isinstance(self.head, PooledHead):
             if sequences.layout.packed:
@@ -87,14 +84,13 @@ class SingleStack(Model[SingleStackConfig]):
     def hidden(
         self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time width"]:
-        """The vectors of all tokens after the last block: what the output layer is given."""
         layout = sequences.layout
         x = self.embedding(sequences.tokens, segments)
         return self.stack(x, self.stack.context(layout), None if layout.whole else layout.valid)
 
 
 class EncoderConfig(SingleStackConfig):
-    """Sees the whole sequence at once: classification, tagging, masked language models."""
+    """Every token attends to every other: classification, tagging, masked language models."""
 
     kind: Literal["encoder"] = "encoder"
     shape: ClassVar[str] = "encoder"
@@ -106,19 +102,18 @@ class EncoderConfig(SingleStackConfig):
         return self
 
     def build(self, vocab: int, classes: int | None = None) -> "Encoder":
-        """The model for a vocabulary, and for classes if it is to tell them apart."""
         return Encoder(self, vocab, classes)
 
 
 class Encoder(SingleStack):
-    """Every token sees every other."""
+    """Every token attends to every other."""
 
     def __init__(self, config: EncoderConfig, vocab: int, classes: int | None = None) -> None:
         super().__init__(config, vocab, classes, causal=False)
 
 
 class DecoderConfig(SingleStackConfig):
-    """Sees the past only and predicts what follows: language models, generation."""
+    """Every token attends to itself and earlier ones: language models, generation."""
 
     kind: Literal["decoder"] = "decoder"
     shape: ClassVar[str] = "decoder"
@@ -130,12 +125,11 @@ class DecoderConfig(SingleStackConfig):
         return self
 
     def build(self, vocab: int, classes: int | None = None) -> "Decoder":
-        """The model for a vocabulary, and for classes if it is to tell them apart."""
         return Decoder(self, vocab, classes)
 
 
 def refuse_tree(position: PositionConfig, setting: str) -> None:
-    """A decoder cannot follow the tree of a sentence that is not written yet."""
+    """Raises for tree positions, as a decoder has no parsed sentence yet."""
     if position.needs_tree:
         raise refuse(
             setting, "a decoder writes its sentence token by token, so it has no tree yet; choose another kind"
@@ -144,52 +138,51 @@ def refuse_tree(position: PositionConfig, setting: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class DecoderState:
-    """What a decoder has written so far: the keys and values of each row, and what it listens to."""
+    """The decoding state: cached keys and values of each row, and those of the source."""
 
     cache_lengths: CacheLengths
     caches: list[KVCache]
     source_kv: list[KVCache] | None = None
     source_layout: Layout | None = None
     source_rows: Int[Tensor, " batch"] | None = None
-    """Which sentence of the source each row translates; rows of a beam stand together and share one."""
+    """Which source each row decodes; the rows of a beam are consecutive and share one."""
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """The chosen rows, copied."""
         filled = self.cache_lengths.longest
         caches = [cache.reorder(rows, filled) for cache in self.caches]
-        written = replace(self, cache_lengths=self.cache_lengths.reorder(rows), caches=caches)
-        return written._hearing(rows) if self.source_kv is not None else written
+        state = replace(self, cache_lengths=self.cache_lengths.reorder(rows), caches=caches)
+        return state._reorder_source(rows) if self.source_kv is not None else state
 
-    def _hearing(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """The same for the source, of which each sentence is kept once if all have equally many rows."""
+    def _reorder_source(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
+        """The source of the chosen rows, sources once per beam if all beams are equally wide."""
         assert self.source_kv is not None
         assert self.source_layout is not None
         assert self.source_rows is not None
         source_rows, layout = self.source_rows[rows], self.source_layout
         if torch.equal(source_rows, self.source_rows):
             return self
-        kept, rows_each = torch.unique_consecutive(source_rows, return_counts=True)
-        if not torch.equal(rows_each, rows_each[:1].expand_as(rows_each)):
-            kept = source_rows
-        own = torch.arange(len(kept), device=kept.device)
-        written = replace(self, source_rows=own.repeat_interleave(len(rows) // len(kept)))
-        if torch.equal(kept, torch.arange(len(layout.lengths), device=kept.device)):
-            return written
+        sources, beams = torch.unique_consecutive(source_rows, return_counts=True)
+        if not torch.equal(beams, beams[:1].expand_as(beams)):
+            sources = source_rows
+        index = torch.arange(len(sources), device=sources.device)
+        state = replace(self, source_rows=index.repeat_interleave(len(rows) // len(sources)))
+        if torch.equal(sources, torch.arange(len(layout.lengths), device=sources.device)):
+            return state
         return replace(
-            written,
-            source_kv=[layer.reorder(kept) for layer in self.source_kv],
-            source_layout=Layout.padded(layout.lengths[kept], layout.segment.shape[1]),
+            state,
+            source_kv=[layer.reorder(sources) for layer in self.source_kv],
+            source_layout=Layout.padded(layout.lengths[sources], layout.segment.shape[1]),
         )
 
 
 class Decoder(SingleStack, GenerativeModel[SingleStackConfig]):
-    """Every token sees itself and those before it; a Stepper."""
+    """Every token attends to itself and earlier ones; a `Stepper`."""
 
     def __init__(self, config: DecoderConfig, vocab: int, classes: int | None = None) -> None:
         super().__init__(config, vocab, classes, causal=True)
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> DecoderState:
-        """Nothing written yet; a decoder alone listens to nobody."""
+        """The state before the first token; a decoder alone has no source."""
         if source is not None:
             raise ConfigError("model.kind", "a decoder has no source; give the text as a prompt instead")
         return start_decoding(self.stack, self.embedding.table.weight, rows, capacity)
@@ -198,7 +191,6 @@ class Decoder(SingleStack, GenerativeModel[SingleStackConfig]):
     def step(
         self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch time vocab"], DecoderState]:
-        """Appends tokens to each row; the logits of what follows them."""
         x, state = self._append(tokens, state, lengths)
         return self.head(x), state
 
@@ -206,7 +198,7 @@ class Decoder(SingleStack, GenerativeModel[SingleStackConfig]):
     def last_logits(
         self, tokens: Int[Tensor, "batch time"], state: DecoderState, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch vocab"], DecoderState]:
-        """The same, and the logits of what follows each row's last token: of a long prompt, most are for nobody."""
+        """`step` that computes only the logits after each row's last token."""
         x, state = self._append(tokens, state, lengths)
         return self.head(at_last(x, lengths)[:, None])[:, 0], state
 
@@ -220,12 +212,12 @@ class Decoder(SingleStack, GenerativeModel[SingleStackConfig]):
 
 
 def start_decoding(stack: Stack, like: Tensor, rows: int, capacity: int) -> DecoderState:
-    """Empty caches; refused where positions cannot reach that far."""
+    """Empty caches; raises where positions end before `capacity`."""
     longest = stack.position_config.longest
     if longest is not None and capacity > longest:
         raise ConfigError(
             "model.position.length",
-            f"learned positions reach {longest} tokens, got room asked for {capacity}; "
-            "write less, train with a larger table, or choose a kind that extends (alibi, t5, rotary)",
+            f"learned positions reach {longest} tokens, got capacity {capacity}; "
+            "generate less, train with a larger table, or choose a kind that extends (alibi, t5, rotary)",
         )
     return DecoderState(CacheLengths.empty(rows, capacity, like.device), stack.new_caches(rows, capacity, like))

@@ -23,14 +23,14 @@ Images = Float[Tensor, "batch channels height width"]
 
 
 class PatchConfig(StackConfig):
-    """Settings of models that read images."""
+    """Settings of models of images."""
 
     image: PositiveInt = 32
     """Height and width of the images in pixels."""
     patch: PositiveInt = 4
     """Height and width of a patch in pixels."""
     channels: PositiveInt = 3
-    """Colours: 3, or 1 for grey."""
+    """Colour channels: 3, or 1 for grey."""
 
     @model_validator(mode="after")
     def _patches_fit(self) -> "PatchConfig":
@@ -48,21 +48,20 @@ class PatchConfig(StackConfig):
 
     @property
     def patches(self) -> int:
-        """Patches of an image."""
         return (self.image // self.patch) ** 2
 
     @property
     def tokens(self) -> int:
-        """What the encoder reads of an image."""
+        """Tokens of the encoder's input."""
         return self.patches
 
     @property
     def pixels(self) -> int:
-        """Numbers of a patch."""
+        """Elements of a patch."""
         return self.patch**2 * self.channels
 
     def check_images(self, images: Images) -> None:
-        """Refuses images of another shape than the model takes."""
+        """Raises for images of another shape."""
         expected = (self.channels, self.image, self.image)
         if images.shape[1:] != expected:
             raise ShapeError(f"images: expected {expected} (channels, height, width), got {tuple(images.shape[1:])}")
@@ -70,7 +69,7 @@ class PatchConfig(StackConfig):
 
 @dataclass(frozen=True, eq=False)
 class Patches(Sequences):
-    """Images as the source of a model that writes: a token for each patch, its number, and the pixels of all."""
+    """Images as a source: one token per patch, and the pixels."""
 
     images: Images
 
@@ -81,30 +80,29 @@ class Patches(Sequences):
         return cls(layout.index, layout, images)
 
     def twice(self) -> "Patches":
-        """Every image two times: all of them, then all again."""
+        """The batch repeated twice."""
         doubled = Sequences(self.tokens, self.layout).twice()
         return Patches(doubled.tokens, doubled.layout, self.images.repeat(2, 1, 1, 1))
 
     def to(self, device: torch.device | str) -> "Patches":
-        """The same images on another device."""
         return Patches(self.tokens.to(device), self.layout.to(device), self.images.to(device))
 
 
 def to_patches(images: Images, patch: int) -> Float[Tensor, "batch patches pixels"]:
-    """The image cut up, row by row; each patch one vector, channel by channel."""
+    """The patches row by row, each flattened to one vector."""
     cut = images.unfold(2, patch, patch).unfold(3, patch, patch)
     return cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
 
 class VisionConfig(PatchConfig):
-    """Cuts an image into patches and reads them like words: image classification."""
+    """Encodes an image as a sequence of patches: image classification."""
 
     kind: Literal["vision"] = "vision"
     shape: ClassVar[str] = "vision"
     class_token: bool = True
-    """Put a learned token first, whose vector stands for the image."""
+    """Prepend a learned class token, whose vector represents the image."""
     position: PositionConfig = LearnedConfig(length=65)
-    """How the model knows where a patch stands; a learned table needs a place for each patch and the class token."""
+    """Position encoding of the patches; a learned table needs a row for each patch and the class token."""
     head: PooledHeadConfig | None = None
     """Output layer; when left out, over the class token if there is one, else over the mean of the patches."""
 
@@ -115,21 +113,17 @@ class VisionConfig(PatchConfig):
 
     @property
     def head_config(self) -> PooledHeadConfig:
-        """The output layer's config."""
         return self.head or PooledHeadConfig(pooling="first" if self.class_token else "mean")
 
     def build(self, classes: int) -> "VisionTransformer":
-        """The model for this many classes."""
         return VisionTransformer(self, classes)
 
     def num_params(self, classes: int) -> int:
-        """Learned numbers of the whole model."""
         embedding = self.pixels * self.width + self.width + self.width * self.class_token
         stack = self.stack_params(self.depth, self.position)
         return embedding + stack + self.head_config.num_params(self.width, classes)
 
     def flops(self, batch: int, classes: int) -> int:
-        """Matrix-product FLOPs of one forward pass; training costs three times as much."""
         embedding = 2 * batch * self.patches * self.pixels * self.width
         stack = self.stack_flops(self.depth, self.position, batch, self.tokens)
         return embedding + stack + self.head_config.flops(self.width, classes, batch)
@@ -148,7 +142,6 @@ class VisionTransformer(Model[VisionConfig]):
         config.initialise.apply(self, config.depth)
 
     def forward(self, images: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch classes"]:
-        """Scores of every class."""
         x = self.encode(images)
         return self.head(x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device))
 
@@ -162,18 +155,18 @@ class VisionTransformer(Model[VisionConfig]):
 
 
 class VisionEncoderDecoderConfig(PatchConfig):
-    """Reads an image and writes a text about it: image description."""
+    """Encodes an image and decodes a text: image description."""
 
     kind: Literal["vision-encoder-decoder"] = "vision-encoder-decoder"
     shape: ClassVar[str] = "vision-encoder-decoder"
     position: PositionConfig = LearnedConfig(length=64)
-    """How the model knows where a patch stands; a learned table needs a place for each patch."""
+    """Position encoding of the patches; a learned table needs a row for each patch."""
     embedding: EmbeddingConfig = EmbeddingConfig()
-    """How the tokens of the text become vectors, and whether the output layer shares them."""
+    """Embeddings of the text, and whether the output layer shares their matrix."""
     decoder_depth: PositiveInt | None = None
     """Blocks of the decoder; as many as the encoder's when left out."""
     decoder_position: PositionConfig = SinusoidalConfig()
-    """Position kind of the decoder."""
+    """Position encoding of the decoder."""
     head: VocabularyHeadConfig = VocabularyHeadConfig()
     """Output layer."""
 
@@ -186,27 +179,22 @@ class VisionEncoderDecoderConfig(PatchConfig):
 
     @property
     def longest(self) -> int | None:
-        """Most tokens of a text, where the decoder's positions have an end."""
         return self.decoder_position.longest
 
     @property
     def target_depth(self) -> int:
-        """Blocks of the decoder."""
         return self.decoder_depth or self.depth
 
     def build(self, vocab: int) -> "VisionEncoderDecoder":
-        """The model for a vocabulary."""
         return VisionEncoderDecoder(self, vocab)
 
     def num_params(self, vocab: int) -> int:
-        """Learned numbers of the whole model."""
         total = self.pixels * self.width + self.width + self.embedding.num_params(vocab, self.width)
         total += self.stack_params(self.depth, self.position)
         total += self.stack_params(self.target_depth, self.decoder_position, True, self.embedding.norm)
         return total + self.head.num_params(self.width, vocab, shared=self.embedding.shares_output)
 
     def flops(self, batch: int, target: int, vocab: int) -> int:
-        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
         factor = self.embedding.factor if self.embedding.shares_output else None
         total = 2 * batch * self.patches * self.pixels * self.width
         total += self.stack_flops(self.depth, self.position, batch, self.patches)
@@ -216,7 +204,7 @@ class VisionEncoderDecoderConfig(PatchConfig):
 
 
 class VisionEncoderDecoder(EncoderDecoder):
-    """decoder(text so far, encoder(patches)); a Stepper."""
+    """decoder(text so far, encoder(patches)); a `Stepper`."""
 
     def __init__(self, config: VisionEncoderDecoderConfig, vocab: int) -> None:
         nn.Module.__init__(self)  # the encoder-decoder of texts would make an embedding of tokens for the source
@@ -233,7 +221,6 @@ class VisionEncoderDecoder(EncoderDecoder):
         config.initialise.apply(self, config.depth)
 
     def encode(self, source: Sequences) -> Float[Tensor, "batch time width"]:
-        """What the encoder has to say about each patch."""
         assert isinstance(source, Patches)
         assert isinstance(self.config, PatchConfig)
         self.config.check_images(source.images)

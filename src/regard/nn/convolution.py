@@ -1,12 +1,12 @@
 """Word windows: convolutions over the tokens of a sequence.
 
-A convolution looks at `kernel` tokens, `dilation` places apart, and maps their vectors, laid side by side, to one:
+A convolution concatenates the vectors of `kernel` tokens, `dilation` positions apart, and projects them to one:
 
     y_t = W [x_{t−m}; …; x_{t−dilation}; x_t; x_{t+dilation}; …; x_{t+n}] + b
 
-Centred, it reaches as far back as ahead; causal, its last token is x_t itself, so it can write. Whatever lies outside
-the sequence counts as zero, and `blank` makes padding such a place. When tokens are written one by one, a `Window`
-keeps the few inputs that outputs to come still look at: a step costs the kernel, never what is written already.
+Centred, it reaches as far back as ahead; causal, its last token is x_t itself. Whatever lies outside
+the sequence counts as zero, and `zero_padding` does so for padding. In decoding, a `Window` caches the inputs that
+later outputs depend on, so that a step costs one kernel, whatever the length.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 class NormedLinear(nn.Linear):
     """W x + b with W = g·V/‖V‖, row by row: `weight` is V, `gain` is g.
 
-    Computed as (g/‖V‖)·(V x) + b, so that W itself is never laid out.
+    Computed as (g/‖V‖)·(V x) + b, so that W is never materialised.
     """
 
     def __init__(self, into: int, out: int, bias: bool = True) -> None:
@@ -29,12 +29,11 @@ class NormedLinear(nn.Linear):
         self.match_gain()
 
     def match_gain(self) -> None:
-        """Makes W = V: what training starts from is what was drawn."""
+        """Sets g so that W = V."""
         with torch.no_grad():
             self.gain.copy_(self._lengths())
 
     def forward(self, input: Float[Tensor, "*batch into"]) -> Float[Tensor, "*batch out"]:
-        """The mapped vectors."""
         y = F.linear(input, self.weight)
         y = y * (self.gain / self._lengths()).to(y.dtype)
         return y if self.bias is None else y + self.bias.to(y.dtype)
@@ -44,17 +43,16 @@ class NormedLinear(nn.Linear):
 
 
 def linear_map(into: int, out: int, bias: bool = True, weight_norm: bool = False) -> nn.Linear:
-    """A linear map with normalised weights or plain ones."""
+    """A linear layer, with weight normalisation or without."""
     return NormedLinear(into, out, bias) if weight_norm else nn.Linear(into, out, bias)
 
 
 def linear_params(into: int, out: int, bias: bool = True, weight_norm: bool = False) -> int:
-    """Learned numbers of such a map."""
     return out * (into + bias + weight_norm)
 
 
 def match_gains(model: nn.Module) -> None:
-    """To be called once the weights of a model have been drawn."""
+    """Sets all gains after the weights of a model were initialised."""
     for part in model.modules():
         if isinstance(part, NormedLinear):
             part.match_gain()
@@ -65,23 +63,23 @@ Past = Float[Tensor, "batch reach width"]
 
 
 def dilations(depth: int, widest: int) -> list[int]:
-    """The dilation of each of `depth` layers: 1, 2, 4 … no wider than `widest`, then from 1 again."""
+    """The dilation of each of `depth` layers: 1, 2, 4 … up to `widest`, then from 1 again."""
     doubling = [1 << power for power in range(widest.bit_length())]
     return [doubling[layer % len(doubling)] for layer in range(depth)]
 
 
 def receptive_field(kernel: int, dilations: Sequence[int]) -> int:
-    """How many tokens one output of a stack of windows depends on."""
+    """Tokens that one output of a stack of convolutions depends on."""
     return 1 + (kernel - 1) * sum(dilations)
 
 
 def zero_padding(x: Vectors, valid: Bool[Tensor, "batch time"] | None) -> Vectors:
-    """Zero where no token stands, so that no window sees padding; None: a token stands everywhere."""
+    """Zeroes padding, so that no convolution reads it; `valid` None: no padding."""
     return x if valid is None else x.masked_fill(~valid[..., None], 0.0)
 
 
 class Window:
-    """The last inputs of one causal convolution in each row, while new ones pass through it.
+    """The cached last inputs of one causal convolution.
 
     Of new inputs that are padded on the right, row b keeps the first `lengths[b]` only; all of them without lengths.
     """
@@ -90,13 +88,13 @@ class Window:
         self.past, self.lengths = past, lengths
 
     def extend(self, x: Vectors) -> Float[Tensor, "batch seen width"]:
-        """Past and new inputs in a row; the last of them are the past from now on."""
+        """Cached and new inputs; the last of them are cached from now on."""
         seen = torch.cat([self.past, x], dim=1)
         if self.lengths is None:
             self.past = seen[:, x.shape[1] :]
         else:
-            kept = self.lengths[:, None] + torch.arange(self.past.shape[1], device=seen.device)
-            self.past = seen[torch.arange(len(seen), device=seen.device)[:, None], kept]
+            index = self.lengths[:, None] + torch.arange(self.past.shape[1], device=seen.device)
+            self.past = seen[torch.arange(len(seen), device=seen.device)[:, None], index]
         return seen
 
 
@@ -124,11 +122,11 @@ class Convolution(nn.Module):
         self.linear = linear_map(kernel * width, out, bias, weight_norm)
 
     def forward(self, x: Vectors, window: Window | None = None) -> Float[Tensor, "batch time out"]:
-        """One output for each input; with a window, `x` holds the newest tokens only."""
+        """With a window, `x` holds only the tokens after the cached ones."""
         if window is None:
             seen = F.pad(x, (0, 0, self.back, self.reach - self.back))
         else:
-            assert self.back == self.reach, "only a causal convolution can go on from its past"
+            assert self.back == self.reach, "only a causal convolution can decode from its cache"
             seen = window.extend(x)
         return self.linear(self._side_by_side(seen, x.shape[1]))
 
@@ -136,16 +134,14 @@ class Convolution(nn.Module):
         starts = range(0, self.reach + 1, self.dilation)
         return torch.cat([seen[:, start : start + time] for start in starts], dim=-1)
 
-    def room(self, rows: int, like: Tensor) -> Past:
-        """The past of rows in which nothing is written yet."""
+    def initial_past(self, rows: int, like: Tensor) -> Past:
+        """The cache before the first token: zeros."""
         return like.new_zeros(rows, self.reach, self.width)
 
 
 def convolution_params(width: int, out: int, kernel: int, bias: bool = True, weight_norm: bool = False) -> int:
-    """Learned numbers of a convolution."""
     return linear_params(kernel * width, out, bias, weight_norm)
 
 
 def convolution_flops(width: int, out: int, kernel: int, tokens: int) -> int:
-    """FLOPs of a convolution over this many tokens."""
     return 2 * tokens * kernel * width * out

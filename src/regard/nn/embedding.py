@@ -1,4 +1,4 @@
-"""From token ids to vectors, and (shared or not) back to scores over the vocabulary."""
+"""Embeddings: from token ids to vectors."""
 
 import math
 from typing import Literal
@@ -12,7 +12,7 @@ from regard.errors import ConfigError
 
 
 class EmbeddingConfig(Config):
-    """How tokens become vectors."""
+    """Embeddings."""
 
     share: Literal["all", "inputs", "output", "none"] = "all"
     """`all`: one matrix for source, target and output (one vocabulary for both sides); `inputs`: one for source and
@@ -20,26 +20,25 @@ class EmbeddingConfig(Config):
     scale: bool = True
     """Multiply by √width, as in Vaswani 2017."""
     factor: PositiveInt | None = None
-    """Store vectors of this smaller width and map them up (factorised embeddings)."""
+    """Width of factorised embeddings, projected up to the model's width."""
     norm: bool = False
     """Normalise the input vectors before the first layer, as BERT does."""
     segments: NonNegativeInt = 0
-    """Learned vectors for kinds of segments (sentence A, sentence B)."""
+    """Learned embeddings of segment kinds (sentence A, sentence B)."""
     same: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
     """Pairs of tokens of which the first has the second's vector, as where an imported model begins with its end."""
 
     @property
     def shares_inputs(self) -> bool:
-        """Whether source and target have one matrix."""
         return self.share in ("all", "inputs")
 
     @property
     def shares_output(self) -> bool:
-        """Whether the output layer uses the matrix of the tokens it writes."""
+        """Whether the output layer uses the target's embedding matrix."""
         return self.share in ("all", "output")
 
     def target_vocab(self, source_vocab: int, target_vocab: int | None) -> int:
-        """The size of the target's vocabulary; refused where it must be the source's and is not."""
+        """The size of the target's vocabulary; raises where it must equal the source's and does not."""
         target_vocab = source_vocab if target_vocab is None else target_vocab
         if self.shares_inputs and source_vocab != target_vocab:
             raise ConfigError(
@@ -50,21 +49,19 @@ class EmbeddingConfig(Config):
         return target_vocab
 
     def build(self, vocab: int, width: int) -> "Embedding":
-        """The module for a vocabulary of this size."""
         return Embedding(vocab, width, scale=self.scale, factor=self.factor, segments=self.segments, same=self.same)
 
     def num_params(self, vocab: int, width: int) -> int:
-        """Learned numbers of one embedding."""
         tokens = vocab * self.factor + self.factor * width if self.factor else vocab * width
         return tokens + self.segments * width
 
     def flops(self, width: int, tokens: int) -> int:
-        """Matrix-product FLOPs: a look-up costs none, a map up does."""
+        """Matmul FLOPs: only factorised embeddings have any."""
         return 2 * tokens * self.factor * width if self.factor else 0
 
 
 class Embedding(nn.Module):
-    """Row `token` of a learned table, times √width if scaled, mapped up if factorised."""
+    """Row `token` of a learned table, times √width if scaled, projected up if factorised."""
 
     def __init__(
         self,
@@ -87,7 +84,7 @@ class Embedding(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "batch time"], segments: Int[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time width"]:
-        """The vectors of the tokens, with those of their segments if there are any."""
+        """Token embeddings, plus segment embeddings if there are any."""
         for token, other in self.same:
             tokens = tokens.masked_fill(tokens == token, other)
         x = self.table(tokens)

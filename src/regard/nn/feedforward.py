@@ -17,7 +17,7 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh", "none"]
 
 
 def activate(x: Float[Tensor, "*batch hidden"], activation: Activation) -> Float[Tensor, "*batch hidden"]:
-    """The non-linearity of that name; x is given up for it, as a ReLU in place spares memory that is new to a CPU."""
+    """The activation of that name; may overwrite x, as an in-place ReLU saves fresh memory on a CPU."""
     if activation == "gelu-tanh":
         compiled = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
         return _gelu_tanh(x) if compiled else F.gelu(x, approximate="tanh")
@@ -27,15 +27,15 @@ def activate(x: Float[Tensor, "*batch hidden"], activation: Activation) -> Float
 
 
 def _gelu_tanh(x: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden"]:
-    """x·½(1 + tanh u) = x·σ(2u), u = √(2/π)(x + 0.044715x³): a compiled kernel has a quick exp, and a slow tanh."""
+    """x·½(1 + tanh u) = x·σ(2u), u = √(2/π)(x + 0.044715x³): in compiled kernels exp is faster than tanh."""
     return x * torch.sigmoid(x * (SQRT_8_BY_PI + 0.044715 * SQRT_8_BY_PI * x * x))
 
 
 class AnyFeedForwardConfig(Family):
-    """What all feed-forward parts answer."""
+    """Settings that all feed-forward networks share."""
 
     def build(self, width: int, dropout: float = 0.0) -> nn.Module | None:
-        """The module for a model of this width; None where there is no feed-forward part."""
+        """None without a feed-forward network."""
         raise TypeError(f"{type(self).__name__} must build its module")
 
     def num_params(self, width: int) -> int:
@@ -47,7 +47,7 @@ class AnyFeedForwardConfig(Family):
 
 
 class FeedForwardConfig(AnyFeedForwardConfig):
-    """W₂ f(W₁ x + b₁) + b₂ with a bend f in between (Vaswani 2017: ReLU)."""
+    """W₂ f(W₁ x + b₁) + b₂ with an activation f (Vaswani 2017: ReLU)."""
 
     kind: Literal["plain"] = "plain"
     hidden: PositiveInt | None = None
@@ -58,20 +58,16 @@ class FeedForwardConfig(AnyFeedForwardConfig):
     """Learn b₁ and b₂."""
 
     def hidden_of(self, width: int) -> int:
-        """The inner width in a model of this width."""
         return self.hidden or 4 * width
 
     def build(self, width: int, dropout: float = 0.0) -> "FeedForward":
-        """The module for a model of this width."""
         return FeedForward(width, self.hidden_of(width), self.activation, self.bias, dropout)
 
     def num_params(self, width: int) -> int:
-        """Learned numbers."""
         hidden = self.hidden_of(width)
         return 2 * width * hidden + (width + hidden if self.bias else 0)
 
     def flops(self, width: int, tokens: int) -> int:
-        """Matrix-product FLOPs of one pass over this many tokens."""
         return 4 * tokens * width * self.hidden_of(width)
 
 
@@ -90,12 +86,11 @@ class FeedForward(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time width"]:
-        """Each token by itself."""
         return self.down(self.dropout(activate(self.up(x), self.activation)))
 
 
 class GatedConfig(AnyFeedForwardConfig):
-    """W₃(f(W₁ x) ⊙ W₂ x): one half opens and closes the other (Shazeer 2020; with silu: SwiGLU)."""
+    """W₃(f(W₁ x) ⊙ W₂ x): a gated linear unit (Shazeer 2020; with silu: SwiGLU)."""
 
     kind: Literal["gated"] = "gated"
     hidden: PositiveInt | None = None
@@ -106,20 +101,17 @@ class GatedConfig(AnyFeedForwardConfig):
     """Learn biases."""
 
     def hidden_of(self, width: int) -> int:
-        """The inner width in a model of this width, a multiple of eight."""
+        """The hidden width, a multiple of eight."""
         return self.hidden or -(-8 * width // 3 // 8) * 8
 
     def build(self, width: int, dropout: float = 0.0) -> "GatedFeedForward":
-        """The module for a model of this width."""
         return GatedFeedForward(width, self.hidden_of(width), self.activation, self.bias, dropout)
 
     def num_params(self, width: int) -> int:
-        """Learned numbers."""
         hidden = self.hidden_of(width)
         return 3 * width * hidden + (width + 2 * hidden if self.bias else 0)
 
     def flops(self, width: int, tokens: int) -> int:
-        """Matrix-product FLOPs of one pass over this many tokens."""
         return 6 * tokens * width * self.hidden_of(width)
 
 
@@ -139,12 +131,11 @@ class GatedFeedForward(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time width"]:
-        """Each token by itself."""
         return self.down(self.dropout(activate(self.gate(x), self.activation) * self.up(x)))
 
 
 class NoFeedForwardConfig(AnyFeedForwardConfig):
-    """No feed-forward part: stacked attention then only re-averages values."""
+    """No feed-forward network: stacked attention then only re-averages values."""
 
     kind: Literal["none"] = "none"
 
@@ -152,9 +143,7 @@ class NoFeedForwardConfig(AnyFeedForwardConfig):
         """Nothing."""
 
     def num_params(self, width: int) -> int:
-        """None."""
         return 0
 
     def flops(self, width: int, tokens: int) -> int:
-        """None."""
         return 0

@@ -12,7 +12,7 @@ from regard.config import BARE_KIND, BY_KIND, Config
 from regard.errors import ConfigError
 from regard.nn.embedding import Embedding
 from regard.nn.feedforward import Activation, activate
-from regard.nn.loss import Losses, evenly, linear_losses, smoothed_losses
+from regard.nn.loss import Losses, linear_losses, smoothed_losses, uniform_smoothing
 from regard.nn.norm import LayerNorm
 
 LARGE, LARGE_ON_CPU = 1 << 25, 1 << 20
@@ -25,7 +25,7 @@ Pooling = Literal["mean", "max", "first", "last"]
 
 
 class VocabularyHeadConfig(Config):
-    """Scores over the vocabulary at each place: softmax(W x + b)."""
+    """Logits over the vocabulary at each position: softmax(W x + b)."""
 
     kind: Literal["vocabulary"] = "vocabulary"
     bias: bool = False
@@ -40,18 +40,18 @@ class VocabularyHeadConfig(Config):
     """Tokens that are never written and take no probability: those that an imported model does not have."""
 
     def build(self, width: int, vocab: int, shared: Embedding | None = None) -> "VocabularyHead":
-        """The module; with `shared`, W is that embedding's table."""
+        """With `shared`, W is that embedding's table."""
         return VocabularyHead(
             width, vocab, shared, self.bias, self.transform, self.transform_epsilon, self.scale, self.never
         )
 
     def num_params(self, width: int, vocab: int, shared: bool) -> int:
-        """Learned numbers of its own."""
+        """Parameters beside a shared embedding."""
         transform = width * width + 3 * width if self.transform else 0
         return transform + (0 if shared else width * vocab) + (vocab if self.bias else 0)
 
     def flops(self, width: int, vocab: int, tokens: int, factor: int | None = None) -> int:
-        """Matrix-product FLOPs; a shared factorised embedding maps down first."""
+        """Matmul FLOPs; a shared factorised embedding projects down first."""
         transform = 2 * tokens * width * width if self.transform else 0
         product = 2 * tokens * (width * factor + factor * vocab) if factor else 2 * tokens * width * vocab
         return transform + product
@@ -86,33 +86,32 @@ class VocabularyHead(nn.Module):
         self.linear = nn.Linear(width, vocab, bias=False) if shared is None else None
         self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
         self.register_buffer("never", torch.tensor(never) if never else None, persistent=False)
-        self.register_buffer("spread", evenly(vocab, never) if never else None, persistent=False)
+        self.register_buffer("spread", uniform_smoothing(vocab, never) if never else None, persistent=False)
         self._shared = [shared]  # used here, owned by the model
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """Scores of every token of the vocabulary."""
         return self.without_never(F.linear(self.prepare(x), self.weight, self.bias))
 
     def without_never(self, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-        """The logits, those of tokens that are never written too low for it."""
+        """The logits, very low for tokens that are never generated."""
         return logits if self.never is None else logits.index_fill(-1, self.never, NEVER)
 
     @property
     def weight(self) -> Float[Tensor, "vocab inner"]:
-        """W, as wide as the vectors of the embedding."""
+        """W, of the embedding's width."""
         shared = self._shared[0]
         return shared.table.weight if shared is not None else self.linear.weight  # type: ignore[union-attr]
 
     def loss(
         self, x: Float[Tensor, "batch time width"], targets: Int[Tensor, "batch time"], smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
-        """Summed cross-entropy of the targets; where the logits would be large, they are never held all at once."""
+        """Summed cross-entropy of the targets; large logits are computed in chunks."""
         return self.losses(x, targets, smoothing).objective
 
     def losses(
         self, x: Float[Tensor, "batch time width"], targets: Int[Tensor, "batch time"], smoothing: float = 0.0
     ) -> Losses:
-        """Summed cross-entropy of the targets, smoothed and not."""
+        """Summed cross-entropy of the targets, with and without label smoothing."""
         vocab = self.vocab
         if targets.numel() * vocab <= (LARGE_ON_CPU if x.device.type == "cpu" else LARGE):
             return smoothed_losses(self(x), targets, smoothing, self.spread)
@@ -120,14 +119,14 @@ class VocabularyHead(nn.Module):
         return linear_losses(x, self.weight, self._offsets(x), targets.flatten(), smoothing, spread=self.spread)
 
     def _offsets(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, " vocab"] | None:
-        """What is added to the product with W: b, and for tokens that are never written, enough to prevent it."""
+        """b, very low for tokens that are never generated."""
         if self.never is None:
             return self.bias
         bias = x.new_zeros(self.vocab) if self.bias is None else self.bias
         return bias.index_fill(0, self.never, NEVER)
 
     def prepare(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch inner"]:
-        """What W is multiplied with; as wide as the vectors of a shared embedding, which may be narrower."""
+        """The input of the matmul with W, of the shared embedding's width."""
         if self.transform is not None and self.transform_norm is not None:
             x = self.transform_norm(activate(self.transform(x), self.activation))
         x = x * self.scale if self.scale != 1.0 else x
@@ -145,16 +144,13 @@ class PooledHeadConfig(Config):
     """Width of one more tanh layer before W."""
 
     def build(self, width: int, classes: int) -> "PooledHead":
-        """The module for this many classes."""
         return PooledHead(width, classes, self.pooling, self.hidden)
 
     def num_params(self, width: int, classes: int) -> int:
-        """Learned numbers."""
         last = self.hidden or width
         return last * classes + classes + (width * last + last if self.hidden else 0)
 
     def flops(self, width: int, classes: int, sequences: int) -> int:
-        """Matrix-product FLOPs."""
         last = self.hidden or width
         return 2 * sequences * (last * classes + (width * last if self.hidden else 0))
 
@@ -171,7 +167,6 @@ class PooledHead(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"]
     ) -> Float[Tensor, "batch classes"]:
-        """Scores of every class, one row a sequence."""
         pooled = pool(x, valid, self.pooling)
         return self.linear(pooled if self.hidden is None else torch.tanh(self.hidden(pooled)))
 
@@ -179,7 +174,7 @@ class PooledHead(nn.Module):
 def pool(
     x: Float[Tensor, "batch time width"], valid: Bool[Tensor, "batch time"], pooling: Pooling
 ) -> Float[Tensor, "batch width"]:
-    """One vector for each row, padding left out."""
+    """One vector per row, without padding."""
     if pooling == "first":
         return x[:, 0]
     if pooling == "last":
@@ -191,20 +186,17 @@ def pool(
 
 
 class TokenHeadConfig(Config):
-    """One class at each place: softmax(W x + b)."""
+    """One class at each position: softmax(W x + b)."""
 
     kind: Literal["token"] = "token"
 
     def build(self, width: int, classes: int) -> nn.Linear:
-        """The module for this many classes."""
         return nn.Linear(width, classes)
 
     def num_params(self, width: int, classes: int) -> int:
-        """Learned numbers."""
         return width * classes + classes
 
     def flops(self, width: int, classes: int, tokens: int) -> int:
-        """Matrix-product FLOPs."""
         return 2 * tokens * width * classes
 
 
@@ -215,9 +207,9 @@ HeadConfig = Annotated[AnyHeadConfig, BY_KIND, BARE_KIND]
 def head_for(
     head: AnyHeadConfig | None, classes: int | None, usual: VocabularyHeadConfig | None = None
 ) -> AnyHeadConfig:
-    """The output layer that is asked for, or the usual one; refused where it cannot give what the task needs."""
+    """The configured output layer, or the task's default; raises where it does not fit the task."""
     chosen = head or (PooledHeadConfig() if classes is not None else usual or VocabularyHeadConfig())
     if (classes is None) != isinstance(chosen, VocabularyHeadConfig):
-        wanted = "classes" if classes is not None else "tokens of the vocabulary"
-        raise ConfigError("model.head", f"a {chosen.kind} head cannot give {wanted}; leave it out or choose another")
+        expected = "classes" if classes is not None else "tokens of the vocabulary"
+        raise ConfigError("model.head", f"a {chosen.kind} head cannot give {expected}; leave it out or choose another")
     return chosen

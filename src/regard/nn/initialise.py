@@ -1,4 +1,4 @@
-"""Initialisation schemes: how large the random numbers are that training starts from."""
+"""Initialisation schemes, of Transformers and of recurrent models."""
 
 import math
 from typing import Annotated, Literal
@@ -22,7 +22,6 @@ class XavierConfig(Config):
     """Factor on every matrix."""
 
     def apply(self, model: nn.Module, depth: int) -> None:
-        """Draws all matrices anew."""
         for part in model.modules():
             if isinstance(part, nn.Linear):
                 nn.init.xavier_uniform_(part.weight, self.gain)
@@ -35,7 +34,7 @@ class XavierConfig(Config):
 
 
 class NormalConfig(Config):
-    """Normal with one deviation everywhere; what is added to the residual stream shrinks with depth (GPT-2)."""
+    """Normal with one standard deviation; projections into the residual stream shrink with depth (GPT-2)."""
 
     kind: Literal["normal"] = "normal"
     deviation: PositiveFloat = 0.02
@@ -44,7 +43,6 @@ class NormalConfig(Config):
     """Divide by √(2·depth) the matrices whose result is added to the residual stream."""
 
     def apply(self, model: nn.Module, depth: int) -> None:
-        """Draws all matrices anew."""
         into_stream = _into_stream(model) if self.shrink else []
         for part in model.modules():
             if isinstance(part, nn.Linear | nn.Embedding):
@@ -59,7 +57,7 @@ class NormalConfig(Config):
 
 
 class KeepConfig(Config):
-    """Whatever each torch module draws by itself."""
+    """The defaults of the torch modules."""
 
     kind: Literal["torch"] = "torch"
 
@@ -68,7 +66,7 @@ class KeepConfig(Config):
 
 
 def _into_stream(model: nn.Module) -> list[nn.Module]:
-    """The maps whose result is added to the residual stream."""
+    """The linear layers whose output is added to the residual stream."""
     outputs: list[nn.Module] = [part.output for part in model.modules() if isinstance(part, Attention)]
     return outputs + [part.down for part in model.modules() if isinstance(part, FeedForward | GatedFeedForward)]
 
@@ -82,19 +80,18 @@ InitialiseConfig = Annotated[XavierConfig | NormalConfig | KeepConfig, BY_KIND, 
 
 
 class RecurrentInitialise(Config):
-    """What the schemes of recurrent models share."""
+    """Settings that the schemes of recurrent models share."""
 
     forget: float = 1.0
-    """Bias of an LSTM's forget gate: above zero it remembers at first (Jozefowicz 2015)."""
+    """Bias of an LSTM's forget gate: above zero the cell is kept at first (Jozefowicz 2015)."""
 
 
 class OrthogonalConfig(RecurrentInitialise):
-    """From memory to memory an orthogonal matrix a gate, which keeps lengths; all other maps scaled by their size."""
+    """Recurrent weights orthogonal per gate, which keeps norms; all other matrices Xavier."""
 
     kind: Literal["orthogonal"] = "orthogonal"
 
     def apply(self, model: nn.Module, depth: int) -> None:
-        """Draws all matrices anew."""
         XavierConfig().apply(model, depth)
         for part in model.modules():
             if isinstance(part, RecurrentLayer):
@@ -114,14 +111,13 @@ class OrthogonalConfig(RecurrentInitialise):
 
 
 class UniformConfig(RecurrentInitialise):
-    """Uniform in ±reach everywhere (Sutskever 2014: 0.08; GNMT: 0.04)."""
+    """Uniform in ±reach (Sutskever 2014: 0.08; GNMT: 0.04)."""
 
     kind: Literal["uniform"] = "uniform"
     reach: PositiveFloat = 0.08
-    """Largest number drawn."""
+    """Bound of the uniform distribution."""
 
     def apply(self, model: nn.Module, depth: int) -> None:
-        """Draws all matrices and biases of maps and layers anew."""
         for part in model.modules():
             if isinstance(part, nn.Linear | nn.Embedding | nn.RNNBase | Experts):
                 for weight in part.parameters(recurse=False):
@@ -143,7 +139,7 @@ def remember(part: RecurrentLayer, forget: float) -> None:
 
 
 def zero_noisy_routers(model: nn.Module) -> None:
-    """Where noise picks the experts, routers start at zero: all are used evenly from the first step (Shazeer 2017)."""
+    """With noisy gating, routers start at zero, so that experts are balanced from the first step (Shazeer 2017)."""
     for part in model.modules():
         if isinstance(part, Experts) and part.noise is not None:
             nn.init.zeros_(part.router.weight)

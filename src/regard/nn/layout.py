@@ -1,4 +1,4 @@
-"""How sequences lie in a grid of tokens: padded, one a row; or packed, several a row without waste."""
+"""The layout of a batch: padded, one sequence per row; or packed, several per row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,28 +12,28 @@ from regard.nn.device import to_device
 from regard.nn.pattern import Padding, Pattern, Segments
 from regard.nn.shapes import expect
 
-PADDING = -1  # the document number of places that hold no token
+PADDING = -1  # the segment of padding
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Which sequence each place of the grid belongs to, and where in that sequence it stands."""
+    """Segment and position of each element of a batch of token ids."""
 
     segment: Int[Tensor, "batch time"]
-    """Number of the sequence within its row; -1 where there is none."""
+    """Index of the sequence within its row; -1 for padding."""
     index: Int[Tensor, "batch time"]
-    """Place within the sequence, from zero."""
+    """Position within the sequence."""
     lengths: Int[Tensor, " sequences"]
     longest: int
     packed: bool
     whole: bool = False
-    """Whether every place is known to hold a token, so that nothing needs hiding."""
+    """Whether there is no padding, so that no mask is needed."""
     tree: Int[Tensor, "batch time"] | None = None
-    """Dependency head of each token as its place in the grid's row; a root points at itself."""
+    """Dependency head of each token as an index into its row; a root points at itself."""
 
     @classmethod
     def padded(cls, lengths: Int[Tensor, " batch"], time: int) -> "Layout":
-        """One sequence a row, padding on the right."""
+        """One sequence per row, padded on the right."""
         if lengths.numel() and int(lengths.max()) > time:
             raise ShapeError(f"lengths: expected at most {time} (the grid's time), got {int(lengths.max())}")
         index = torch.arange(time, device=lengths.device).expand(len(lengths), time)
@@ -42,26 +42,26 @@ class Layout:
 
     @classmethod
     def full(cls, batch: int, time: int, device: torch.device | str = "cpu") -> "Layout":
-        """Every place holds a token."""
+        """No padding."""
         index = torch.arange(time, device=device).expand(batch, time)
         lengths = torch.full((batch,), time, device=device)
         return cls(torch.zeros_like(index), index, lengths, longest=time, packed=False, whole=True)
 
     @classmethod
     def packing(cls, lengths: Int[Tensor, " sequences"], time: int | None = None) -> "Layout":
-        """All sequences one after another in a single row, padded to `time` if given."""
+        """All sequences packed into a single row, padded to `time` if given."""
         total = int(lengths.sum())
         time = total if time is None else time
         if total > time:
             raise ShapeError(f"lengths: expected a sum of at most {time} (the row's time), got {total}")
         ends = torch.cumsum(lengths, 0)
         starts = ends - lengths
-        # a token's number: how many sequences have ended before it (repeat_interleave would wake all threads)
+        # segment = how many sequences ended before (repeat_interleave would start all threads)
         segment = torch.bincount(ends[:-1], minlength=total + 1).cumsum(0)[:total]
         index = torch.arange(total, device=lengths.device) - starts[segment]
         rest = segment.new_full((time - total,), PADDING)
         segment, index = torch.cat([segment, rest]), torch.cat([index, torch.zeros_like(rest)])
-        longest = max(int(lengths.max()) if len(lengths) else 0, time - total)  # the padding counts as a sequence too
+        longest = max(int(lengths.max()) if len(lengths) else 0, time - total)  # padding counts as a sequence too
         return cls(segment[None], index[None], lengths, longest=longest, packed=True)
 
     def with_tree(self, tree: Int[Tensor, "batch time"]) -> "Layout":
@@ -71,11 +71,11 @@ class Layout:
 
     @property
     def valid(self) -> Bool[Tensor, "batch time"]:
-        """True where a token stands."""
+        """False for padding."""
         return self.segment != PADDING
 
     def pattern(self) -> Pattern | None:
-        """Lets each token see its own sequence only."""
+        """Each token attends to its own sequence only."""
         if self.whole:
             return None
         if self.packed:
@@ -83,7 +83,7 @@ class Layout:
         return Padding(keys=self.lengths, queries=self.lengths)
 
     def cross_pattern(self, other: "Layout") -> Pattern | None:
-        """Lets each token of another layout see its partner sequence in this one (cross-attention)."""
+        """Cross-attention: each token of `other` attends to its source sequence in this layout."""
         if self.packed != other.packed:
             raise ShapeError("source and target must both be padded or both be packed")
         expect("sequences of the source", len(other.lengths), len(self.lengths))
@@ -92,20 +92,19 @@ class Layout:
         return None if self.whole else Padding(keys=self.lengths)
 
     def to(self, device: torch.device | str) -> "Layout":
-        """The same layout on another device."""
         tree = None if self.tree is None else to_device(self.tree, device)
         segment, index, lengths = (to_device(part, device) for part in (self.segment, self.index, self.lengths))
         return replace(self, segment=segment, index=index, lengths=lengths, tree=tree)
 
     @property
     def positions(self) -> Int[Tensor, "#batch time"]:
-        """Where each token stands in its sequence; one row for all where rows agree."""
+        """Position of each token in its sequence; a single row where all rows agree."""
         return self.index if self.packed else self.index[:1]
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Token ids in a grid, and how they lie in it."""
+    """Token ids of a batch, and their layout."""
 
     tokens: Int[Tensor, "batch time"]
     layout: Layout
@@ -115,7 +114,7 @@ class Sequences:
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int]], pad: int = 0, device: torch.device | str = "cpu") -> "Sequences":
-        """One sequence a row, padded on the right."""
+        """One sequence per row, padded on the right."""
         lengths = torch.tensor([len(row) for row in rows], device=device)
         time = max((len(row) for row in rows), default=0)
         tokens = torch.tensor([[*row, *[pad] * (time - len(row))] for row in rows], dtype=torch.long, device=device)
@@ -123,18 +122,18 @@ class Sequences:
 
     @classmethod
     def packed(cls, rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> "Sequences":
-        """All sequences one after another in a single row."""
+        """All sequences packed into a single row."""
         lengths = torch.tensor([len(row) for row in rows], device=device)
         tokens = torch.tensor([token for row in rows for token in row], dtype=torch.long, device=device)
         return cls(tokens[None], Layout.packing(lengths))
 
     @classmethod
     def full(cls, tokens: Int[Tensor, "batch time"]) -> "Sequences":
-        """A grid without padding."""
+        """Without padding."""
         return cls(tokens, Layout.full(*tokens.shape, device=tokens.device))
 
     def twice(self) -> "Sequences":
-        """Every sequence two times: all of them, then all again."""
+        """The batch repeated twice."""
         layout, time = self.layout, self.tokens.shape[1]
         if layout.packed:
             expect("tokens of a packed row without padding", int(layout.lengths.sum()), time)
@@ -147,5 +146,4 @@ class Sequences:
         return type(self)(self.tokens.repeat(2, 1), doubled)
 
     def to(self, device: torch.device | str) -> "Sequences":
-        """The same sequences on another device."""
         return type(self)(to_device(self.tokens, device), self.layout.to(device))

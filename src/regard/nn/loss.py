@@ -11,32 +11,31 @@ from torch import Tensor
 from regard.nn.device import HAS_TRITON
 
 IGNORED = -100
-"""Target of places that count for nothing."""
+"""Target of positions that do not contribute to the loss."""
 ROWS, ROWS_ON_CPU = 2048, 128
-"""Tokens whose logits are held at a time: as many as keep a GPU busy, as few as a CPU's caches hold."""
+"""Tokens per chunk of logits: enough to keep a GPU busy, few enough for a CPU's caches."""
 ROWS_IN_PLACE = 8192
-"""The same where slopes take the place of the logits, so that these are held once."""
+"""The same where gradients overwrite the logits."""
 ALIGNED = 64
-"""Sizes that a GPU's matrix units divide without a rest."""
+"""Vocabulary sizes are padded to a multiple of this for the GPU's matrix units."""
 
 
-def evenly(vocab: int, never: Sequence[int]) -> Float[Tensor, " vocab"]:
-    """Shares of smoothing for all tokens but those that are never written."""
+def uniform_smoothing(vocab: int, never: Sequence[int]) -> Float[Tensor, " vocab"]:
+    """Label smoothing spread uniformly over all tokens except those that are never generated."""
     shares = torch.ones(vocab)
     shares[list(never)] = 0.0
     return shares / shares.sum()
 
 
 class Losses(NamedTuple):
-    """What training minimises, and the cross-entropy that validation reports, in the same unit; both summed."""
+    """The training objective and the plain cross-entropy that validation reports; both summed over tokens."""
 
     objective: Tensor
     plain: Tensor | None = None
-    """Cross-entropy of the targets alone: no smoothing, nothing added, no gradient; None where the objective is it."""
+    """Cross-entropy without smoothing or added terms, without gradient; None where the objective is just that."""
 
     @property
     def cross_entropy(self) -> Tensor:
-        """The plain one, without gradient."""
         return self.objective.detach() if self.plain is None else self.plain
 
 
@@ -65,9 +64,9 @@ def cross_entropy(
     smoothing: float = 0.0,
     spread: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Sum over all places of −log softmax(logits)[target], the target spread a little over all tokens if smoothed.
+    """Sum over all positions of −log softmax(logits)[target], the target spread a little over all tokens if smoothed.
 
-    `spread` is each token's share of what is spread; without it, all have the same.
+    `spread` is each token's share of the smoothing; uniform when left out.
     """
     if smoothing and spread is not None:
         logs = torch.log_softmax(logits.flatten(0, -2), -1, dtype=torch.float32)
@@ -114,17 +113,17 @@ def linear_losses(
     some = ROWS_ON_CPU if x.device.type == "cpu" else ROWS
     if torch.is_grad_enabled():
         in_place = x.device.type == "cuda" and HAS_TRITON
-        slopes, some = (in_one_kernel, ROWS_IN_PLACE) if in_place else (losses_and_slopes, some)
-        both: Any = _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows or some, slopes, spread)
+        gradients, some = (losses_and_gradients_triton, ROWS_IN_PLACE) if in_place else (losses_and_gradients, some)
+        both: Any = _LinearCrossEntropy.apply(x, weight, bias, targets, smoothing, rows or some, gradients, spread)
         return Losses(*both) if smoothing else Losses(both[0])
     rows = rows or some
     parts = zip(x.split(rows), targets.split(rows), strict=True)
-    losses = [cross_entropy(F.linear(part, weight, bias), wanted, smoothing, spread) for part, wanted in parts]
+    losses = [cross_entropy(F.linear(part, weight, bias), target, smoothing, spread) for part, target in parts]
     return Losses(torch.stack(losses).sum() if losses else x.new_zeros((), dtype=torch.float32))
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Computes the gradients together with the loss, a slice of tokens at a time, so no logits need to be kept."""
+    """Computes gradients together with the loss, a chunk of tokens at a time, so that no logits are stored."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -135,11 +134,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         rows: int,
-        losses_and_slopes: "Slopes",
+        losses_and_gradients: "LossesAndGradients",
         spread: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         x_type, vocab = x.dtype, len(weight)
-        x = x.to(_type_of_products(x))
+        x = x.to(_matmul_dtype(x))
         matrix, offset = _aligned(weight, bias, x.dtype)
         total, plain = (x.new_zeros((), dtype=torch.float32) for _ in range(2))
         grad_x, grad_w = torch.empty_like(x), torch.zeros_like(matrix, dtype=torch.float32)
@@ -148,19 +147,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
             part = slice(start, start + rows)
             counted = (targets[part] != IGNORED)[:, None].to(x.dtype)
             logits = F.linear(x[part], matrix, offset)
-            losses, unsmoothed, slope = losses_and_slopes(logits, targets[part], vocab, smoothing, spread)
+            losses, unsmoothed, gradient = losses_and_gradients(logits, targets[part], vocab, smoothing, spread)
             total += (losses * counted[:, 0]).sum()
             if smoothing:
                 plain += (unsmoothed * counted[:, 0]).sum()
-            torch.mul(slope @ matrix, counted, out=grad_x[part])
+            torch.mul(gradient @ matrix, counted, out=grad_x[part])
             if grad_w.dtype == x.dtype:
-                grad_w.addmm_(slope.T, x[part] * counted)
-            elif x.device.type == "cuda" and torch.version.hip is None:  # half-precision products summed in single
-                torch.addmm(grad_w, slope.T, x[part] * counted, out_dtype=grad_w.dtype, out=grad_w)
+                grad_w.addmm_(gradient.T, x[part] * counted)
+            elif x.device.type == "cuda" and torch.version.hip is None:  # half-precision matmuls accumulated in float32
+                torch.addmm(grad_w, gradient.T, x[part] * counted, out_dtype=grad_w.dtype, out=grad_w)
             else:
-                grad_w += slope.T @ (x[part] * counted)
+                grad_w += gradient.T @ (x[part] * counted)
             if bias is not None:
-                grad_b += slope.T @ counted
+                grad_b += gradient.T @ counted
         of_bias = None if bias is None else grad_b[:vocab, 0].to(bias.dtype)
         ctx.save_for_backward(grad_x.to(x_type), grad_w[:vocab].to(weight.dtype), of_bias)
         ctx.mark_non_differentiable(plain)
@@ -181,14 +180,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         )
 
 
-def _type_of_products(x: Tensor) -> torch.dtype:
-    """The number format of matrix products with x: its own, or what autocast makes of it."""
+def _matmul_dtype(x: Tensor) -> torch.dtype:
+    """The data type of matmuls with x: its own, or autocast's."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-    """W and b, filled up with tokens of probability zero: sizes that are odd make the products of a GPU slow."""
+    """W and b padded with tokens of probability zero: unaligned sizes make a GPU's matmuls slow."""
     extra = -len(weight) % ALIGNED if weight.device.type == "cuda" else 0
     if not extra:
         return weight.to(dtype), None if bias is None else bias.to(dtype)
@@ -196,7 +195,7 @@ def _aligned(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> tuple[T
     return F.pad(weight.to(dtype), (0, 0, 0, extra)), F.pad(bias.to(dtype), (0, extra), value=-torch.inf)
 
 
-def losses_and_slopes(
+def losses_and_gradients(
     logits: Float[Tensor, "rows aligned"],
     targets: Int[Tensor, " rows"],
     vocab: int,
@@ -210,27 +209,27 @@ def losses_and_slopes(
     losses = (smoothing - 1) * chosen
     if smoothing:
         losses -= smoothing * _mean(logs[:, :vocab], spread)
-    slopes = logs.exp_()
+    gradients = logs.exp_()
     if smoothing and spread is not None:
-        slopes[:, :vocab] -= smoothing * spread
+        gradients[:, :vocab] -= smoothing * spread
     elif smoothing:
-        slopes -= smoothing / vocab
-    slopes.scatter_add_(1, target, slopes.new_full(target.shape, smoothing - 1))
-    return losses, -chosen, slopes.to(logits.dtype)
+        gradients -= smoothing / vocab
+    gradients.scatter_add_(1, target, gradients.new_full(target.shape, smoothing - 1))
+    return losses, -chosen, gradients.to(logits.dtype)
 
 
 def _mean(logs: Float[Tensor, "rows vocab"], spread: Float[Tensor, " vocab"] | None) -> Float[Tensor, " rows"]:
-    """The mean over all tokens, each with its share."""
+    """The mean over all tokens, weighted by `spread`."""
     return logs.mean(-1) if spread is None else (logs * spread).sum(-1)
 
 
-Slopes = Callable[[Tensor, Tensor, int, float, Tensor | None], tuple[Tensor, Tensor, Tensor]]
+LossesAndGradients = Callable[[Tensor, Tensor, int, float, Tensor | None], tuple[Tensor, Tensor, Tensor]]
 
 
-def in_one_kernel(
+def losses_and_gradients_triton(
     logits: Tensor, targets: Tensor, vocab: int, smoothing: float, spread: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same by one kernel, slopes in place of the logits."""
+    """The same by one Triton kernel, which overwrites the logits."""
     from regard.nn.fast.logits_triton import cross_entropy_with_gradient
 
     return cross_entropy_with_gradient(logits, targets, vocab, smoothing, spread)

@@ -1,4 +1,4 @@
-"""Normalisation: each vector brought to a common scale, then stretched and shifted by learned numbers."""
+"""Normalisation: layer norm, RMS norm, or none."""
 
 import math
 from typing import Literal
@@ -13,10 +13,9 @@ from regard.config import Family
 
 
 class NormConfig(Family):
-    """What all norms answer."""
+    """Settings that all norms share."""
 
     def build(self, width: int) -> nn.Module:
-        """The module for vectors of this width."""
         raise TypeError(f"{type(self).__name__} must build its module")
 
     def num_params(self, width: int) -> int:
@@ -37,11 +36,9 @@ class LayerNormConfig(NormConfig):
     """Learn β."""
 
     def build(self, width: int) -> "LayerNorm":
-        """The module for vectors of this width."""
         return LayerNorm(width, self.epsilon, self.epsilon_inside, self.gain, self.shift)
 
     def num_params(self, width: int) -> int:
-        """Learned numbers."""
         return width * (self.gain + self.shift)
 
 
@@ -57,13 +54,12 @@ class LayerNorm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(width)) if shift else None
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """The normalised vectors."""
         if self.epsilon_inside:
             return F.layer_norm(x, (self.width,), _fit(self.gain, x), _fit(self.shift, x), self.epsilon)
-        if torch.is_autocast_enabled(x.device.type):  # which knows torch's own norms as what needs all digits
+        if torch.is_autocast_enabled(x.device.type):  # which runs torch's own norms in float32
             x = x.to(torch.promote_types(x.dtype, torch.float32))
         centred = x - x.mean(-1, keepdim=True)
-        # torch's norm has the slope zero at zero, where a square root's is infinite
+        # torch's norm has gradient zero at zero, where a square root's is infinite
         deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) / math.sqrt(self.width)
         y = centred / (deviation + self.epsilon)
         y = y if self.gain is None else y * self.gain
@@ -71,7 +67,7 @@ class LayerNorm(nn.Module):
 
 
 class RMSNormConfig(NormConfig):
-    """x/√(mean(x²) + ε)·γ: no mean is subtracted, nothing is shifted (Zhang 2019)."""
+    """x/√(mean(x²) + ε)·γ: no mean is subtracted, no shift (Zhang 2019)."""
 
     kind: Literal["rms"] = "rms"
     epsilon: PositiveFloat = 1e-6
@@ -80,11 +76,9 @@ class RMSNormConfig(NormConfig):
     """Learn γ."""
 
     def build(self, width: int) -> "RMSNorm":
-        """The module for vectors of this width."""
         return RMSNorm(width, self.epsilon, self.gain)
 
     def num_params(self, width: int) -> int:
-        """Learned numbers."""
         return width * self.gain
 
 
@@ -97,14 +91,13 @@ class RMSNorm(nn.Module):
         self.gain = nn.Parameter(torch.ones(width)) if gain else None
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """The normalised vectors."""
         gain = _fit(self.gain, x)
-        x = x if gain is None else x.to(gain.dtype)  # torch's fast kernel wants one format
+        x = x if gain is None else x.to(gain.dtype)  # torch's fused kernel needs one dtype
         return F.rms_norm(x, (self.width,), gain, self.epsilon)
 
 
 def _fit(weight: nn.Parameter | None, x: Tensor) -> Tensor | None:
-    """A weight at least as exact as x: FSDP hands over those of a block in the format of its products."""
+    """The weight in at least x's precision: under FSDP a block's weights come in the matmul dtype."""
     return None if weight is None else weight.to(torch.promote_types(weight.dtype, x.dtype))
 
 
@@ -114,9 +107,7 @@ class NoNormConfig(NormConfig):
     kind: Literal["none"] = "none"
 
     def build(self, width: int) -> nn.Module:
-        """Nothing."""
         return nn.Identity()
 
     def num_params(self, width: int) -> int:
-        """None."""
         return 0

@@ -1,14 +1,14 @@
 """Which pairs may attend: one predicate over indices, read in several ways.
 
-A pattern answers `allowed(batch, head, query, key)` for index tensors of any shapes that broadcast. From that one
-answer come a dense matrix (reference, pictures), a FlexAttention block mask (sparse and fast) and, where a fused kernel
-has a flag for it, that flag. Patterns compose with `&` and `|`; a new one is one small class.
+A pattern answers `allowed(batch, head, query, key)` for index tensors that broadcast. From that predicate come a dense
+mask (reference, figures), a FlexAttention block mask and, where a fused kernel has one, a flag. Patterns compose with
+`&` and `|`; a new one is one small class.
 
-A long sequence is read block by block. There a pattern may also `judge` whole spans of queries and keys at once, so
-that only the blocks it leaves open are looked into, and a sparse pattern costs no more than it lets be seen.
+For long sequences, `classify_block` decides whole blocks of queries and keys at once: all, none or some pairs allowed.
+Only the last are evaluated pair by pair, so that a sparse pattern costs no more than the pairs it allows.
 
-A query that sees no key receives zero. Most patterns let each query see itself at least, alone and composed; those that
-do not (strict causal; global and random without a window) say so by `may_mask_all_keys`.
+The output of a query whose keys are all masked is zero. Most patterns allow each query at least its own key; those that
+do not (strict causal; global and random without a window) set `may_mask_all_keys`.
 """
 
 from dataclasses import dataclass
@@ -27,81 +27,81 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True)
 class Flags:
-    """What fused kernels can be told instead of a mask."""
+    """The arguments of fused kernels that replace a mask."""
 
     causal: bool = False
     segments: "Segments | None" = None
 
     def merge(self, other: "Flags") -> "Flags | None":
-        """Both at once, where a kernel takes both."""
+        """Both flags, where a kernel takes both."""
         if self.segments is not None and other.segments is not None:
             return None
         causal, segments = self.causal or other.causal, self.segments or other.segments
         if causal and segments is not None and segments.query_segment is not segments.key_segment:
-            return None  # two rows that are packed differently share no order of places
+            return None  # positions in two differently packed rows are not comparable
         return Flags(causal, segments)
 
 
 class IndexRange(NamedTuple):
-    """Tokens from `first` to `last`, both included."""
+    """Token indices from `first` to `last`, inclusive."""
 
     first: Tensor
     last: Tensor
 
     def blocks(self, block: int) -> "IndexRange":
-        """The blocks that they lie in."""
+        """The indices of their blocks."""
         return IndexRange(self.first // block, self.last // block)
 
 
 class BlockCoverage(NamedTuple):
-    """What is known of all pairs of two spans without looking at each."""
+    """Whether any and whether all pairs of a block are allowed; unclear ones have any and not all."""
 
     any: Tensor
-    """False: no pair is allowed."""
+    """False: none is allowed."""
     all: Tensor
-    """True: all pairs are allowed."""
+    """True: all are allowed."""
 
 
 class Pattern:
-    """Base of all patterns: the predicate, and the ways to read it."""
+    """Base of all patterns: the predicate and its readings."""
 
     per_batch = False
-    """Whether rows of the batch differ."""
+    """Whether rows of the batch have different masks."""
     per_head = False
-    """Whether heads differ."""
+    """Whether heads have different masks."""
     may_mask_all_keys = False
-    """Whether some query may see no key at all."""
+    """Whether all keys of some query may be masked."""
     uses_table = False
-    """Whether the answer for a pair is looked up in a table."""
+    """Whether a pair is looked up in a table."""
     by_distance = False
-    """Whether only the distance between query and key matters, not where they stand."""
+    """Whether it depends on query − key alone, not on their positions."""
     sparse = False
-    """Whether the pairs grow with the length, not with its square."""
+    """Whether the allowed pairs grow linearly with the length."""
     granularity = 1
-    """Tokens that its parts treat alike, at most."""
+    """Largest block size of its parts."""
     limit: int | None = None
-    """Tokens that it knows, where it has a table of them."""
+    """Tokens that its table covers, if it has one."""
     single_use = False
-    """Whether it serves one call only, so that finding its blocks would not pay."""
+    """Whether it serves one call only, so that a block mask would not pay."""
 
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """True where `query` may look at `key`; all four are indices."""
-        raise TypeError(f"{type(self).__name__} must say which pairs it allows")
+        """True where `query` may attend to `key`; all four are indices."""
+        raise TypeError(f"{type(self).__name__} must define which pairs it allows")
 
     def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
-        """The same for spans of indices; where a pattern has no shorter way, each pair has to be asked."""
+        """Whether any and all pairs of a block are allowed; by default unclear."""
         return BlockCoverage(
             torch.ones_like(query.first, dtype=torch.bool), torch.zeros_like(query.first, dtype=torch.bool)
         )
 
     def flags(self) -> Flags | None:
-        """The same pattern as flags of a fused kernel, or None where no flag says it."""
+        """The pattern as flags of a fused kernel, if they can express it."""
         return None
 
     def dense(
         self, batch: int, heads: int, queries: int, keys: int, device: torch.device | str = "cpu"
     ) -> Bool[Tensor, "#batch #heads query key"]:
-        """The pattern as a matrix; axes along which nothing changes have size one."""
+        """The boolean mask; axes along which it is constant have size one."""
         rows = torch.arange(batch if self.per_batch else 1, device=device)[:, None, None, None]
         head = torch.arange(heads if self.per_head else 1, device=device)[None, :, None, None]
         query = torch.arange(queries, device=device)[None, None, :, None]
@@ -110,13 +110,12 @@ class Pattern:
         return allowed.expand(len(rows), head.shape[1], queries, keys)
 
     def __and__(self, other: "Pattern | None") -> "Pattern":
-        """Pairs that both allow; None allows everything."""
+        """Pairs that both allow; None allows all."""
         return self if other is None else And(self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: "Pattern") -> "Pattern":
-        """Pairs that either allows."""
         return Or(self, other)
 
 
@@ -166,7 +165,8 @@ class Or(Pattern):
 
 
 def _inherit(whole: "And | Or") -> None:
-    either = all if isinstance(whole, Or) else any  # seeing by one of two is enough, and so is hiding by one of two
+    # A query keeps a key under | if one part leaves it one; under & one part is enough to mask all.
+    either = all if isinstance(whole, Or) else any
     merge = {"per_batch": any, "per_head": any, "uses_table": any, "may_mask_all_keys": either, "sparse": either}
     merge |= {"by_distance": all, "granularity": max}
     traits = {trait: how([getattr(part, trait) for part in (whole.one, whole.other)]) for trait, how in merge.items()}
@@ -181,7 +181,7 @@ def _set(pattern: Pattern, traits: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Causal(Pattern):
-    """No look into the future: key ≤ query; or key < query, as one lecture writes it for a shifted sequence."""
+    """key ≤ query; strict: key < query, as one lecture writes it for a shifted sequence."""
 
     strict: bool = False
     by_distance = True
@@ -204,10 +204,10 @@ class Causal(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Padding(Pattern):
-    """Hides the padding on the right of each row.
+    """Masks the padding on the right of each row.
 
-    With `queries` given (self-attention) padding sees padding, so that no query, not even one that means nothing, is
-    left without a key under a narrow window.
+    With `queries` given (self-attention) padding attends to padding, so that under a narrow window every query, even a
+    padded one, keeps a key.
     """
 
     keys: Int[Tensor, " batch"]
@@ -224,9 +224,10 @@ class Padding(Pattern):
         some_real, all_real = key.first < self.keys[batch], key.last < self.keys[batch]
         if self.queries is None:
             return BlockCoverage(some_real, all_real)
-        some_ask, all_ask = query.first < self.queries[batch], query.last < self.queries[batch]
+        some_real_query, all_real_query = query.first < self.queries[batch], query.last < self.queries[batch]
         return BlockCoverage(
-            (some_real & some_ask) | ~(all_real | all_ask), (all_real & all_ask) | ~(some_real | some_ask)
+            (some_real & some_real_query) | ~(all_real | all_real_query),
+            (all_real & all_real_query) | ~(some_real | some_real_query),
         )
 
 
@@ -235,9 +236,9 @@ _LAST = 1 << 62
 
 @dataclass(frozen=True, eq=False)
 class Segments(Pattern):
-    """Packed rows: a token sees only tokens of the sequence with its own number.
+    """Packed rows: a token attends only to tokens of its own segment.
 
-    Padding (-1) sees everything, so that no query is left without a key where the other side has no padding.
+    Padding (-1) attends to everything, so that every query keeps a key where the other side has no padding.
     """
 
     query_segment: Int[Tensor, "batch query"]
@@ -255,14 +256,14 @@ class Segments(Pattern):
 
     @override
     def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
-        ask = [self._in_order(self.query_segment[batch, place]) for place in query]
-        answer = [self._in_order(self.key_segment[batch, place]) for place in key]
-        overlap = (ask[0] <= answer[1]) & (answer[0] <= ask[1])
-        same = (ask[0] == ask[1]) & (answer[0] == answer[1]) & overlap
-        return BlockCoverage(overlap | (ask[1] == _LAST), same | (ask[0] == _LAST))
+        q = [self._in_order(self.query_segment[batch, index]) for index in query]
+        k = [self._in_order(self.key_segment[batch, index]) for index in key]
+        overlap = (q[0] <= k[1]) & (k[0] <= q[1])
+        same = (q[0] == q[1]) & (k[0] == k[1]) & overlap
+        return BlockCoverage(overlap | (q[1] == _LAST), same | (q[0] == _LAST))
 
     def _in_order(self, segment: Tensor) -> Tensor:
-        return torch.where(segment < 0, _LAST, segment)  # sequences are numbered in order, the padding is behind them
+        return torch.where(segment < 0, _LAST, segment)  # segments are numbered in order, padding comes last
 
     @override
     def flags(self) -> Flags | None:
@@ -272,7 +273,7 @@ class Segments(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Window(Pattern):
-    """Neighbours only: blocks of `block` tokens see blocks at most `reach` away (block 1: tokens see tokens)."""
+    """Sliding window: blocks of `block` tokens attend to blocks at most `reach` away."""
 
     reach: int
     block: int = 1
@@ -291,13 +292,13 @@ class Window(Pattern):
     def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
         query, key = query.blocks(self.block), key.blocks(self.block)
         gap = torch.maximum(query.first - key.last, key.first - query.last)
-        stretch = torch.maximum(query.last - key.first, key.last - query.first)
-        return BlockCoverage(gap <= self.reach, stretch <= self.reach)
+        extent = torch.maximum(query.last - key.first, key.last - query.first)
+        return BlockCoverage(gap <= self.reach, extent <= self.reach)
 
 
 @dataclass(frozen=True, eq=False)
 class Global(Pattern):
-    """The first `count` tokens see everything and everything sees them."""
+    """The first `count` tokens attend to all tokens, and all tokens to them."""
 
     count: int
     may_mask_all_keys = True
@@ -312,14 +313,14 @@ class Global(Pattern):
         return BlockCoverage(*(self.allowed(batch, head, query[end], key[end]) for end in (0, 1)))
 
 
-CLASSIFIED_AT_MOST = 16  # pairs of random blocks in two spans: with more, asking each pair of tokens is no dearer
+CLASSIFIED_AT_MOST = 16  # pairs of random blocks in one block: with more, evaluating each pair of tokens is as cheap
 
 
 class Random(Pattern):
-    """Each block is linked with `count` earlier blocks drawn at random, in both directions.
+    """Each block is linked with `count` random earlier blocks, in both directions: 2·count·blocks links in all.
 
-    The draw is a pure function of (seed, head, block), so what a sentence sees never depends on how far its batch is
-    padded, and a longer sequence only adds links. Links are 2·count·blocks in all: linear in length.
+    A pure function of (seed, head, block): a sequence's mask does not depend on its batch's padding, and a longer
+    sequence only adds links.
     """
 
     per_head = True
@@ -341,12 +342,12 @@ class Random(Pattern):
     @override
     def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
         query, key = query.blocks(self.block), key.blocks(self.block)
-        asked, answering = (int((span.last - span.first).max()) + 1 for span in (query, key))
-        if asked * answering > CLASSIFIED_AT_MOST:
+        queries, keys = (int((span.last - span.first).max()) + 1 for span in (query, key))
+        if queries * keys > CLASSIFIED_AT_MOST:
             return super().classify_block(batch, head, query, key)
         links = [
             self._linked(head, (query.first + i).minimum(query.last), (key.first + j).minimum(key.last))
-            for i, j in product(range(asked), range(answering))
+            for i, j in product(range(queries), range(keys))
         ]
         return BlockCoverage(torch.stack(links).any(0), torch.stack(links).all(0))
 
@@ -357,19 +358,19 @@ class Random(Pattern):
 
 
 def random_links(count: int, heads: int, blocks: int, seed: int) -> Int[Tensor, "heads blocks count"]:
-    """For each block the earlier blocks it is linked with; the first block, which has none before it, points at -1."""
-    draws = torch.tensor(
+    """For each block the earlier blocks it is linked with; -1 for the first block, which has none."""
+    uniform = torch.tensor(
         np.stack([np.random.default_rng([seed, head]).random((blocks, count)) for head in range(heads)])
     )
     before = torch.arange(blocks)[None, :, None]
-    return torch.where(before > 0, (draws * before).long(), -1)
+    return torch.where(before > 0, (uniform * before).long(), -1)
 
 
 @dataclass(frozen=True, eq=False)
 class Shifted(Pattern):
-    """Another pattern over places in a sequence instead of places in the grid.
+    """Another pattern over positions in the sequence instead of indices in the row.
 
-    In packed rows each sequence counts from zero; in cached decoding the queries stand behind what is written already.
+    In packed rows positions restart at each segment; in cached decoding queries come after the cached keys.
     """
 
     inner: Pattern
@@ -380,7 +381,7 @@ class Shifted(Pattern):
         traits = {
             trait: getattr(self.inner, trait) for trait in ("per_head", "uses_table", "may_mask_all_keys", "sparse")
         }
-        traits["limit"] = max(self.queries.shape[1], self.keys.shape[1])  # few queries may stand behind many keys
+        traits["limit"] = max(self.queries.shape[1], self.keys.shape[1])  # few queries may follow many keys
         traits["per_batch"] = self.inner.per_batch or len(self.queries) > 1 or len(self.keys) > 1
         _set(self, traits)
 
@@ -392,14 +393,12 @@ class Shifted(Pattern):
     @override
     def classify_block(self, batch: Tensor, head: Tensor, query: IndexRange, key: IndexRange) -> BlockCoverage:
         row_q, row_k = self._rows(batch)
-        asked = IndexRange(*(self.queries[row_q, place] for place in query))
-        answering = IndexRange(*(self.keys[row_k, place] for place in key))
-        some, every = self.inner.classify_block(batch, head, asked, answering)
-        # Where a span holds the end of one sequence and the start of another, its places are no span.
-        straight = (asked.last - asked.first == query.last - query.first) & (
-            answering.last - answering.first == key.last - key.first
-        )
-        return BlockCoverage(some | ~straight, every & straight)
+        q = IndexRange(*(self.queries[row_q, index] for index in query))
+        k = IndexRange(*(self.keys[row_k, index] for index in key))
+        some, every = self.inner.classify_block(batch, head, q, k)
+        # Where a block holds the end of one segment and the start of another, its positions are no range.
+        contiguous = (q.last - q.first == query.last - query.first) & (k.last - k.first == key.last - key.first)
+        return BlockCoverage(some | ~contiguous, every & contiguous)
 
     def _rows(self, batch: Tensor) -> tuple[Tensor, Tensor]:
         alone = torch.zeros_like(batch)

@@ -67,7 +67,7 @@ class HiddenState:
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """A recurrent layer before it is built: what it is, how much it learns, what it costs."""
+    """The sizes of a recurrent layer, its parameters and FLOPs."""
 
     inputs: int
     width: int
@@ -85,18 +85,17 @@ class LayerSpec:
         return GATES[self.cell] * self.width, inner
 
     def num_params(self) -> int:
-        """Learned numbers; torch keeps two biases a gate."""
+        """Parameters; torch keeps two biases a gate."""
         rows, inner = self._matrices
         return rows * (self.inputs + inner + 2)
 
     def flops(self, tokens: int) -> int:
-        """Matrix-product FLOPs of one pass over this many tokens."""
         rows, inner = self._matrices
         return 2 * tokens * rows * (self.inputs + inner)
 
 
 class RecurrentLayer(nn.Module):
-    """One recurrent layer that reads forward, backward, or both ways with half the width each.
+    """One recurrent layer: forward, backward, or bidirectional with half the width each.
 
     Padding never counts: given the rows' lengths, a backward reading starts at each row's last token, the memory is the
     one after it, and what comes out beyond it is zero. Under autocast the layer stays in its weights' own format: what
@@ -176,12 +175,12 @@ def _memory(state: Tensor | tuple[Tensor, Tensor]) -> HiddenState:
 
 
 def reverse_rows(x: Vectors, lengths: Int[Tensor, " batch"] | None = None) -> Vectors:
-    """Each row's tokens from the last to the first; padding stays behind them."""
+    """Each row's tokens reversed, with padding still on the right."""
     if lengths is None:
         return x.flip(1)
-    place = torch.arange(x.shape[1], device=x.device)
-    other = lengths.to(x.device)[:, None] - 1 - place
-    other = torch.where(other < 0, place, other)
+    position = torch.arange(x.shape[1], device=x.device)
+    other = lengths.to(x.device)[:, None] - 1 - position
+    other = torch.where(other < 0, position, other)
     return x.gather(1, other[..., None].expand_as(x))
 
 

@@ -1,4 +1,4 @@
-"""What the convolutional models share: settings, the state of writing, and the frame of those with two sides."""
+"""What convolutional models share: settings, decoding state, and the encoder-decoder around both sides."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from regard.nn.layout import Layout, Sequences
 
 
 def refuse_packed(*layouts: Layout) -> None:
-    """A window would look from one sequence of a row into the next."""
+    """Raises for packed rows, where a convolution would mix neighbouring sequences."""
     if any(layout.packed for layout in layouts):
         raise ConfigError(
             "data.batching",
@@ -31,7 +31,7 @@ def refuse_packed(*layouts: Layout) -> None:
 
 
 def refuse_dropout(dropout: DropoutSettings, *unknown: str) -> None:
-    """A rate for something that the model does not have is a mistake, not a wish to ignore."""
+    """Raises for dropout of parts that the model does not have."""
     for part in unknown:
         if getattr(dropout, part):
             raise refuse(f"dropout.{part}", "this model has no such part; leave it out")
@@ -39,23 +39,22 @@ def refuse_dropout(dropout: DropoutSettings, *unknown: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionState:
-    """What a convolutional model has written so far: the last inputs of each layer, and what it listens to."""
+    """The decoding state of a convolutional model: each layer's last inputs, and the encoded source."""
 
     cache_lengths: CacheLengths
     layer_inputs: tuple[Float[Tensor, "batch _ _"], ...]
     source_kv: tuple[Tensor, ...] = ()
-    """What the encoder said, row by row."""
+    """The encoded source of each row."""
     source_rows: Int[Tensor, " batch"] | None = None
-    """Which sentence of the source each row translates; several rows of a beam share one."""
+    """Which source each row decodes; the rows of a beam share one."""
 
     @classmethod
     def start(cls, convolutions: Iterable[Convolution], like: Tensor, rows: int, capacity: int) -> "ConvolutionState":
-        """Nothing written yet."""
-        layer_inputs = tuple(convolution.room(rows, like) for convolution in convolutions)
+        layer_inputs = tuple(convolution.initial_past(rows, like) for convolution in convolutions)
         return cls(CacheLengths.empty(rows, capacity, like.device), layer_inputs)
 
     def windows(self, time: int, lengths: Int[Tensor, " batch"] | None) -> list[Window]:
-        """One for each layer, through which `time` more tokens may pass."""
+        """The cached inputs of each layer, for `time` more tokens."""
         end = self.cache_lengths.longest + time
         if end > self.cache_lengths.capacity:
             raise ShapeError(
@@ -64,7 +63,7 @@ class ConvolutionState:
         return [Window(past, lengths) for past in self.layer_inputs]
 
     def after(self, windows: Sequence[Window], time: int, lengths: Int[Tensor, " batch"] | None) -> "ConvolutionState":
-        """The state once they have passed."""
+        """The state after these tokens."""
         return replace(
             self,
             cache_lengths=self.cache_lengths.advance(time, lengths),
@@ -72,7 +71,7 @@ class ConvolutionState:
         )
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "ConvolutionState":
-        """The chosen rows, copied; where all stay with their sentences, what they hear is not."""
+        """The chosen rows; the source is copied only where rows change their source."""
         source_kv, source_rows = self.source_kv, self.source_rows
         if source_rows is not None and not torch.equal(source_rows[rows], source_rows):
             source_kv, source_rows = tuple(part[rows] for part in source_kv), source_rows[rows]
@@ -82,17 +81,17 @@ class ConvolutionState:
 
 
 class Seq2SeqConfig(ModelConfig):
-    """What convolutional models that read one sequence and write another have in common."""
+    """Settings of convolutional encoder-decoders."""
 
     shape: ClassVar[str] = "encoder-decoder"
     width: PositiveInt = 256
-    """Numbers that describe one token between the layers."""
+    """Width of each token's vector between the layers."""
     depth: PositiveInt = 6
     """Layers of the encoder."""
     decoder_depth: PositiveInt | None = None
     """Layers of the decoder; as many as the encoder's when left out."""
     embedding: EmbeddingConfig = EmbeddingConfig(share="none")
-    """How tokens become vectors, and what source, target and output share."""
+    """Embeddings, and which matrices source, target and output share."""
     head: VocabularyHeadConfig = VocabularyHeadConfig(bias=True)
     """Output layer."""
 
@@ -106,18 +105,17 @@ class Seq2SeqConfig(ModelConfig):
 
     @property
     def target_depth(self) -> int:
-        """Layers of the decoder."""
         return self.decoder_depth or self.depth
 
     def outer_params(self, source_vocab: int, target_vocab: int | None) -> int:
-        """Learned numbers of embeddings and output layer."""
+        """Parameters of embeddings and output layer."""
         target_vocab = self.embedding.target_vocab(source_vocab, target_vocab)
         total = self.embedding.num_params(target_vocab, self.width)
         total += 0 if self.embedding.shares_inputs else self.embedding.num_params(source_vocab, self.width)
         return total + self.head.num_params(self.width, target_vocab, shared=self.embedding.shares_output)
 
     def outer_flops(self, batch: int, source: int, target: int, vocab: int) -> int:
-        """Matrix-product FLOPs of embeddings and output layer."""
+        """Matmul FLOPs of embeddings and output layer."""
         factor = self.embedding.factor if self.embedding.shares_output else None
         total = self.embedding.flops(self.width, batch * (source + target))
         return total + self.head.flops(self.width, vocab, batch * target, factor)
@@ -127,47 +125,44 @@ AnySeq2SeqConfig = TypeVar("AnySeq2SeqConfig", bound=Seq2SeqConfig)
 
 
 class Seq2Seq(GenerativeModel[AnySeq2SeqConfig]):
-    """Embeddings of both sides and the output layer around `listen` and `decode`; a Stepper."""
+    """Embeddings and output layer around `project_source` and `decode`; a `Stepper`."""
 
     def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
         embedding = config.embedding
         self.target_embedding = embedding.build(target_vocab, config.width)
-        own = None if embedding.shares_inputs else embedding.build(source_vocab, config.width)
-        self.source_embedding = own or self.target_embedding
+        separate = None if embedding.shares_inputs else embedding.build(source_vocab, config.width)
+        self.source_embedding = separate or self.target_embedding
         shared = self.target_embedding if embedding.shares_output else None
         self.head = config.head.build(config.width, target_vocab, shared)
 
     def project_source(self, source: Sequences) -> tuple[Tensor, ...]:
-        """What the encoder has to say about the source, row by row."""
+        """The encoded source as the decoder reads it."""
         raise TypeError(f"{type(self).__name__} must say what it hears")
 
     def decode(
         self,
         tokens: Int[Tensor, "batch time"],
-        places: Int[Tensor, "#batch time"],
+        positions: Int[Tensor, "#batch time"],
         source_kv: tuple[Tensor, ...],
         windows: Sequence[Window] | None = None,
     ) -> Float[Tensor, "batch time width"]:
-        """The vectors of the target's tokens at these places; with windows, of the newest tokens only."""
+        """The vectors of the target's tokens at these positions; with windows, of new tokens only."""
         raise TypeError(f"{type(self).__name__} must say how it writes")
 
     def decoder_convolutions(self) -> list[Convolution]:
-        """The decoder's convolutions, one for each window."""
+        """The decoder's convolutions, one per window."""
         raise TypeError(f"{type(self).__name__} must name its convolutions")
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:
-        """Scores of the token that follows each token of the target."""
         return self.head(self.hidden(source, target))
 
     def hidden(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time width"]:
-        """What the output layer is given."""
         refuse_packed(source.layout, target.layout)
         return self.decode(target.tokens, target.layout.positions, self.project_source(source))
 
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:
-        """Reads the source; nothing written yet."""
         source = padded_source(source, rows)
         state = ConvolutionState.start(self.decoder_convolutions(), self.target_embedding.table.weight, rows, capacity)
         source_rows = torch.arange(rows, device=source.tokens.device)
@@ -177,7 +172,6 @@ class Seq2Seq(GenerativeModel[AnySeq2SeqConfig]):
     def step(
         self, tokens: Int[Tensor, "batch time"], state: ConvolutionState, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch time vocab"], ConvolutionState]:
-        """Appends tokens to each row; the logits of what follows them."""
         time = tokens.shape[1]
         windows = state.windows(time, lengths)
         x = self.decode(tokens, state.cache_lengths.next_positions(time), state.source_kv, windows)

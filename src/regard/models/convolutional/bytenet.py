@@ -1,4 +1,4 @@
-"""ByteNet (Kalchbrenner 2016): a masked, dilated decoder stands directly on a dilated encoder, without attention."""
+"""ByteNet (Kalchbrenner 2016): a causal dilated decoder on top of a dilated encoder, without attention."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -23,7 +23,7 @@ Vectors = Float[Tensor, "batch time width"]
 
 
 class ByteNetConfig(Seq2SeqConfig):
-    """ByteNet: reads and writes in time linear in the sentence, with no attention.
+    """ByteNet: dilated convolutions in time linear in the length, without attention.
 
     As in the paper: residual blocks with norm and ReLU before each of their three convolutions; dilations that double
     and begin again; a masked decoder on top of the encoder, whose place t reads the encoder's column t; dynamic
@@ -39,13 +39,13 @@ class ByteNetConfig(Seq2SeqConfig):
     depth: PositiveInt = 10
     """Residual blocks of the encoder."""
     inner: PositiveInt | None = None
-    """Numbers inside a block, between its first and last convolution; half the width when left out."""
+    """Width inside a block, between its first and last convolution; half the model's width when left out."""
     kernel: PositiveInt = 3
-    """Tokens in a window."""
+    """Kernel size in tokens."""
     decoder_kernel: PositiveInt | None = None
-    """Tokens in a window of the decoder; as many as in the encoder's when left out."""
+    """Kernel size of the decoder; the encoder's when left out."""
     dilation: PositiveInt = 16
-    """Widest gap between the tokens of a window: gaps double from block to block up to it, then begin again."""
+    """Largest dilation: dilations double from block to block up to it, then start again."""
     stretch: float = Field(1.2, ge=1)
     """a in |t̂| = a·|s| + b, the columns that a source of |s| tokens is drawn out to."""
     extra: NonNegativeInt = 0
@@ -55,11 +55,11 @@ class ByteNetConfig(Seq2SeqConfig):
     norm: NormConfig = LayerNormConfig()
     """Normalisation before each convolution."""
     dropout: DropoutConfig = DropoutSettings(embedding=0.1, residual=0.1)
-    """What is dropped while training; one number sets embedding and residual."""
+    """Dropout rates while training; one number sets embedding and residual."""
     head: VocabularyHeadConfig = VocabularyHeadConfig(bias=True, transform="relu")
     """Output layer."""
     initialise: InitialiseConfig = XavierConfig()
-    """Random numbers that training starts from."""
+    """Initialisation of the parameters."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ByteNetConfig":
@@ -70,16 +70,13 @@ class ByteNetConfig(Seq2SeqConfig):
 
     @property
     def inner_width(self) -> int:
-        """Numbers inside a block."""
         return self.inner or self.width // 2
 
     @property
     def target_kernel(self) -> int:
-        """Tokens in a window of the decoder."""
         return self.decoder_kernel or self.kernel
 
     def build(self, source_vocab: int, target_vocab: int | None = None) -> "ByteNet":
-        """The model; one vocabulary serves both sides when no second is given."""
         return ByteNet(self, source_vocab, self.embedding.target_vocab(source_vocab, target_vocab))
 
     def columns(self, source: int) -> int:
@@ -87,7 +84,6 @@ class ByteNetConfig(Seq2SeqConfig):
         return int(self.stretch * source) + self.extra
 
     def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
-        """Learned numbers of the whole model."""
         blocks = self.depth * self._block_params(self.kernel)
         blocks += self.target_depth * self._block_params(self.target_kernel)
         join = 2 * self.width * self.width + self.width if self.join == "concat" else 0
@@ -95,16 +91,15 @@ class ByteNetConfig(Seq2SeqConfig):
 
     def _block_params(self, kernel: int) -> int:
         width, inner = self.width, self.inner_width
-        maps = width * inner + inner + inner * width + width
+        projections = width * inner + inner + inner * width + width
         norms = self.norm.num_params(width) + 2 * self.norm.num_params(inner)
-        return maps + convolution_params(inner, inner, kernel) + norms
+        return projections + convolution_params(inner, inner, kernel) + norms
 
     def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
-        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
-        columns, written = batch * self.columns(source), batch * target
+        columns, target_tokens = batch * self.columns(source), batch * target
         blocks = self.depth * self._block_flops(self.kernel, columns)
-        blocks += self.target_depth * self._block_flops(self.target_kernel, written)
-        join = 4 * written * self.width * self.width if self.join == "concat" else 0
+        blocks += self.target_depth * self._block_flops(self.target_kernel, target_tokens)
+        join = 4 * target_tokens * self.width * self.width if self.join == "concat" else 0
         return self.outer_flops(batch, source, target, vocab) + blocks + join
 
     def _block_flops(self, kernel: int, tokens: int) -> int:
@@ -113,7 +108,7 @@ class ByteNetConfig(Seq2SeqConfig):
 
 
 class ByteNetBlock(nn.Module):
-    """x + W₃ f(K ∗ f(W₁ f(x))): narrow, look around, widen; f is a norm, then ReLU."""
+    """x + W₃ f(K ∗ f(W₁ f(x))): project down, convolve, project up; f is a norm, then ReLU."""
 
     def __init__(self, convolution: Convolution, width: int, norm: NormConfig, dropout: nn.Module) -> None:
         super().__init__()
@@ -126,7 +121,7 @@ class ByteNetBlock(nn.Module):
     def forward(
         self, x: Vectors, valid: Bool[Tensor, "batch time"] | None = None, window: Window | None = None
     ) -> Vectors:
-        """Each place with its neighbours; norms are computed as precisely as the stream x, products perhaps not."""
+        """Norms are computed in x's dtype, matmuls perhaps not."""
         h = self.down(F.relu(self.norm_down(x))).to(x.dtype)
         h = zero_padding(F.relu(self.norm_around(h)), valid)
         h = self.convolution(h, window).to(x.dtype)
@@ -134,7 +129,7 @@ class ByteNetBlock(nn.Module):
 
 
 class ByteNet(Seq2Seq[ByteNetConfig]):
-    """decoder(target so far beside encoder(source drawn out)), column by column; a Stepper."""
+    """decoder(target so far beside encoder(source drawn out)), column by column; a `Stepper`."""
 
     def __init__(self, config: ByteNetConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
@@ -160,7 +155,7 @@ class ByteNet(Seq2Seq[ByteNetConfig]):
 
     @override
     def project_source(self, source: Sequences) -> tuple[Tensor, ...]:
-        """One vector for each column of the source drawn out; zero beyond a row's own columns, and in a last one."""
+        """One vector per column of the stretched source; zero beyond a row's columns, and in one last column."""
         layout, columns = source.layout, self.config.columns(source.tokens.shape[1])
         x = zero_padding(self.source_embedding(source.tokens), None if layout.whole else layout.valid)
         x = self.dropout(F.pad(x, (0, 0, 0, columns - x.shape[1])))
@@ -170,20 +165,22 @@ class ByteNet(Seq2Seq[ByteNetConfig]):
         return (F.pad(zero_padding(x, valid), (0, 0, 0, 1)),)
 
     def _columns_of(self, lengths: Int[Tensor, " batch"], columns: int) -> Bool[Tensor, "batch columns"]:
-        own = (lengths.double() * self.config.stretch).long() + self.config.extra  # as `columns` reckons, row by row
-        return torch.arange(columns, device=lengths.device) < own[:, None]
+        columns_of_row = (
+            lengths.double() * self.config.stretch
+        ).long() + self.config.extra  # as `columns` reckons, row by row
+        return torch.arange(columns, device=lengths.device) < columns_of_row[:, None]
 
     @override
     def decode(
         self,
         tokens: Int[Tensor, "batch time"],
-        places: Int[Tensor, "#batch time"],
+        positions: Int[Tensor, "#batch time"],
         source_kv: tuple[Tensor, ...],
         windows: Sequence[Window] | None = None,
     ) -> Float[Tensor, "batch time width"]:
-        """Each target place reads the column that stands where it does."""
+        """Each target position reads the source column of the same index."""
         (encoded,) = source_kv
-        column = torch.take_along_dim(encoded, places.clamp(max=encoded.shape[1] - 1)[..., None], dim=1)
+        column = torch.take_along_dim(encoded, positions.clamp(max=encoded.shape[1] - 1)[..., None], dim=1)
         x = self.dropout(self.target_embedding(tokens))
         # what flows from block to block keeps the embedding's precision, whatever products are computed in
         x = x + column if self.join is None else self.join(torch.cat([x, column], dim=-1)).to(x.dtype)

@@ -1,4 +1,4 @@
-"""ConvS2S (Gehring 2017): gated convolutions read and write, and every layer that writes attends to the source."""
+"""ConvS2S (Gehring 2017): gated convolutions on both sides, and attention in every decoder layer."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,20 +38,20 @@ ROOT_HALF = math.sqrt(0.5)
 
 @dataclass(frozen=True, eq=False)
 class SourceKV:
-    """What the encoder says of a source."""
+    """Keys and values of the encoded source."""
 
     keys: Float[Tensor, "batch key width"]
-    """z_j: the encoder's last word on each token"""
+    """z_j: the encoder's output"""
     values: Float[Tensor, "batch key width"]
-    """(z_j + e_j)√½: with the token's own vector, so that what is attended to can also be named"""
+    """(z_j + e_j)√½: with the token's embedding"""
     lengths: Int[Tensor, " batch"]
-    """How many tokens each source has."""
+    """Tokens of each source."""
 
 
 class MultiStepAttention(nn.Module):
-    """c_i = √m Σ_j softmax_j(d_i·z_j)(z_j + e_j)√½ with d_i = (W h_i + b + g_i)√½, mapped back to the layer's width.
+    """c_i = √m Σ_j softmax_j(d_i·z_j)(z_j + e_j)√½ with d_i = (W h_i + b + g_i)√½, projected back to the layer's width.
 
-    g_i is the vector of the token written last, m the number of the source's tokens: m·√(1/m) undoes what averaging
+    g_i is the embedding of the last token, m the number of source tokens: m·√(1/m) undoes what averaging
     does to the variance.
     """
 
@@ -62,10 +62,10 @@ class MultiStepAttention(nn.Module):
         self.recorder: Callable[[AttentionSteps], None] | None = None
 
     def forward(
-        self, h: Float[Tensor, "batch time hidden"], written: Float[Tensor, "batch time width"], source_kv: SourceKV
+        self, h: Float[Tensor, "batch time hidden"], target: Float[Tensor, "batch time width"], source_kv: SourceKV
     ) -> Float[Tensor, "batch time hidden"]:
         """What the source has to say to each token of the target."""
-        query = (self.query(h) + written) * ROOT_HALF
+        query = (self.query(h) + target) * ROOT_HALF
         # one head as wide as the model: wider than fused kernels take, so the reference is also the fast way
         steps = reference_attention(
             query[:, None],
@@ -89,14 +89,14 @@ class LayerShape:
     kernel: int
 
     @property
-    def bends(self) -> bool:
-        """Whether the residual connection must be mapped to another width."""
+    def needs_projection(self) -> bool:
+        """Whether the residual connection needs a projection."""
         return self.into != self.out
 
     def num_params(self, weight_norm: bool, source_width: int | None = None) -> int:
-        """Learned numbers; those of the attention too where the layer listens to vectors of some width."""
+        """Parameters, with those of the attention where there is a source."""
         total = convolution_params(self.into, 2 * self.out, self.kernel, weight_norm=weight_norm)
-        total += linear_params(self.into, self.out, weight_norm=weight_norm) if self.bends else 0
+        total += linear_params(self.into, self.out, weight_norm=weight_norm) if self.needs_projection else 0
         if source_width is not None:
             total += linear_params(self.out, source_width, weight_norm=weight_norm)
             total += linear_params(source_width, self.out, weight_norm=weight_norm)
@@ -105,12 +105,12 @@ class LayerShape:
     def flops(self, tokens: int, source_width: int | None = None, source: int = 0) -> int:
         """FLOPs over this many tokens, each of which attends to `source` others."""
         total = convolution_flops(self.into, 2 * self.out, self.kernel, tokens)
-        total += 2 * tokens * self.into * self.out if self.bends else 0
+        total += 2 * tokens * self.into * self.out if self.needs_projection else 0
         return total if source_width is None else total + 4 * tokens * source_width * (self.out + source)
 
 
 class GatedLayer(nn.Module):
-    """(GLU(K ∗ x) + x)√½, GLU([a; b]) = a ⊗ σ(b): one half of what a window says opens and closes the other."""
+    """(GLU(K ∗ x) + x)√½, GLU([a; b]) = a ⊗ σ(b): one half gates the other."""
 
     def __init__(
         self, shape: LayerShape, *, causal: bool = False, dropout: float = 0.0, weight_norm: bool = False
@@ -118,7 +118,9 @@ class GatedLayer(nn.Module):
         super().__init__()
         self.dropout = Dropout(dropout)
         self.convolution = Convolution(shape.into, 2 * shape.out, shape.kernel, causal=causal, weight_norm=weight_norm)
-        self.shortcut = linear_map(shape.into, shape.out, weight_norm=weight_norm) if shape.bends else nn.Identity()
+        self.shortcut = (
+            linear_map(shape.into, shape.out, weight_norm=weight_norm) if shape.needs_projection else nn.Identity()
+        )
 
     def gated(
         self,
@@ -126,13 +128,11 @@ class GatedLayer(nn.Module):
         valid: Bool[Tensor, "batch time"] | None = None,
         window: Window | None = None,
     ) -> Float[Tensor, "batch time out"]:
-        """GLU(K ∗ x)."""
         return F.glu(self.convolution(zero_padding(self.dropout(x), valid), window), dim=-1)
 
     def forward(
         self, x: Float[Tensor, "batch time into"], valid: Bool[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time out"]:
-        """Each token with its neighbours."""
         return (self.gated(x, valid) + self.shortcut(x)) * ROOT_HALF
 
 
@@ -146,13 +146,13 @@ class GatedAttentionLayer(GatedLayer):
     def forward(  # type: ignore[override]
         self,
         x: Float[Tensor, "batch time into"],
-        written: Float[Tensor, "batch time width"],
+        target: Float[Tensor, "batch time width"],
         source_kv: SourceKV,
         window: Window | None = None,
     ) -> Float[Tensor, "batch time out"]:
         """Each token with those before it and with the source."""
         h = self.gated(x, None, window)
-        h = (h + self.cross(h, written, source_kv)) * ROOT_HALF
+        h = (h + self.cross(h, target, source_kv)) * ROOT_HALF
         return (h + self.shortcut(x)) * ROOT_HALF
 
 
@@ -172,7 +172,6 @@ class GatedNormalConfig(Config):
     """Standard deviation of the vectors of tokens and places."""
 
     def apply(self, model: nn.Module, depth: int) -> None:
-        """Draws all matrices anew."""
         for part in model.modules():
             if isinstance(part, nn.Embedding):
                 nn.init.normal_(part.weight, std=self.embedding)
@@ -192,14 +191,14 @@ GatedInitialiseConfig = Annotated[GatedNormalConfig | XavierConfig | NormalConfi
 
 
 class ConvolutionDropoutSettings(Config):
-    """What is dropped while training, and how often."""
+    """Dropout rates while training."""
 
     embedding: Rate = 0.0
-    """Numbers of the input vectors, positions included."""
+    """Elements of the input vectors, positions included."""
     convolution: Rate = 0.0
-    """Numbers that enter each convolution."""
+    """Elements of each convolution's input."""
     output: Rate = 0.0
-    """Numbers that enter the output layer."""
+    """Elements of the output layer's input."""
     word: Rate = 0.0
     """Whole input tokens."""
 
@@ -216,14 +215,14 @@ ConvolutionDropoutConfig = Annotated[
 
 
 class Stage(Config):
-    """Layers of one size, one above the other."""
+    """Consecutive layers of one size."""
 
     layers: PositiveInt
     """How many."""
     hidden: PositiveInt
-    """Numbers that describe a token inside these layers."""
+    """Width inside these layers."""
     kernel: PositiveInt = 3
-    """Tokens in a window."""
+    """Kernel size in tokens."""
 
 
 class ConvS2SConfig(Seq2SeqConfig):
@@ -241,23 +240,23 @@ class ConvS2SConfig(Seq2SeqConfig):
 
     kind: Literal["convs2s"] = "convs2s"
     hidden: PositiveInt | None = None
-    """Numbers that describe a token inside the layers; as many as `width` when left out."""
+    """Width inside the layers; `width` when left out."""
     kernel: PositiveInt = 3
-    """Tokens in a window."""
+    """Kernel size in tokens."""
     stages: tuple[Stage, ...] = ()
     """Groups of layers of different sizes, for both sides, instead of `depth` layers of `hidden` and `kernel`."""
     position: InputPositionConfig = LearnedConfig(length=1024)
-    """How the model knows where a token stands."""
+    """Position encoding."""
     weight_norm: bool = True
     """Learn the length of each row of a matrix apart from its direction."""
     scale_gradients: bool = True
     """Divide the encoder's gradients by twice the number of attentions, each of which reads it as key and value."""
     embedding: EmbeddingConfig = EmbeddingConfig(share="none", scale=False)
-    """How tokens become vectors, and what source, target and output share."""
+    """Embeddings, and which matrices source, target and output share."""
     dropout: ConvolutionDropoutConfig = ConvolutionDropoutSettings(embedding=0.1, convolution=0.1, output=0.1)
-    """What is dropped while training; one number sets embedding, convolution and output."""
+    """Dropout rates while training; one number sets embedding, convolution and output."""
     initialise: GatedInitialiseConfig = GatedNormalConfig()
-    """Random numbers that training starts from."""
+    """Initialisation of the parameters."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ConvS2SConfig":
@@ -280,15 +279,12 @@ class ConvS2SConfig(Seq2SeqConfig):
     @property
     @override
     def longest(self) -> int | None:
-        """Most tokens of a sequence, where the positions have an end."""
         return self.position.longest
 
     def build(self, source_vocab: int, target_vocab: int | None = None) -> "ConvS2S":
-        """The model; one vocabulary serves both sides when no second is given."""
         return ConvS2S(self, source_vocab, self.embedding.target_vocab(source_vocab, target_vocab))
 
     def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
-        """Learned numbers of the whole model."""
         positions = 2 * self.position.num_params(width=self.width, heads=1, head_width=self.width)
         layers = self._layers_params(self.depth, None) + self._layers_params(self.target_depth, self.width)
         return self.outer_params(source_vocab, target_vocab) + positions + layers
@@ -300,7 +296,6 @@ class ConvS2SConfig(Seq2SeqConfig):
         return total + sum(shape.num_params(self.weight_norm, source_width) for shape in shapes)
 
     def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
-        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
         total = self.outer_flops(batch, source, target, vocab)
         for depth, time, source_width in ((self.depth, source, None), (self.target_depth, target, self.width)):
             shapes, tokens = self.shapes(depth), batch * time
@@ -311,7 +306,7 @@ class ConvS2SConfig(Seq2SeqConfig):
 
 
 class GatedInputs(nn.Module):
-    """Tokens become vectors with their positions, some dropped; the embedding itself belongs to the model."""
+    """Embeddings plus positions, with dropout."""
 
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
@@ -321,13 +316,13 @@ class GatedInputs(nn.Module):
         self.dropout = nn.Sequential(DropWords(config.dropout.word), Dropout(config.dropout.embedding))
 
     def forward(
-        self, embedding: Embedding, tokens: Int[Tensor, "batch time"], places: Int[Tensor, "#batch time"]
+        self, embedding: Embedding, tokens: Int[Tensor, "batch time"], positions: Int[Tensor, "#batch time"]
     ) -> Vectors:
         """e = w + p."""
-        return self.dropout(self.position.embed(embedding(tokens), AttentionContext(None, places, places)))
+        return self.dropout(self.position.embed(embedding(tokens), AttentionContext(None, positions, positions)))
 
     def require_positions(self, length: int) -> None:
-        """Refuses a sequence that a table of positions cannot hold."""
+        """Raises for a sequence longer than the position table."""
         if self.longest is not None and length > self.longest:
             raise ConfigError(
                 "model.position.length",
@@ -337,7 +332,7 @@ class GatedInputs(nn.Module):
 
 
 class GatedEncoder(nn.Module):
-    """Gated layers between a map to their width and a map back."""
+    """Gated layers between projections to their width and back."""
 
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
@@ -361,7 +356,7 @@ class GatedEncoder(nn.Module):
 
 
 class GatedDecoder(nn.Module):
-    """Masked gated layers, each of which attends to the source, between a map to their width and a map back."""
+    """Masked gated layers, each with attention to the source, between projections to their width and back."""
 
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
@@ -374,16 +369,16 @@ class GatedDecoder(nn.Module):
         self.back = linear_map(shapes[-1].out, config.width, weight_norm=norm)
         self.dropout = Dropout(config.dropout.output)
 
-    def forward(self, written: Vectors, source_kv: SourceKV, windows: Sequence[Window] | None = None) -> Vectors:
+    def forward(self, target: Vectors, source_kv: SourceKV, windows: Sequence[Window] | None = None) -> Vectors:
         """The vectors that predict what follows each token."""
-        x = self.into(written).to(written.dtype)
+        x = self.into(target).to(target.dtype)
         for number, layer in enumerate(self.layers):
-            x = layer(x, written, source_kv, windows[number] if windows is not None else None)
+            x = layer(x, target, source_kv, windows[number] if windows is not None else None)
         return self.dropout(self.back(x))
 
 
 class ConvS2S(Seq2Seq[ConvS2SConfig]):
-    """decoder(target so far, encoder(source)), both of gated convolutions; a Stepper."""
+    """decoder(target so far, encoder(source)), both of gated convolutions; a `Stepper`."""
 
     def __init__(self, config: ConvS2SConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__(config, source_vocab, target_vocab)
@@ -409,14 +404,13 @@ class ConvS2S(Seq2Seq[ConvS2SConfig]):
     def decode(
         self,
         tokens: Int[Tensor, "batch time"],
-        places: Int[Tensor, "#batch time"],
+        positions: Int[Tensor, "#batch time"],
         source_kv: tuple[Tensor, ...],
         windows: Sequence[Window] | None = None,
     ) -> Vectors:
-        """The vectors of the target's tokens after the last layer."""
         self.target_inputs.require_positions(tokens.shape[1])
-        written = self.target_inputs(self.target_embedding, tokens, places)
-        return self.decoder(written, SourceKV(*source_kv), windows)
+        target = self.target_inputs(self.target_embedding, tokens, positions)
+        return self.decoder(target, SourceKV(*source_kv), windows)
 
     @override
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:

@@ -1,7 +1,7 @@
-"""The lectures' word windows: layers that each look at a few neighbouring words, as encoder and as language model.
+"""The lectures' word windows: stacked convolutions as encoder and as language model.
 
-What one output knows grows with every layer by one window, so two words that stand T apart meet only after about
-T/window layers; dilated windows, whose gaps double from layer to layer, meet sooner.
+The receptive field grows by one kernel per layer, so that two tokens T apart interact only after about
+T/kernel layers; with dilations that double from layer to layer, after about log T.
 """
 
 from collections.abc import Sequence
@@ -44,34 +44,34 @@ Vectors = Float[Tensor, "batch time width"]
 
 
 class WindowsConfig(ModelConfig):
-    """Settings of stacked word windows: h_t = f(W [window of words around t] + b), layer after layer."""
+    """Settings of stacked convolutions: h_t = f(W [window of tokens around t] + b)."""
 
     width: PositiveInt = 256
-    """Numbers that describe one token inside the model."""
+    """Width of the model (d): elements of each token's vector."""
     depth: PositiveInt = 6
-    """Layers, one above the other."""
+    """Number of layers."""
     kernel: PositiveInt = 5
-    """Words in a window."""
+    """Kernel size in tokens."""
     dilation: PositiveInt = 1
-    """Widest gap between the words of a window: gaps double from layer to layer up to it, then begin again; 1: none."""
+    """Largest dilation: dilations double from layer to layer up to it, then start again; 1: none."""
     activation: Activation = "relu"
-    """The bend f."""
+    """The activation f."""
     norm: NormConfig = LayerNormConfig()
     """Normalisation."""
     norm_place: NormPlace = "before"
     """Normalise `before` each layer or `after` it."""
     final_norm: bool | None = None
-    """Normalise once more after the last layer; when left out, only where norm_place is before."""
+    """Norm after the last layer; when left out, only with norm_place `before`."""
     residual: bool = True
-    """Add each layer's input to its output; off, to show what happens without."""
+    """Residual connections; off, to show what happens without."""
     dropout: DropoutConfig = DropoutSettings(embedding=0.1, residual=0.1)
-    """What is dropped while training; one number sets embedding and residual."""
+    """Dropout rates while training; one number sets embedding and residual."""
     embedding: EmbeddingConfig = EmbeddingConfig()
-    """How tokens become vectors, and whether the output layer shares them."""
+    """Embeddings, and whether the output layer shares their matrix."""
     head: HeadConfig | None = None
     """Output layer; when left out, the one the task needs: vocabulary, or pooled where there are classes."""
     initialise: InitialiseConfig = XavierConfig()
-    """Random numbers that training starts from."""
+    """Initialisation of the parameters."""
 
     @model_validator(mode="after")
     def _drops_what_there_is(self) -> "WindowsConfig":
@@ -80,25 +80,21 @@ class WindowsConfig(ModelConfig):
 
     @property
     def dilations(self) -> list[int]:
-        """The gap between the words of a window, layer by layer."""
         return dilations(self.depth, self.dilation)
 
     @property
     def receptive_field(self) -> int:
-        """How many words one output depends on."""
+        """Tokens that one output depends on."""
         return receptive_field(self.kernel, self.dilations)
 
     @property
     def has_final_norm(self) -> bool:
-        """Whether the last layer is followed by one more norm."""
         return self.norm_place == "before" if self.final_norm is None else self.final_norm
 
     def head_for(self, classes: int | None) -> AnyHeadConfig:
-        """The output layer's config, checked against what is asked of it."""
         return head_for(self.head, classes)
 
     def num_params(self, vocab: int, classes: int | None = None) -> int:
-        """Learned numbers of the whole model."""
         head, width = self.head_for(classes), self.width
         if isinstance(head, VocabularyHeadConfig):
             output = head.num_params(width, vocab, self.embedding.shares_output)
@@ -109,7 +105,6 @@ class WindowsConfig(ModelConfig):
         return self.embedding.num_params(vocab, width) + layers + output
 
     def flops(self, batch: int, time: int, vocab: int, classes: int | None = None) -> int:
-        """Matrix-product FLOPs of one forward pass over a full grid; training costs three times as much."""
         head, tokens = self.head_for(classes), batch * time
         total = self.depth * convolution_flops(self.width, self.width, self.kernel, tokens)
         total += self.embedding.flops(self.width, tokens)
@@ -130,12 +125,11 @@ class WindowLayer(nn.Module):
     def forward(
         self, x: Vectors, valid: Bool[Tensor, "batch time"] | None = None, window: Window | None = None
     ) -> Vectors:
-        """Each token with its neighbours."""
         return self.around(x, lambda h: activate(self.convolution(zero_padding(h, valid), window), self.activation))
 
 
 class WindowModel(Model[WindowsConfig]):
-    """Embedding, layers of windows, output layer."""
+    """Embedding, convolutions, output layer."""
 
     def __init__(self, config: WindowsConfig, vocab: int, classes: int | None, causal: bool) -> None:
         super().__init__()
@@ -161,12 +155,12 @@ class WindowModel(Model[WindowsConfig]):
         return WindowLayer(convolution, around, config.activation)
 
     def forward(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Tensor:
-        """Scores over the vocabulary or the classes at each place, or over the classes for each row."""
+        """Logits over the vocabulary or the classes at each position, or over the classes for each row."""
         x = self.hidden(sequences, segments)
         return self.head(x, sequences.layout.valid) if isinstance(self.head, PooledHead) else self.head(x)
 
     def hidden(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Vectors:
-        """The vectors of all tokens after the last layer: what the output layer is given."""
+        """The vectors of all tokens after the last layer."""
         layout = sequences.layout
         refuse_packed(layout)
         # padding stands on the right: who looks back only never sees it
@@ -179,7 +173,6 @@ class WindowModel(Model[WindowsConfig]):
         valid: Bool[Tensor, "batch time"] | None = None,
         windows: Sequence[Window] | None = None,
     ) -> Vectors:
-        """All layers, one after another."""
         x = self.dropout(self.input_norm(self.embedding(tokens, segments)))
         for number, layer in enumerate(self.layers):
             x = layer(x, valid, windows[number] if windows is not None else None)
@@ -187,42 +180,40 @@ class WindowModel(Model[WindowsConfig]):
 
 
 class WindowEncoderConfig(WindowsConfig):
-    """Word windows that look both ways: classification, tagging."""
+    """Centred convolutions: classification, tagging."""
 
     kind: Literal["window-encoder"] = "window-encoder"
     shape: ClassVar[str] = "encoder"
 
     def build(self, vocab: int, classes: int | None = None) -> "WindowEncoder":
-        """The model for a vocabulary, and for classes if it is to tell them apart."""
         return WindowEncoder(self, vocab, classes)
 
 
 class WindowEncoder(WindowModel):
-    """Every token sees its neighbours on both sides."""
+    """Every token depends on its neighbours on both sides."""
 
     def __init__(self, config: WindowEncoderConfig, vocab: int, classes: int | None = None) -> None:
         super().__init__(config, vocab, classes, causal=False)
 
 
 class WindowDecoderConfig(WindowsConfig):
-    """Word windows that look back only: a language model with a fixed horizon."""
+    """Causal convolutions: a language model with a fixed receptive field."""
 
     kind: Literal["window-decoder"] = "window-decoder"
     shape: ClassVar[str] = "decoder"
 
     def build(self, vocab: int, classes: int | None = None) -> "WindowDecoder":
-        """The model for a vocabulary, and for classes if it is to tell them apart."""
         return WindowDecoder(self, vocab, classes)
 
 
 class WindowDecoder(WindowModel, GenerativeModel[WindowsConfig]):
-    """Every token sees itself and the last few before it; a Stepper."""
+    """Every token depends on itself and a few before it; a `Stepper`."""
 
     def __init__(self, config: WindowDecoderConfig, vocab: int, classes: int | None = None) -> None:
         super().__init__(config, vocab, classes, causal=True)
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> ConvolutionState:
-        """Nothing written yet; a decoder alone listens to nobody."""
+        """The state before the first token; a decoder alone has no source."""
         if source is not None:
             raise ConfigError("model.kind", "a decoder has no source; give the text as a prompt instead")
         convolutions: list[Convolution] = [layer.convolution for layer in self.layers]  # type: ignore[misc]
@@ -232,7 +223,6 @@ class WindowDecoder(WindowModel, GenerativeModel[WindowsConfig]):
     def step(
         self, tokens: Int[Tensor, "batch time"], state: ConvolutionState, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch time vocab"], ConvolutionState]:
-        """Appends tokens to each row; the logits of what follows them."""
         time = tokens.shape[1]
         windows = state.windows(time, lengths)
         return self.head(self.slide(tokens, windows=windows)), state.after(windows, time, lengths)

@@ -4,7 +4,7 @@ A recurrent layer is two things: what it computes of its input, f, which is line
 
     f_k = W_k [half(f_{k−1}); h_{k−1}]        h_k = r(f_k)
 
-f_k are the inputs of all gates, and half of them go straight on to the next layer, past the recurrence and its bends.
+f_k are the inputs of all gates; half of them go to the next layer, past the recurrence and its activations.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,25 +35,25 @@ class DeepAttConfig(TranslatorConfig):
     """Deep-Att (Zhou 2016): two columns of LSTM layers, alternating in direction, joined by fast-forward connections.
 
     As in the paper, one column begins forward and the other backward, nothing joins the two, h and half of f of both
-    tops are mapped to what the decoder listens to, half of each layer's f and all of its h feed the next, and only the
-    top h is given to the output layer. Where we differ: the paper asks with the first decoder layer's state of the
-    token before, and that layer hears; here it asks with the state of the token itself and the second layer hears, so
-    that the whole target is trained at once. The paper's gates also look at the cell, which no fused kernel does. The
-    linear way has no bend that holds it back: deep stacks want small learning rates.
+    tops are projected to the keys and values, half of each layer's f and all of its h feed the next, and only the
+    top h is given to the output layer. Where we differ: the paper's query is the first decoder layer's state of the
+    token before, whose context enters that layer; here with the state of the token itself, and the second layer, so
+    that the whole target is trained at once. The paper has peephole gates, unlike any fused kernel. The linear path has
+    no activation: deep stacks need small learning rates.
     """
 
     kind: Literal["deep-att"] = "deep-att"
     depth: PositiveInt = 4
     """Layers of each of the encoder's columns; 9 in the paper, and 7 in the decoder."""
     attention: AnyRecurrentAttentionConfig = AdditiveConfig()
-    """How the decoder listens to the source: `additive`, `dot` or `general`."""
+    """Attention of the decoder to the source: `additive`, `dot` or `general`."""
 
     @model_validator(mode="after")
     def _layers_fit(self) -> "DeepAttConfig":
         if self.target_depth < 2:
             raise refuse(
                 "decoder_depth",
-                f"the second layer hears what the first asks: expected at least 2, got {self.target_depth}",
+                f"the second layer reads the context of the first: expected at least 2, got {self.target_depth}",
             )
         return self
 
@@ -76,11 +76,9 @@ class DeepAttConfig(TranslatorConfig):
         return 3 * self.width if number else self.token_width
 
     def build_encoder(self) -> "DeepAttEncoder":
-        """The encoder."""
         return DeepAttEncoder(self._column(self.column("forward")), self._column(self.column("backward")), self.width)
 
     def build_decoder(self) -> "DeepAttDecoder":
-        """The decoder."""
         cross = self.attention.build(self.width, self.width, self.dropout.attention)
         return DeepAttDecoder(self._column(self.decoder_layers()), cross)
 
@@ -89,13 +87,12 @@ class DeepAttConfig(TranslatorConfig):
         return FastForward(built, self.dropout.between, self.dropout.locked)
 
     def stacks_params(self) -> int:
-        """Learned numbers of encoder and decoder."""
         layers = self.column("forward") + self.column("backward") + self.decoder_layers()
         joined = (6 * self.width + 1) * self.width
         return sum(layer.num_params() for layer in layers) + joined + self.attention.num_params(self.width, self.width)
 
     def stacks_flops(self, batch: int, source: int, target: int) -> int:
-        """Matrix-product FLOPs of encoder and decoder; the half of f that goes on is computed a second time."""
+        """Matmul FLOPs of encoder and decoder; the half of f that the next layer reads is computed twice."""
         sides = [(2 * self.column("forward"), batch * source, 0), (self.decoder_layers(), batch * target, 1)]
         total = 0
         for layers, tokens, last in sides:
@@ -106,7 +103,7 @@ class DeepAttConfig(TranslatorConfig):
 
 
 class FastForward(nn.Module):
-    """LSTM layers above one another: each takes half of what enters the gates of the one below, and all it gives."""
+    """Stacked LSTM layers; each reads half of the gate inputs of the one below, and its output."""
 
     def __init__(self, layers: Sequence[RecurrentLayer], dropout: float = 0.0, locked: bool = False) -> None:
         super().__init__()
@@ -118,17 +115,17 @@ class FastForward(nn.Module):
         x: Float[Tensor, "batch time inputs"],
         lengths: Int[Tensor, " batch"] | None = None,
         hidden_states: Sequence[HiddenState | None] | None = None,
-        hear: Callable[[Vectors], Vectors] | None = None,
+        attend: Callable[[Vectors], Vectors] | None = None,
     ) -> tuple[Vectors, Float[Tensor, "batch time top_inputs"], tuple[HiddenState, ...]]:
-        """The top layer's vectors, its inputs, and what each layer remembers.
+        """The top layer's outputs, its inputs, and each layer's hidden state.
 
-        `hear` gives a context for the bottom layer's vectors, which the second layer takes beside its input.
+        `attend` gives the context of the bottom layer's outputs, which is concatenated to the second layer's input.
         """
         before = [None] * len(self.layers) if hidden_states is None else hidden_states
         after, h = [], x
         for number, layer in enumerate(self.layers):
             if number:
-                context = [hear(h)] if hear is not None and number == 1 else []
+                context = [attend(h)] if attend is not None and number == 1 else []
                 x = torch.cat([half(self.layers[number - 1], x), self.dropout(h), *context], -1)  # type: ignore[arg-type]
             h, hidden_state = layer(x, lengths, before[number])
             after.append(hidden_state)
@@ -136,14 +133,14 @@ class FastForward(nn.Module):
 
 
 def half(layer: RecurrentLayer, x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time half"]:
-    """The first half of f = W x + b; the kernel keeps its own to itself, so it is computed once more."""
+    """The first half of f = W x + b, which the fused kernel does not return, so it is computed again."""
     weight, bias = layer.kernel.get_parameter("weight_ih_l0"), layer.kernel.get_parameter("bias_ih_l0")
     count = len(weight) // 2
     return F.linear(x, weight[:count], bias[:count])
 
 
 class DeepAttEncoder(TranslatorEncoder):
-    """e = W [h; half(f); h'; half(f')] of the tops of two columns that read against each other."""
+    """e = W [h; half(f); h'; half(f')] of the tops of two columns of opposite direction."""
 
     def __init__(self, forward: FastForward, backward: FastForward, width: int) -> None:
         super().__init__()
@@ -151,23 +148,21 @@ class DeepAttEncoder(TranslatorEncoder):
         self.join = nn.Linear(6 * width, width)
 
     def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
-        """What both columns say about each token."""
-        lengths, said = row_lengths(layout), []
+        lengths, outputs = row_lengths(layout), []
         for column in self.columns:
             h, inputs, _ = column(x, lengths)
-            said += [h, half(column.layers[-1], inputs)]  # type: ignore[union-attr, index]
-        return Encoded(self.join(torch.cat(said, -1)), layout)
+            outputs += [h, half(column.layers[-1], inputs)]  # type: ignore[union-attr, index]
+        return Encoded(self.join(torch.cat(outputs, -1)), layout)
 
 
 class DeepAttDecoder(TranslatorDecoder):
-    """A column that reads forward; its bottom layer asks, the second hears."""
+    """A forward column; the output of its bottom layer is the query, the context enters the second layer."""
 
     def __init__(self, column: FastForward, cross: RecurrentAttention) -> None:
         super().__init__()
         self.column, self.cross = column, cross
 
     def initial_state(self, encoded: Encoded) -> TranslatorState:
-        """Empty memories."""
         hidden_states = tuple(layer.initial_state(len(encoded.vectors)) for layer in self.column.layers)  # type: ignore[operator]
         return TranslatorState(
             hidden_states, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid)
@@ -180,7 +175,6 @@ class DeepAttDecoder(TranslatorDecoder):
         lengths: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch time"] | None = None,
     ) -> tuple[Vectors, TranslatorState]:
-        """The top layer's vectors."""
         source_kv = state.source_kv
         assert source_kv is not None
         h, _, hidden_states = self.column(x, lengths, state.hidden_states, lambda s: self.cross(s, source_kv))

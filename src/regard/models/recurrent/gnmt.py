@@ -20,22 +20,22 @@ FIRST_RESIDUAL = 2
 
 
 class GnmtConfig(TranslatorConfig):
-    """GNMT (Wu 2016): deep LSTM stacks with residual connections; the bottom decoder layer asks, all above it hear.
+    """GNMT (Wu 2016): deep residual LSTM stacks; the bottom decoder layer attends, all others read its context.
 
-    As in the paper, the encoder's bottom layer reads both ways and all others forward, residuals begin at the third
-    layer, a small network scores the source (`additive`), and the context is put beside the decoder layers' inputs.
-    Where we differ: the paper asks with the bottom layer's state of the token before, and lets that layer hear too;
-    here it asks with the state of the token itself and only the layers above hear, so that the whole target is trained
+    As in the paper, the encoder's bottom layer is bidirectional and all others forward, residuals begin at the third
+    layer, attention is `additive`, and the context is concatenated to the decoder layers' inputs.
+    Where we differ: the paper's query is the bottom layer's state of the token before, and that layer reads the context
+    too; here it is the state of the token itself and only the layers above read it, so that the whole target is trained
     at once, layer by layer. Both directions of the bottom layer have half the width each, and the decoder starts from
-    empty memories. With `experts` it is the system of Shazeer 2017, a mixture below the top layer of each side: there
+    zero states. With `experts` it is the system of Shazeer 2017, a mixture below the top layer of each side: there
     the encoder has 3 layers and the decoder 2.
     """
 
     kind: Literal["gnmt"] = "gnmt"
     depth: PositiveInt = 4
-    """Layers of the encoder, one above the other; 8 in the paper."""
+    """Layers of the encoder; 8 in the paper."""
     attention: AnyRecurrentAttentionConfig = AdditiveConfig()
-    """How the decoder listens to the source: `additive`, `dot` or `general`."""
+    """Attention of the decoder to the source: `additive`, `dot` or `general`."""
     experts: ExpertsConfig | None = None
     """Mixtures of experts (Shazeer 2017: noise = true, balance = 0, importance = load = 0.01)."""
 
@@ -59,11 +59,9 @@ class GnmtConfig(TranslatorConfig):
         return [LayerSpec(inputs, self.width) for _ in range(count)]
 
     def build_encoder(self) -> StackEncoder:
-        """The encoder."""
         return StackEncoder(self._stack(self.encoder_layers(), FIRST_RESIDUAL))
 
     def build_decoder(self) -> "GnmtDecoder":
-        """The decoder."""
         bottom, *others = self.decoder_layers()
         cross = self.attention.build(self.width, self.width, self.dropout.attention)
         return GnmtDecoder(bottom.build(self.dropout.memory), cross, self._stack(others, FIRST_RESIDUAL - 1))
@@ -79,13 +77,11 @@ class GnmtConfig(TranslatorConfig):
         )
 
     def stacks_params(self) -> int:
-        """Learned numbers of encoder and decoder."""
         total = sum(layer.num_params() for layer in self.encoder_layers() + self.decoder_layers())
         total += 0 if self.experts is None else 2 * self.experts.num_params(self.width)
         return total + self.attention.num_params(self.width, self.width)
 
     def stacks_flops(self, batch: int, source: int, target: int) -> int:
-        """Matrix-product FLOPs of encoder and decoder."""
         total = sum(layer.flops(batch * source) for layer in self.encoder_layers())
         total += sum(layer.flops(batch * target) for layer in self.decoder_layers())
         total += 0 if self.experts is None else self.experts.flops(self.width, batch * (source + target))
@@ -93,14 +89,13 @@ class GnmtConfig(TranslatorConfig):
 
 
 class GnmtDecoder(TranslatorDecoder):
-    """s = bottom(y);  c = cross(s);  others(s, c): one bottom layer asks, those above it hear."""
+    """s = bottom(y);  c = cross(s);  others(s, c): the bottom layer is the query, those above read the context."""
 
     def __init__(self, bottom: RecurrentLayer, cross: RecurrentAttention, others: RecurrentStack) -> None:
         super().__init__()
         self.bottom, self.cross, self.others = bottom, cross, others
 
     def initial_state(self, encoded: Encoded) -> TranslatorState:
-        """Empty memories."""
         rows = len(encoded.vectors)
         hidden_states = (self.bottom.initial_state(rows), *self.others.initial_state(rows))
         return TranslatorState(
@@ -114,7 +109,6 @@ class GnmtDecoder(TranslatorDecoder):
         lengths: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch time"] | None = None,
     ) -> tuple[Vectors, TranslatorState]:
-        """The top layer's vectors."""
         assert state.source_kv is not None
         s, first = self.bottom(x, lengths, state.hidden_states[0])
         context = self.cross(s, state.source_kv)

@@ -1,4 +1,4 @@
-"""The sequence-to-sequence model: one recurrent stack reads the source, another writes the target."""
+"""The sequence-to-sequence model: a recurrent encoder and a recurrent decoder, with or without attention."""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -33,27 +33,27 @@ AttentionOrNone = Annotated[DotConfig | GeneralConfig | AdditiveConfig | NoAtten
 
 
 class Seq2SeqConfig(TranslatorConfig):
-    """Reads the source into memories from which a second stack writes; with attention, it looks back at each token.
+    """Encodes the source into hidden states that a second stack decodes; with attention to each source token.
 
-    `attention = "none"` is Sutskever 2014: decoder layer k starts from encoder layer k's last memory and hears nothing
-    else. There the encoder reads one way, over reversed sentences: `reading = "backward"`. The lectures' encoder reads
-    both ways, half the width each, and the decoder starts from both ends' memories side by side. With attention it is
+    `attention = "none"` is Sutskever 2014: decoder layer k starts from encoder layer k's last state and reads nothing
+    else. There the encoder is unidirectional, over reversed sentences: `reading = "backward"`. The lectures' encoder is
+    bidirectional, half the width each, and the decoder starts from both last states concatenated. With attention it is
     the lectures' 'old standard': c_i = Σ_j α_ij h_j and P = softmax(W[s_i; c_i] + b). Unlike in Bahdanau 2015, and like
     in Luong 2015 without input feeding, the context does not enter the recurrence: the whole target is trained at once.
     """
 
     kind: Literal["lstm-seq2seq"] = "lstm-seq2seq"
     cell: Cell = "lstm"
-    """What each layer computes: plain `rnn`, `gru` or `lstm`."""
+    """Cell of each layer: `rnn`, `gru` or `lstm`."""
     reading: Direction = "both"
-    """How the encoder reads: `both` ways, `forward`, or `backward` (Sutskever's reversed source)."""
+    """Direction of the encoder: `both`, `forward`, or `backward` (Sutskever's reversed source)."""
     attention: AttentionOrNone = DotConfig()
-    """How the decoder listens to the source: `dot`, `general`, `additive`, or `none` for one sentence vector."""
+    """Attention of the decoder to the source: `dot`, `general`, `additive`, or `none` for one sentence vector."""
     readout: Literal["concat", "tanh"] = "concat"
     """What the output layer is given with attention: [s; c] as in the lectures, or tanh(W[s; c]) of the embedding's
     width as in Luong 2015, which can share the embedding's matrix."""
     embedding: EmbeddingConfig = EmbeddingConfig(share="inputs")
-    """How tokens become vectors, and what source, target and output share."""
+    """Embeddings, and which matrices source, target and output share."""
 
     @model_validator(mode="after")
     def _two_halves(self) -> "Seq2SeqConfig":
@@ -63,7 +63,6 @@ class Seq2SeqConfig(TranslatorConfig):
 
     @property
     def head_width(self) -> int:
-        """Numbers that the output layer is given."""
         if isinstance(self.attention, NoAttentionConfig):
             return self.width
         return self.token_width if self.readout == "tanh" else 2 * self.width
@@ -74,11 +73,9 @@ class Seq2SeqConfig(TranslatorConfig):
         return [LayerSpec(size, self.width, self.cell, direction) for size in inputs]
 
     def build_encoder(self) -> "StackEncoder":
-        """The encoder."""
         return StackEncoder(self._stack(self.depth, self.reading))
 
     def build_decoder(self) -> "AttentionDecoder":
-        """The decoder."""
         stack = self._stack(self.target_depth, "forward")
         if isinstance(self.attention, NoAttentionConfig):
             return AttentionDecoder(stack)
@@ -91,7 +88,6 @@ class Seq2SeqConfig(TranslatorConfig):
         return RecurrentStack(layers, dropout=self.dropout.between, locked=self.dropout.locked)
 
     def stacks_params(self) -> int:
-        """Learned numbers of encoder and decoder."""
         layers = self.layers(self.depth, self.reading) + self.layers(self.target_depth, "forward")
         total = sum(layer.num_params() for layer in layers)
         if isinstance(self.attention, NoAttentionConfig):
@@ -100,7 +96,6 @@ class Seq2SeqConfig(TranslatorConfig):
         return total + ((2 * self.width + 1) * self.token_width if self.readout == "tanh" else 0)
 
     def stacks_flops(self, batch: int, source: int, target: int) -> int:
-        """Matrix-product FLOPs of encoder and decoder."""
         total = sum(layer.flops(batch * source) for layer in self.layers(self.depth, self.reading))
         total += sum(layer.flops(batch * target) for layer in self.layers(self.target_depth, "forward"))
         if isinstance(self.attention, NoAttentionConfig):
@@ -110,20 +105,20 @@ class Seq2SeqConfig(TranslatorConfig):
 
 
 class StackEncoder(TranslatorEncoder):
-    """A recurrent stack that reads the source."""
+    """A recurrent stack as encoder."""
 
     def __init__(self, stack: RecurrentStack) -> None:
         super().__init__()
         self.stack = stack
 
     def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
-        """The top layer's vectors, and all layers' last memories."""
+        """The top layer's outputs, and all layers' last hidden states."""
         y, hidden_states = self.stack(x, row_lengths(layout), valid=None if layout.whole else layout.valid)
         return Encoded(y, layout, hidden_states)
 
 
 class AttentionDecoder(TranslatorDecoder):
-    """A recurrent stack that writes, and attention that asks with the vectors of its top layer."""
+    """A recurrent stack, and attention whose queries are its top layer's outputs."""
 
     def __init__(
         self, stack: RecurrentStack, cross: RecurrentAttention | None = None, readout: nn.Linear | None = None
@@ -132,7 +127,7 @@ class AttentionDecoder(TranslatorDecoder):
         self.stack, self.cross, self.readout = stack, cross, readout
 
     def initial_state(self, encoded: Encoded) -> TranslatorState:
-        """Each layer starts from the memory of its partner in the encoder; those without one from its top layer's."""
+        """Layer k starts from encoder layer k's last state; layers beyond its depth from its top layer's."""
         ends = [hidden_state.concatenated() for hidden_state in encoded.hidden_states]
         hidden_states = tuple(ends[min(number, len(ends) - 1)] for number in range(len(self.stack.layers)))
         source_kv = None if self.cross is None else self.cross.project_source(encoded.vectors, encoded.valid)

@@ -31,17 +31,17 @@ class RecurrentConfig(ModelConfig):
     """Settings that every recurrent model has, whatever its shape."""
 
     width: PositiveInt = 256
-    """Numbers that come out of a layer at each token."""
+    """Width of the layers' outputs."""
     depth: PositiveInt = 2
-    """Layers, one above the other."""
+    """Number of layers."""
     embedding_width: PositiveInt | None = None
-    """Numbers of a token's vector before the first layer; as many as width when left out."""
+    """Width of the embeddings; `width` when left out."""
     embedding: EmbeddingConfig = EmbeddingConfig()
-    """How tokens become vectors, and what source, target and output share."""
+    """Embeddings, and which matrices source, target and output share."""
     dropout: RecurrentDropoutConfig = RecurrentDropoutSettings(embedding=0.2, between=0.2, output=0.2)
-    """What is dropped while training; one number sets embedding, between and output."""
+    """Dropout rates while training; one number sets embedding, between and output."""
     initialise: RecurrentInitialiseConfig = OrthogonalConfig()
-    """Random numbers that training starts from."""
+    """Initialisation of the parameters."""
 
     @model_validator(mode="after")
     def _plain_inputs(self) -> "RecurrentConfig":
@@ -51,18 +51,18 @@ class RecurrentConfig(ModelConfig):
 
     @property
     def token_width(self) -> int:
-        """Numbers of a token's vector before the first layer."""
+        """Width of the embeddings."""
         return self.embedding_width or self.width
 
 
 def even_width(width: int, setting: str) -> None:
-    """Layers that read both ways have half the width each."""
+    """Bidirectional layers have half the width per direction."""
     if width % 2:
         raise refuse(setting, f"both directions have half of it each: expected an even number, got {width}")
 
 
 def refuse_packed(layout: Layout) -> None:
-    """A hidden state runs through its whole row, so a row can hold one sequence only."""
+    """Raises for packed rows: a hidden state runs through its whole row."""
     if layout.packed:
         raise ConfigError(
             "data.batching", "recurrent models read one sequence a row, got packed batches; use 'bucketed' ones"
@@ -74,7 +74,7 @@ class SingleRecurrentConfig(RecurrentConfig):
 
     direction: ClassVar[Direction]
     cell: Cell = "lstm"
-    """What each layer computes: plain `rnn`, `gru` or `lstm`."""
+    """Cell of each layer: `rnn`, `gru` or `lstm`."""
     residual: bool = False
     """Add each layer's input to its output, from the second layer on."""
     experts: ExpertsConfig | None = None
@@ -91,7 +91,6 @@ class SingleRecurrentConfig(RecurrentConfig):
         return self
 
     def head_for(self, classes: int | None) -> AnyHeadConfig:
-        """The output layer's config, checked against what is asked of it."""
         return head_for(self.head, classes, VocabularyHeadConfig(bias=True))
 
     def layers(self, classes: int | None = None) -> list[LayerSpec]:
@@ -102,7 +101,6 @@ class SingleRecurrentConfig(RecurrentConfig):
         return [LayerSpec(*sizes, self.cell, self.direction) for sizes in zip(inputs, widths, strict=True)]
 
     def num_params(self, vocab: int, classes: int | None = None) -> int:
-        """Learned numbers of the whole model."""
         head, layers = self.head_for(classes), self.layers(classes)
         total = self.embedding.num_params(vocab, self.token_width) + sum(layer.num_params() for layer in layers)
         total += 0 if self.experts is None else self.experts.num_params(self.width)
@@ -111,15 +109,14 @@ class SingleRecurrentConfig(RecurrentConfig):
         return total + head.num_params(layers[-1].width, classes or 0)
 
     def flops(self, batch: int, time: int, vocab: int, classes: int | None = None) -> int:
-        """Matrix-product FLOPs of one forward pass over a full grid; training costs three times as much."""
         head, layers, tokens = self.head_for(classes), self.layers(classes), batch * time
         total = self.embedding.flops(self.token_width, tokens) + sum(layer.flops(tokens) for layer in layers)
         total += 0 if self.experts is None else self.experts.flops(self.width, tokens)
         if isinstance(head, VocabularyHeadConfig):
             factor = self.embedding.factor if self.embedding.shares_output else None
             return total + head.flops(layers[-1].width, vocab, tokens, factor)
-        places = batch if isinstance(head, PooledHeadConfig) else tokens
-        return total + head.flops(layers[-1].width, classes or 0, places)
+        positions = batch if isinstance(head, PooledHeadConfig) else tokens
+        return total + head.flops(layers[-1].width, classes or 0, positions)
 
 
 class SingleRecurrent(Model[SingleRecurrentConfig]):
@@ -147,14 +144,14 @@ class SingleRecurrent(Model[SingleRecurrentConfig]):
         config.initialise.apply(self, config.depth)
 
     def forward(self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None) -> Tensor:
-        """Scores over the vocabulary or the classes at each place, or over the classes for each row."""
+        """Logits over the vocabulary or the classes at each position, or over the classes for each row."""
         x = self.hidden(sequences, segments)
         return self.head(x, sequences.layout.valid) if isinstance(self.head, PooledHead) else self.head(x)
 
     def hidden(
         self, sequences: Sequences, segments: Int[Tensor, "batch time"] | None = None
     ) -> Float[Tensor, "batch time width"]:
-        """The vectors of all tokens after the top layer: what the output layer is given."""
+        """The vectors of all tokens after the top layer."""
         layout = sequences.layout
         refuse_packed(layout)
         x = self.input_dropout(self.embedding(sequences.tokens, segments))
@@ -162,7 +159,7 @@ class SingleRecurrent(Model[SingleRecurrentConfig]):
         return self.output_dropout(x)
 
     def _lengths(self, layout: Layout) -> Int[Tensor, " batch"] | None:
-        """Where rows end; who reads forward only never comes from padding to a token and need not know."""
+        """Lengths of the rows; a forward layer never reads padding before a token and needs none."""
         return None if self.config.direction == "forward" else row_lengths(layout)
 
 
@@ -179,26 +176,24 @@ class RecurrentDecoderConfig(SingleRecurrentConfig):
     direction: ClassVar[Direction] = "forward"
 
     def build(self, vocab: int, classes: int | None = None) -> "RecurrentDecoder":
-        """The model for a vocabulary, and for classes if it is to tell them apart."""
         return RecurrentDecoder(self, vocab, classes)
 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentDecoderState:
-    """What a recurrent decoder knows of all it has read or written: one memory a layer, however long the text."""
+    """The decoding state: one hidden state per layer."""
 
     hidden_states: tuple[HiddenState, ...]
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "RecurrentDecoderState":
-        """The chosen rows, copied."""
         return replace(self, hidden_states=tuple(hidden_state.reorder(rows) for hidden_state in self.hidden_states))
 
 
 class RecurrentDecoder(SingleRecurrent, GenerativeModel[SingleRecurrentConfig]):
-    """Every token knows those before it through the layers' memories; a Stepper."""
+    """Every token depends on those before it through the hidden states; a `Stepper`."""
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> RecurrentDecoderState:
-        """Nothing read yet; memories need no room for what is to come."""
+        """The state before the first token; its size does not depend on `capacity`."""
         if source is not None:
             raise ConfigError(
                 "model.kind", "a recurrent language model has no source; give the text as a prompt instead"
@@ -212,14 +207,13 @@ class RecurrentDecoder(SingleRecurrent, GenerativeModel[SingleRecurrentConfig]):
         state: RecurrentDecoderState,
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time vocab"], RecurrentDecoderState]:
-        """Appends tokens to each row; the logits of what follows them."""
         ends = None if lengths is None else lengths.cpu()
         x, hidden_states = self.stack(self.input_dropout(self.embedding(tokens)), ends, state.hidden_states)
         return self.head(self.output_dropout(x)), replace(state, hidden_states=hidden_states)
 
 
 class RecurrentEncoderConfig(SingleRecurrentConfig):
-    """Recurrent layers that read both ways, half the width each: classification, tagging, masked language models."""
+    """Bidirectional recurrent layers, half the width per direction: classification, tagging, masked language models."""
 
     kind: Literal["recurrent-encoder"] = "recurrent-encoder"
     shape: ClassVar[str] = "encoder"
@@ -232,9 +226,8 @@ class RecurrentEncoderConfig(SingleRecurrentConfig):
         return self
 
     def build(self, vocab: int, classes: int | None = None) -> "RecurrentEncoder":
-        """The model for a vocabulary, and for classes if it is to tell them apart."""
         return RecurrentEncoder(self, vocab, classes)
 
 
 class RecurrentEncoder(SingleRecurrent):
-    """Every token knows all others, through memories that passed all those between."""
+    """Every token depends on all others through the hidden states."""

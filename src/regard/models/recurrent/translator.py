@@ -27,7 +27,7 @@ from regard.nn.recurrent import HiddenState, Vectors
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What an encoder has to say: a vector for each token of the source, and its layers' last memories."""
+    """An encoded source: a vector per token, and the layers' last hidden states."""
 
     vectors: Vectors
     layout: Layout
@@ -35,26 +35,25 @@ class Encoded:
 
     @property
     def valid(self) -> Bool[Tensor, "batch time"] | None:
-        """True where a token stands; None where one stands everywhere."""
+        """False for padding; None: no padding."""
         return None if self.layout.whole else self.layout.valid
 
     @property
     def source_rows(self) -> Int[Tensor, " batch"]:
-        """The rows' numbers."""
         return torch.arange(len(self.vectors), device=self.vectors.device)
 
 
 @dataclass(frozen=True, eq=False)
 class TranslatorState:
-    """How far a recurrent decoder has come: one memory a layer, and what it listens to."""
+    """The decoding state: one hidden state per layer, and the source's keys and values."""
 
     hidden_states: tuple[HiddenState, ...]
     source_rows: Int[Tensor, " batch"]
-    """Which sentence of the source each row translates; several rows of a beam share one."""
+    """Which source each row decodes; the rows of a beam share one."""
     source_kv: SourceKV | None = None
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "TranslatorState":
-        """The chosen rows, copied; the source only where rows leave their sentence."""
+        """The chosen rows; the source is copied only where rows change their source."""
         hidden_states, source_rows = (
             tuple(hidden_state.reorder(rows) for hidden_state in self.hidden_states),
             self.source_rows[rows],
@@ -66,7 +65,7 @@ class TranslatorState:
 
 
 class TranslatorEncoder(nn.Module, ABC):
-    """The encoder's side: tokens' vectors in, what there is to say about them out."""
+    """The encoder of a recurrent translator."""
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
@@ -74,7 +73,7 @@ class TranslatorEncoder(nn.Module, ABC):
 
 
 class TranslatorDecoder(nn.Module, ABC):
-    """The decoder's side, in training and in writing alike."""
+    """The decoder of a recurrent translator."""
 
     @abstractmethod
     def initial_state(self, encoded: Encoded) -> TranslatorState:
@@ -88,7 +87,7 @@ class TranslatorDecoder(nn.Module, ABC):
         lengths: Int[Tensor, " batch"] | None = None,
         valid: Bool[Tensor, "batch time"] | None = None,
     ) -> tuple[Vectors, TranslatorState]:
-        """What the output layer is given at each token, and the state after them."""
+        """The output layer's inputs, and the state after these tokens."""
 
 
 class TranslatorConfig(RecurrentConfig):
@@ -112,43 +111,34 @@ class TranslatorConfig(RecurrentConfig):
 
     @property
     def target_depth(self) -> int:
-        """Layers of the decoder."""
         return self.decoder_depth or self.depth
 
     @property
     def head_width(self) -> int:
-        """Numbers that the output layer is given."""
         return self.width
 
     def build_encoder(self) -> TranslatorEncoder:
-        """The encoder."""
         raise TypeError(f"{type(self).__name__} must build its encoder")
 
     def build_decoder(self) -> TranslatorDecoder:
-        """The decoder."""
         raise TypeError(f"{type(self).__name__} must build its decoder")
 
     def stacks_params(self) -> int:
-        """Learned numbers of encoder and decoder."""
         raise TypeError(f"{type(self).__name__} must count its parameters")
 
     def stacks_flops(self, batch: int, source: int, target: int) -> int:
-        """Matrix-product FLOPs of encoder and decoder."""
         raise TypeError(f"{type(self).__name__} must count its FLOPs")
 
     def build(self, source_vocab: int, target_vocab: int | None = None) -> "RecurrentTranslator":
-        """The model; one vocabulary serves both sides when no second is given."""
         return RecurrentTranslator(self, source_vocab, self.embedding.target_vocab(source_vocab, target_vocab))
 
     def num_params(self, source_vocab: int, target_vocab: int | None = None) -> int:
-        """Learned numbers of the whole model."""
         target_vocab, embedding = self.embedding.target_vocab(source_vocab, target_vocab), self.embedding
         total = embedding.num_params(target_vocab, self.token_width) + self.stacks_params()
         total += 0 if embedding.shares_inputs else embedding.num_params(source_vocab, self.token_width)
         return total + self.head.num_params(self.head_width, target_vocab, shared=embedding.shares_output)
 
     def flops(self, batch: int, source: int, target: int, vocab: int) -> int:
-        """Matrix-product FLOPs of one forward pass over full grids; training costs three times as much."""
         factor = self.embedding.factor if self.embedding.shares_output else None
         total = self.embedding.flops(self.token_width, batch * (source + target))
         total += self.stacks_flops(batch, source, target)
@@ -156,15 +146,15 @@ class TranslatorConfig(RecurrentConfig):
 
 
 class RecurrentTranslator(GenerativeModel[TranslatorConfig]):
-    """decoder(target so far, encoder(source)); a Stepper."""
+    """decoder(target so far, encoder(source)); a `Stepper`."""
 
     def __init__(self, config: TranslatorConfig, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
         self.config = config
         embedding = config.embedding
         self.target_embedding = embedding.build(target_vocab, config.token_width)
-        own = None if embedding.shares_inputs else embedding.build(source_vocab, config.token_width)
-        self.source_embedding = own or self.target_embedding
+        separate = None if embedding.shares_inputs else embedding.build(source_vocab, config.token_width)
+        self.source_embedding = separate or self.target_embedding
         self.input_dropout = config.dropout.on_inputs()
         self.encoder, self.decoder = config.build_encoder(), config.build_decoder()
         self.output_dropout = LockedDropout(config.dropout.output, config.dropout.locked)
@@ -173,11 +163,9 @@ class RecurrentTranslator(GenerativeModel[TranslatorConfig]):
         config.initialise.apply(self, config.depth)
 
     def forward(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time vocab"]:
-        """Scores of the token that follows each token of the target."""
         return self.head(self.hidden(source, target))
 
     def hidden(self, source: Sequences, target: Sequences) -> Float[Tensor, "batch time width"]:
-        """What the output layer is given."""
         refuse_packed(target.layout)
         valid = None if target.layout.whole else target.layout.valid
         x = self.input_dropout(self.target_embedding(target.tokens))
@@ -185,13 +173,12 @@ class RecurrentTranslator(GenerativeModel[TranslatorConfig]):
         return self.output_dropout(y)
 
     def encode(self, source: Sequences) -> Encoded:
-        """What the encoder has to say about each token of the source."""
         refuse_packed(source.layout)
         return self.encoder(self.input_dropout(self.source_embedding(source.tokens)), source.layout)
 
     @torch.no_grad()
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> TranslatorState:
-        """Reads the source; nothing written yet, and memories need no room for what is to come."""
+        """Encodes the source; the state's size does not depend on `capacity`."""
         source = padded_source(source, rows)
         return self.decoder.initial_state(self.encode(source))
 
@@ -199,7 +186,6 @@ class RecurrentTranslator(GenerativeModel[TranslatorConfig]):
     def step(
         self, tokens: Int[Tensor, "batch time"], state: TranslatorState, lengths: Int[Tensor, " batch"] | None = None
     ) -> tuple[Float[Tensor, "batch time vocab"], TranslatorState]:
-        """Appends tokens to each row; the logits of what follows them."""
         ends = None if lengths is None else lengths.cpu()
         y, state = self.decoder(self.input_dropout(self.target_embedding(tokens)), state, ends)
         return self.head(self.output_dropout(y)), state

@@ -1,14 +1,14 @@
 """Attention along the rows and the columns of a grid, with a bias for each pair of columns: AlphaFold2's Evoformer.
 
-A grid is a table of sequences that belong together: row r is one sequence, column c a place that all of them share.
-Beside it stands a pair for every two columns (i, j): what is known about how these two places go together.
+A grid holds aligned sequences: row r is one sequence, column c an aligned position. A pair representation beside it has
+a vector for every two columns (i, j).
 
     rows      m_rc ← m_rc + Σ_j α_j v_rj      α = softmax_j(q_rc·k_rj/√d + b_cj),   b from the pairs
     columns   m_rc ← m_rc + Σ_s α_s v_sc      α = softmax_s(q_rc·k_sc/√d)
     pairs     z_ij ← z_ij + W mean_r(a_ri ⊗ b_rj), then z_ij ← z_ij + Σ_k a_ik ⊙ b_jk: its triangles with a third column
 
-Rows and columns in turn let every cell reach every other in two steps, at R·C·(R + C) scores instead of (R·C)². Each
-attention is gated: a cell decides by itself how much of what it hears it lets in (Jumper 2021, algorithms 7 to 12).
+Alternating rows and columns connect all cells in two steps, with R·C·(R + C) scores instead of (R·C)². Each attention
+is gated (Jumper 2021, algorithms 7 to 12).
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ Lines = Float[Tensor, "lines time width"]
 
 @dataclass(frozen=True, eq=False)
 class PresentKeys(Pattern):
-    """Only cells that hold something are looked at; a line that holds nothing at all receives zero."""
+    """Masks empty cells; the output of an empty line is zero."""
 
     present: Bool[Tensor, "lines time"]
     per_batch = True
@@ -45,7 +45,7 @@ class PresentKeys(Pattern):
 
 
 class GatedAttention(nn.Module):
-    """y_i = W_o(σ(W_g x_i) ⊙ Σ_j α_ij v_j) along every line of a grid; the gates begin open."""
+    """y_i = W_o(σ(W_g x_i) ⊙ Σ_j α_ij v_j) along every line of a grid; gates are initialised open."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -56,13 +56,12 @@ class GatedAttention(nn.Module):
         nn.init.ones_(self.gate.bias)
 
     def forward(self, x: Lines, pattern: Pattern | None = None, bias: Bias | None = None) -> Lines:
-        """Each line for itself."""
-        source_kv = join_heads(attend(self.query(x), self.key(x), self.value(x), pattern, bias))
-        return self.output(torch.sigmoid(self.gate(x)) * source_kv)
+        output = join_heads(attend(self.query(x), self.key(x), self.value(x), pattern, bias))
+        return self.output(torch.sigmoid(self.gate(x)) * output)
 
 
 class RowAttention(nn.Module):
-    """Every cell asks the cells of its row; with `pair_width`, what is known of two columns speaks along."""
+    """Attention along the rows; with `pair_width`, the pair representation biases the scores."""
 
     def __init__(self, width: int, heads: int, pair_width: int | None = None) -> None:
         super().__init__()
@@ -71,14 +70,13 @@ class RowAttention(nn.Module):
         self.pair_bias = nn.Linear(pair_width, heads, bias=False) if pair_width else None
 
     def forward(self, grid: Grid, pairs: Pairs | None = None, present: Present | None = None) -> Grid:
-        """What each cell hears; to be added to it."""
         batch, rows = grid.shape[:2]
         pattern = None if present is None else PresentKeys(present.flatten(0, 1))
-        source_kv = self.attention(self.norm(grid).flatten(0, 1), pattern, self._bias(pairs, rows))
-        return source_kv.unflatten(0, (batch, rows))
+        output = self.attention(self.norm(grid).flatten(0, 1), pattern, self._bias(pairs, rows))
+        return output.unflatten(0, (batch, rows))
 
     def _bias(self, pairs: Pairs | None, rows: int) -> Bias | None:
-        """The pairs as numbers to add to the scores: the same in every row, others in every head."""
+        """The bias of the scores: the same for all rows, different per head."""
         if self.pair_bias is None or self.pair_norm is None or pairs is None:
             return None
         table = self.pair_bias(self.pair_norm(pairs)).permute(0, 3, 1, 2)
@@ -90,32 +88,30 @@ def _column_of_key(batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
 
 
 class ColumnAttention(nn.Module):
-    """Every cell asks the cells of its column: rows of the grid turned on its side."""
+    """Attention along the columns: the rows of the transposed grid."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.turned = RowAttention(width, heads)
 
     def forward(self, grid: Grid, present: Present | None = None) -> Grid:
-        """What each cell hears; to be added to it."""
         present = None if present is None else present.transpose(1, 2)
         return self.turned(grid.transpose(1, 2), None, present).transpose(1, 2)
 
 
 class Transition(nn.Module):
-    """The feed-forward part at each cell or pair, behind a norm."""
+    """The feed-forward network of each cell or pair, after a norm."""
 
     def __init__(self, width: int, factor: int = 4) -> None:
         super().__init__()
         self.norm, self.feedforward = LayerNorm(width), FeedForward(width, factor * width)
 
     def forward(self, x: Float[Tensor, "batch one other width"]) -> Float[Tensor, "batch one other width"]:
-        """Each by itself; to be added."""
         return self.feedforward(self.norm(x).flatten(1, 2)).unflatten(1, x.shape[1:3])
 
 
 class OuterProductMean(nn.Module):
-    """z_ij = W mean_r(a_ri ⊗ b_rj): what two columns do together, over all rows."""
+    """z_ij = W mean_r(a_ri ⊗ b_rj) over the rows r."""
 
     def __init__(self, width: int, pair_width: int, hidden: int = 8) -> None:
         super().__init__()
@@ -124,12 +120,12 @@ class OuterProductMean(nn.Module):
         self.output = nn.Linear(hidden * hidden, pair_width)
 
     def forward(self, grid: Grid, present: Present | None = None) -> Pairs:
-        """The change of each pair; cells that hold nothing are left out of the mean."""
+        """Empty cells are left out of the mean."""
         x = self.norm(grid)
-        there = torch.ones_like(grid[..., :1]) if present is None else present[..., None].to(grid.dtype)
-        left, right = self.left(x) * there, self.right(x) * there
+        filled = torch.ones_like(grid[..., :1]) if present is None else present[..., None].to(grid.dtype)
+        left, right = self.left(x) * filled, self.right(x) * filled
         products = torch.einsum("brix,brjy->bijxy", left, right).flatten(3)
-        both = torch.einsum("brix,brjx->bijx", there, there)
+        both = torch.einsum("brix,brjx->bijx", filled, filled)
         return self.output(products / both.clamp(min=1))
 
 
@@ -146,18 +142,17 @@ class TriangleMultiplication(nn.Module):
         self.gate, self.output = nn.Linear(pair_width, pair_width), nn.Linear(hidden, pair_width)
 
     def forward(self, pairs: Pairs) -> Pairs:
-        """The change of each pair."""
         z = self.norm(pairs)
         left = torch.sigmoid(self.left_gate(z)) * self.left(z)
         right = torch.sigmoid(self.right_gate(z)) * self.right(z)
-        meeting = self.inner_norm(torch.einsum(self.equation, left, right))
-        return torch.sigmoid(self.gate(z)) * self.output(meeting)
+        product = self.inner_norm(torch.einsum(self.equation, left, right))
+        return torch.sigmoid(self.gate(z)) * self.output(product)
 
 
 class AxialBlock(nn.Module):
-    """Rows, columns, transition; with `update_pairs`, what was learnt about columns goes back into the pairs.
+    """Rows, columns, transition; with `update_pairs`, the grid updates the pair representation.
 
-    Without `pair_width` it is plain axial attention (Ho 2019), which knows nothing of pairs.
+    Without `pair_width` it is plain axial attention (Ho 2019), without pairs.
     """
 
     def __init__(self, width: int, heads: int, pair_width: int | None = None, update_pairs: bool = False) -> None:
@@ -169,7 +164,6 @@ class AxialBlock(nn.Module):
     def forward(
         self, grid: Grid, pairs: Pairs | None = None, present: Present | None = None
     ) -> tuple[Grid, Pairs | None]:
-        """The grid and the pairs after one block."""
         grid = grid + self.rows(grid, pairs, present)
         grid = grid + self.columns(grid, present)
         grid = grid + self.transition(grid)
@@ -177,7 +171,7 @@ class AxialBlock(nn.Module):
 
 
 class PairUpdate(nn.Module):
-    """How the grid changes the pairs: outer products, triangles out and in, transition."""
+    """The grid's update of the pairs: outer products, triangles out and in, transition."""
 
     def __init__(self, width: int, pair_width: int) -> None:
         super().__init__()
@@ -187,7 +181,6 @@ class PairUpdate(nn.Module):
         self.transition = Transition(pair_width)
 
     def forward(self, grid: Grid, pairs: Pairs, present: Present | None = None) -> Pairs:
-        """The pairs after one block."""
         pairs = pairs + self.outer(grid, present)
         pairs = pairs + self.outgoing(pairs)
         pairs = pairs + self.incoming(pairs)

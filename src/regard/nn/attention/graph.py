@@ -1,12 +1,11 @@
-"""Attention over the edges of a graph: each node asks the nodes that point at it, and nobody else.
+"""Attention over the edges of a graph: each node attends to the nodes with an edge to it.
 
     e_ts = q_t·k_s/√d + w·f_ts          for every edge s → t, f its features
     α_ts = exp(e_ts) / Σ_s exp(e_ts)    over the edges that end in t
     y_t  = Σ_s α_ts v_s
 
-Only edges are computed, so the cost grows with their number and not with the square of the nodes; several graphs are
-one graph whose parts are not joined. The same attention read as a pattern (`Edges`) is what any dense attention of
-regard takes: the two are held to each other by tests.
+The cost is linear in the number of edges; several graphs are one graph of unconnected parts. `Edges` is the same mask
+as a pattern for dense attention.
 """
 
 import math
@@ -32,7 +31,7 @@ EdgeFeatures = Float[Tensor, "edges edge_width"]
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Edges from sources to targets among numbered nodes; `part` says which of several graphs a node belongs to."""
+    """Edges from sources to targets among nodes; `part` is the graph that a node belongs to."""
 
     sources: Int[Tensor, " edges"]
     targets: Int[Tensor, " edges"]
@@ -42,7 +41,7 @@ class Graph:
 
     @classmethod
     def of(cls, edges: Sequence[tuple[int, int]], nodes: int, both_ways: bool = False, loops: bool = False) -> "Graph":
-        """The graph of a list of (source, target); `both_ways` adds the way back, `loops` an edge to itself."""
+        """From a list of (source, target); `both_ways` adds the reverse edges, `loops` self-loops."""
         wrong = next((edge for edge in edges if not all(0 <= node < nodes for node in edge)), None)
         if wrong is not None:
             raise ShapeError(f"edges: expected nodes from 0 to {nodes - 1}, got the edge {wrong}")
@@ -53,13 +52,13 @@ class Graph:
 
     @classmethod
     def complete(cls, nodes: int) -> "Graph":
-        """Every node points at every node, itself included."""
+        """All edges, self-loops included."""
         grid = torch.cartesian_prod(torch.arange(nodes), torch.arange(nodes)).reshape(-1, 2)
         return cls(grid[:, 0], grid[:, 1], nodes, torch.zeros(nodes, dtype=torch.long))
 
     @classmethod
     def together(cls, graphs: Sequence["Graph"]) -> "Graph":
-        """Several graphs as one, their nodes one after another."""
+        """The disjoint union of several graphs."""
         sizes = [graph.nodes for graph in graphs]
         starts = [sum(sizes[:number]) for number in range(len(sizes))]
         moved = list(zip(graphs, starts, strict=True))
@@ -73,31 +72,31 @@ class Graph:
         )
 
     def pattern(self) -> "Edges":
-        """The same edges for dense attention over one row that holds all nodes."""
-        joined = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.targets.device)
-        joined[self.targets, self.sources] = True
-        return Edges(joined)
+        """The mask for dense attention over one row of all nodes."""
+        adjacent = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.targets.device)
+        adjacent[self.targets, self.sources] = True
+        return Edges(adjacent)
 
 
 @dataclass(frozen=True, eq=False)
 class Edges(Pattern):
-    """A node may look at those that point at it; one at which nobody points receives zero."""
+    """A node attends to the sources of its edges; the output of a node without any is zero."""
 
-    joined: Bool[Tensor, "target source"]
+    adjacent: Bool[Tensor, "target source"]
     may_mask_all_keys = True
     uses_table = True
 
     @override
     def allowed(self, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return self.joined[query, key]
+        return self.adjacent[query, key]
 
 
 def attend_edges(query: Heads, key: Heads, value: Heads, graph: Graph, bias: PerEdge | None = None) -> Heads:
     """softmax(QKᵀ/√d + bias) V over the edges alone."""
     scores = (query[graph.targets] * key[graph.sources]).sum(-1) / math.sqrt(query.shape[-1])
     weights = softmax_by_target(scores if bias is None else scores + bias, graph)
-    source_kv = torch.zeros_like(query, dtype=value.dtype)
-    return source_kv.index_add(0, graph.targets, weights[..., None].to(value.dtype) * value[graph.sources])
+    output = torch.zeros_like(query, dtype=value.dtype)
+    return output.index_add(0, graph.targets, weights[..., None].to(value.dtype) * value[graph.sources])
 
 
 def softmax_by_target(scores: PerEdge, graph: Graph) -> PerEdge:
@@ -111,7 +110,7 @@ def softmax_by_target(scores: PerEdge, graph: Graph) -> PerEdge:
 
 
 class GraphAttention(nn.Module):
-    """Several heads of attention over edges; with `edge_width`, the features of an edge speak along."""
+    """Several heads of attention over edges; with `edge_width`, edge features bias the scores."""
 
     def __init__(self, width: int, heads: int, edge_width: int | None = None, bias: bool = True) -> None:
         super().__init__()
@@ -121,7 +120,6 @@ class GraphAttention(nn.Module):
         self.edge_bias = nn.Linear(edge_width, heads, bias=False) if edge_width else None
 
     def forward(self, x: Nodes, graph: Graph, features: EdgeFeatures | None = None) -> Nodes:
-        """What each node hears; to be added to it."""
         query, key, value = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
         bias = None if self.edge_bias is None or features is None else self.edge_bias(features)
         return self.output(attend_edges(query, key, value, graph, bias).flatten(1))
@@ -136,7 +134,6 @@ class GraphBlock(nn.Module):
         self.feedforward_norm, self.feedforward = LayerNorm(width), FeedForward(width, hidden or 4 * width)
 
     def forward(self, x: Nodes, graph: Graph, features: EdgeFeatures | None = None) -> Nodes:
-        """The nodes after one block."""
         x = x + self.attention(self.norm(x), graph, features)
         return x + self.feedforward(self.feedforward_norm(x)[None])[0]
 

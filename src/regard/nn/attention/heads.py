@@ -1,7 +1,7 @@
-"""Three ways to have several heads (row A4 of the lectures): from vectors of the model to queries, keys or values.
+"""Three shapes of heads (row A4 of the lectures): projections to queries, keys or values.
 
-standard   each head sees the whole input through a d × d/h matrix; all heads together cost as much as one
-narrow     the input is cut into h chunks of d/h; each head maps its own chunk by a d/h × d/h matrix
+standard   each head projects the whole input by a d × d/h matrix; all heads together cost as much as one
+narrow     the input is split into h chunks of d/h; each head projects its chunk by a d/h × d/h matrix
 wide       each head has a whole d × d matrix; h times the cost
 """
 
@@ -17,30 +17,29 @@ HeadShape = Literal["standard", "narrow", "wide"]
 
 
 def split_heads(x: Float[Tensor, "batch time all"], heads: int) -> Float[Tensor, "batch heads time head_width"]:
-    """The vector of each token, cut into one part per head."""
+    """Each token's vector split into heads."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def join_heads(x: Float[Tensor, "batch heads time head_width"]) -> Float[Tensor, "batch time all"]:
-    """The parts of all heads, one after another again."""
+    """The heads concatenated."""
     return x.transpose(1, 2).flatten(2)
 
 
 class HeadProjection(nn.Linear):
-    """Standard and wide heads: one matrix for all heads, whose result is cut up."""
+    """Standard and wide heads: one matrix for all heads, whose output is split."""
 
     def __init__(self, width: int, heads: int, head_width: int, bias: bool = True) -> None:
         super().__init__(width, heads * head_width, bias=bias)
         self.heads = heads
 
     def forward(self, input: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
-        """W x, a part for each head."""
         expect("width", self.in_features, input.shape[-1])
         return split_heads(super().forward(input), self.heads)
 
 
 class NarrowHeadProjection(nn.Module):
-    """Narrow heads: the input is cut up first, and each chunk has a small matrix of its own."""
+    """Narrow heads: the input is split first, and each chunk has its own small matrix."""
 
     def __init__(self, width: int, heads: int, bias: bool = True) -> None:
         super().__init__()
@@ -51,7 +50,7 @@ class NarrowHeadProjection(nn.Module):
             nn.init.xavier_uniform_(matrix)
 
     def matrices(self) -> list[Tensor]:
-        """The matrix of each head, to be drawn by itself."""
+        """The matrix of each head, initialised separately."""
         return list(self.weight.data)
 
     def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
@@ -62,12 +61,11 @@ class NarrowHeadProjection(nn.Module):
 
 
 class NoHeadProjection(nn.Module):
-    """No matrices: queries, keys and values are the input itself, cut up (row A1)."""
+    """No projection: queries, keys and values are the input itself, split into heads (row A1)."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
 
     def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch heads time head_width"]:
-        """x, a chunk for each head."""
         return split_heads(x, self.heads)

@@ -25,12 +25,14 @@ class FullConfig(BaseAttentionConfig):
 
 
 class LongConfig(BaseAttentionConfig):
-    """What the kinds for long sequences have in common."""
+    """Settings that the kinds for long sequences share."""
 
     @model_validator(mode="after")
-    def _leaves_no_query_blind(self) -> "LongConfig":
+    def _leaves_every_query_a_key(self) -> "LongConfig":
         if self.strict:
-            raise refuse("strict", "hiding the token itself could leave a query without any key; use it with kind full")
+            raise refuse(
+                "strict", "masking the token itself could leave a query without any key; use it with kind full"
+            )
         return self
 
 
@@ -157,8 +159,8 @@ class LinformerConfig(LongConfig):
         causal: bool = False,
         shared: nn.Module | None = None,
     ) -> Attention:
-        own = {"length": self.length, "projected": self.projected, "share": self.share, "projection": shared}
-        return Linformer(width, heads, **own, **self.settings(), dropout=dropout, position=position)
+        options = {"length": self.length, "projected": self.projected, "share": self.share, "projection": shared}
+        return Linformer(width, heads, **options, **self.settings(), dropout=dropout, position=position)
 
     @property
     @override
@@ -199,7 +201,7 @@ class LinformerConfig(LongConfig):
         if kind not in POSITIONS_BEFORE_KEYS:
             raise refuse(
                 "position",
-                f"{kind} weighs keys by their place, but a key of linformer is a mixture of all places; "
+                f"{kind} weighs keys by their position, but a key of linformer is a mixture of all positions; "
                 "choose none, sinusoidal, learned or rotary",
             )
 
@@ -211,7 +213,7 @@ class MemoryCompressedConfig(LongConfig):
     stride: PositiveInt = 4
     """Tokens that become one slot of memory."""
     block: PositiveInt = 64
-    """In a decoder, a query sees the tokens of its own block of this many as they are; a multiple of stride."""
+    """In a decoder, a query attends to the uncompressed tokens of its own block of this many; a multiple of stride."""
 
     @model_validator(mode="after")
     def _leaves_no_token_out(self) -> "MemoryCompressedConfig":
@@ -230,8 +232,8 @@ class MemoryCompressedConfig(LongConfig):
         causal: bool = False,
         shared: nn.Module | None = None,
     ) -> Attention:
-        own = {"stride": self.stride, "block": self.block, "causal": causal}
-        return MemoryCompressed(width, heads, **own, **self.settings(), dropout=dropout, position=position)
+        options = {"stride": self.stride, "block": self.block, "causal": causal}
+        return MemoryCompressed(width, heads, **options, **self.settings(), dropout=dropout, position=position)
 
     @override
     def extra_params(self, heads: int, head_width: int) -> int:
@@ -249,7 +251,9 @@ class MemoryCompressedConfig(LongConfig):
     @override
     def refuse_position(self, kind: str) -> None:
         if kind == "tree":
-            raise refuse("position", "a slot of compressed memory holds several tokens, so it has no place in a tree")
+            raise refuse(
+                "position", "a slot of compressed memory holds several tokens, so it has no position in a tree"
+            )
 
 
 OneAttention = FullConfig | WindowConfig | LocalConfig | BigBirdConfig | LinformerConfig | MemoryCompressedConfig
@@ -267,11 +271,11 @@ class AlternatingConfig(LongConfig):
 
     @model_validator(mode="after")
     def _stand_together(self) -> "AlternatingConfig":
-        for place, kind in enumerate(self.kinds):
+        for index, kind in enumerate(self.kinds):
             if kind.settings() != BaseAttentionConfig().settings():
-                raise refuse(f"kinds.{place}", "how heads are shaped is set beside the list, for all layers alike")
+                raise refuse(f"kinds.{index}", "how heads are shaped is set beside the list, for all layers alike")
             if kind.added_tokens or kind.shared_params(1):
-                raise refuse(f"kinds.{place}", f"{kind.kind} here adds or shares what all layers would need")
+                raise refuse(f"kinds.{index}", f"{kind.kind} here adds or shares what all layers would need")
         return self
 
     @property
@@ -286,13 +290,13 @@ class AlternatingConfig(LongConfig):
 
     @override
     def refuse_causal(self, setting: str) -> None:
-        for place, kind in enumerate(self.kinds):
-            kind.refuse_causal(f"{setting}.kinds.{place}")
+        for index, kind in enumerate(self.kinds):
+            kind.refuse_causal(f"{setting}.kinds.{index}")
 
     @override
     def refuse_position(self, kind: str) -> None:
-        for each in self.kinds:
-            each.refuse_position(kind)
+        for attention in self.kinds:
+            attention.refuse_position(kind)
 
 
 AttentionConfig = Annotated[OneAttention | AlternatingConfig, BY_KIND, BARE_KIND]

@@ -3,8 +3,8 @@
     K' = E K,  V' = F V        E, F: projected × length
     y_i = Σ_s softmax_s(q_i·k'_s / √d) v'_s
 
-Every projected key mixes all tokens. So nothing of the future can be hidden (encoders only), and a projected key stands
-at no place of its own (no bias by distance). Padding is zero before it is projected, so it weighs nothing.
+Every projected key mixes all tokens, so that no future token can be masked (encoders only) and a projected key has no
+position (no relative bias). Padding is set to zero before the projection.
 """
 
 from typing import Literal
@@ -26,14 +26,14 @@ Tokens = Float[Tensor, "rows heads time head_width"]
 
 
 class LengthProjection(nn.Module):
-    """E: from all tokens to a fixed number; one matrix for all heads, or one for each."""
+    """E: projects all tokens to a fixed number of keys; one matrix for all heads, or one per head."""
 
     def __init__(self, length: int, projected: int, heads: int = 1) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(heads, projected, length) * projected**-0.5)
 
     def forward(self, x: Tokens) -> Float[Tensor, "rows heads projected head_width"]:
-        """E x, with the columns of E for as many tokens as there are."""
+        """E x, with the first `time` columns of E."""
         time, (heads, _, length) = x.shape[2], self.weight.shape
         if time > length:
             raise ConfigError(
@@ -44,11 +44,11 @@ class LengthProjection(nn.Module):
         weight = self.weight[:, :, :time]
         if heads > 1:
             return weight @ x
-        return split_heads(weight @ join_heads(x), x.shape[1])  # all heads in one product
+        return split_heads(weight @ join_heads(x), x.shape[1])  # all heads in one matmul
 
 
 class Linformer(Attention):
-    """Attention to a fixed number of mixtures of all keys and values."""
+    """Attention to a fixed number of linear combinations of all keys and values."""
 
     def __init__(
         self,
@@ -61,17 +61,17 @@ class Linformer(Attention):
         projection: LengthProjection | None = None,
         **settings: object,
     ) -> None:
-        """`projection` is the one that all layers share, for `layerwise`; it belongs to whoever made it."""
+        """`projection` is shared by all layers (`layerwise`) and not a sub-module of this one."""
         super().__init__(width, heads, **settings)  # type: ignore[arg-type]
         matrices = self.kv_heads if share == "none" else 1
-        own = projection is None
-        self.project_keys = LengthProjection(length, projected, matrices) if own else None
-        both = own and share not in ("keyvalue", "layerwise")
+        separate = projection is None
+        self.project_keys = LengthProjection(length, projected, matrices) if separate else None
+        both = separate and share not in ("keyvalue", "layerwise")
         self.project_values = LengthProjection(length, projected, matrices) if both else None
-        self._shared_projection = [projection]  # in a list: used here, not owned
+        self._shared_projection = [projection]  # in a list, so that it is no sub-module
 
     def projections(self) -> tuple[LengthProjection, LengthProjection]:
-        """What projects keys, and what projects values."""
+        """E and F."""
         keys = self._shared_projection[0] or self.project_keys
         assert keys is not None
         return keys, self.project_values or keys
@@ -84,18 +84,17 @@ class Linformer(Attention):
         cache: KVCache | None = None,
         cache_lengths: CacheLengths | None = None,
     ) -> Float[Tensor, "batch query width"]:
-        """Self-attention of whole sequences."""
-        assert cache is None, "what mixes all tokens cannot be written token by token"
+        assert cache is None, "linformer mixes all tokens, so it cannot decode token by token"
         rows = Rows.of(context.pattern)
-        x = rows.spread(x)
-        places = torch.arange(x.shape[1], device=x.device)[None]
-        query, key, value = self.query(x), self.key(x), self.value(x)
-        query, key = self.position.rotate(query, places), self.position.rotate(key, places)
+        x = rows.unpack(x)
+        positions = torch.arange(x.shape[1], device=x.device)[None]
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        q, k = self.position.rotate(q, positions), self.position.rotate(k, positions)
         valid = rows.valid(x.shape[1])
         if valid is not None:
-            key, value = (part.masked_fill(~valid[:, None, :, None], 0.0) for part in (key, value))
+            k, v = (part.masked_fill(~valid[:, None, :, None], 0.0) for part in (k, v))
         for_keys, for_values = self.projections()
-        key, value = for_keys(key), for_values(value)
-        mixtures = torch.arange(key.shape[2], device=x.device)[None]
-        y = self._attend(query, key, value, AttentionContext(None, places, mixtures), NO_POSITION)
-        return rows.collect(self.output(join_heads(y)))
+        k, v = for_keys(k), for_values(v)
+        projected = torch.arange(k.shape[2], device=x.device)[None]
+        y = self._attend(q, k, v, AttentionContext(None, positions, projected), NO_POSITION)
+        return rows.pack(self.output(join_heads(y)))

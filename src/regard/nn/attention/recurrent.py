@@ -22,27 +22,26 @@ from regard.errors import ConfigError
 from regard.nn.attention.reference import AttentionSteps
 from regard.nn.dropout import Dropout
 
-Asking = Float[Tensor, "batch query width"]
+Queries = Float[Tensor, "batch query width"]
 Source = Float[Tensor, "batch key source_width"]
 Scores = Float[Tensor, "batch query key"]
 
 
 @dataclass(frozen=True, eq=False)
 class SourceKV:
-    """A source as a decoder listens to it, computed once however many tokens are then written."""
+    """Keys and values of the source for a decoder's attention, computed once per source."""
 
     keys: Float[Tensor, "batch key key_width"]
     values: Float[Tensor, "batch key source_width"]
     valid: Bool[Tensor, "batch key"] | None = None
-    """True where a token stands; everywhere when left out."""
+    """False for padding; None: no padding."""
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> "SourceKV":
-        """The chosen rows, copied."""
         return SourceKV(self.keys[rows], self.values[rows], None if self.valid is None else self.valid[rows])
 
 
 class RecurrentAttention(nn.Module):
-    """c_i = Σ_j α_ij h_j; each kind says how keys are made and how they are scored."""
+    """c_i = Σ_j α_ij h_j; kinds differ in their keys and scores."""
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()
@@ -53,11 +52,10 @@ class RecurrentAttention(nn.Module):
     def project_source(
         self, source: Source, valid: Bool[Tensor, "batch key"] | None = None, values: Source | None = None
     ) -> SourceKV:
-        """What the decoder is to listen to; `values` where what is weighed is not what is scored."""
+        """`values` are the source itself unless given."""
         return SourceKV(self.keys(source), source if values is None else values, valid)
 
-    def forward(self, x: Asking, source_kv: SourceKV) -> Float[Tensor, "batch query source_width"]:
-        """What each query hears."""
+    def forward(self, x: Queries, source_kv: SourceKV) -> Float[Tensor, "batch query source_width"]:
         scores = self.scores(x, source_kv.keys)
         scaled = masked = scores * self.scale
         if source_kv.valid is not None:
@@ -69,16 +67,16 @@ class RecurrentAttention(nn.Module):
         return output
 
     def keys(self, source: Source) -> Float[Tensor, "batch key key_width"]:
-        """What queries are scored against."""
+        """What the queries are scored against."""
         return source
 
-    def scores(self, x: Asking, keys: Float[Tensor, "batch key key_width"]) -> Scores:
-        """e_ij; the dot product unless a kind says otherwise."""
+    def scores(self, x: Queries, keys: Float[Tensor, "batch key key_width"]) -> Scores:
+        """e_ij, by default the dot product."""
         return x @ keys.transpose(1, 2).to(x.dtype)
 
 
 def _softmax(scores: Scores, valid: Bool[Tensor, "batch key"] | None) -> Scores:
-    """Softmax over the source; an empty source gets zero weights instead of 0/0."""
+    """Softmax over the source; zero weights instead of 0/0 for an empty source."""
     if valid is None:
         return scores.softmax(-1)
     empty = ~valid.any(-1)[:, None, None]
@@ -86,18 +84,15 @@ def _softmax(scores: Scores, valid: Bool[Tensor, "batch key"] | None) -> Scores:
 
 
 class RecurrentAttentionConfig(Config):
-    """What all kinds answer."""
+    """Settings that all kinds share."""
 
     def build(self, width: int, source_width: int, dropout: float = 0.0) -> RecurrentAttention:
-        """The module for queries and sources of these widths."""
         raise TypeError(f"{type(self).__name__} must build its part")
 
     def num_params(self, width: int, source_width: int) -> int:
-        """Learned numbers."""
         return 0
 
     def flops(self, width: int, source_width: int, batch: int, queries: int, keys: int) -> int:
-        """Matrix-product FLOPs of one pass."""
         return 2 * batch * queries * keys * (width + source_width)
 
 
@@ -109,7 +104,6 @@ class DotConfig(RecurrentAttentionConfig):
     """Divide scores by √width, as the Transformer does."""
 
     def build(self, width: int, source_width: int, dropout: float = 0.0) -> "DotAttention":
-        """The module for queries and sources of this width."""
         return DotAttention(width, source_width, scaled=self.scaled, dropout=dropout)
 
 
@@ -126,22 +120,20 @@ class DotAttention(RecurrentAttention):
 
 
 class GeneralConfig(RecurrentAttentionConfig):
-    """e = s·W h: the dot product after a learned map (Luong 2015)."""
+    """e = s·W h: the dot product after a learned projection (Luong 2015)."""
 
     kind: Literal["general"] = "general"
     scaled: bool = False
     """Divide scores by √width, as the Transformer does."""
 
     def build(self, width: int, source_width: int, dropout: float = 0.0) -> "GeneralAttention":
-        """The module for queries and sources of these widths."""
         return GeneralAttention(width, source_width, scaled=self.scaled, dropout=dropout)
 
     def num_params(self, width: int, source_width: int) -> int:
-        """Learned numbers."""
         return width * source_width
 
     def flops(self, width: int, source_width: int, batch: int, queries: int, keys: int) -> int:
-        """Matrix-product FLOPs of one pass: the map of the source, then the dot products."""
+        """Matmul FLOPs of one pass: the map of the source, then the dot products."""
         return super().flops(width, source_width, batch, queries, keys) + 2 * batch * keys * source_width * width
 
 
@@ -154,7 +146,6 @@ class GeneralAttention(RecurrentAttention):
         self.scale = 1 / math.sqrt(width) if scaled else 1.0
 
     def keys(self, source: Source) -> Float[Tensor, "batch key key_width"]:
-        """W h"""
         return self.map(source)
 
 
@@ -163,21 +154,19 @@ class AdditiveConfig(RecurrentAttentionConfig):
 
     kind: Literal["additive"] = "additive"
     hidden: PositiveInt | None = None
-    """Inner width; the decoder's when left out."""
+    """Hidden width; the decoder's when left out."""
 
     def build(self, width: int, source_width: int, dropout: float = 0.0) -> "AdditiveAttention":
-        """The module for queries and sources of these widths."""
         return AdditiveAttention(width, source_width, self.hidden or width, dropout=dropout)
 
     def num_params(self, width: int, source_width: int) -> int:
-        """Learned numbers."""
         return (self.hidden or width) * (width + source_width + 2)
 
     def flops(self, width: int, source_width: int, batch: int, queries: int, keys: int) -> int:
-        """Matrix-product FLOPs of one pass: both maps, the product with v, the sums."""
+        """Matmul FLOPs of one pass: both maps, the product with v, the sums."""
         hidden = self.hidden or width
-        maps = 2 * batch * hidden * (queries * width + keys * source_width)
-        return maps + 2 * batch * queries * keys * (hidden + source_width)
+        projections = 2 * batch * hidden * (queries * width + keys * source_width)
+        return projections + 2 * batch * queries * keys * (hidden + source_width)
 
 
 class AdditiveAttention(RecurrentAttention):
@@ -190,11 +179,9 @@ class AdditiveAttention(RecurrentAttention):
         self.vector = nn.Linear(hidden, 1, bias=False)
 
     def keys(self, source: Source) -> Float[Tensor, "batch key key_width"]:
-        """U h + b"""
         return self.key(source)
 
-    def scores(self, x: Asking, keys: Float[Tensor, "batch key key_width"]) -> Scores:
-        """v · tanh(W s + U h + b)"""
+    def scores(self, x: Queries, keys: Float[Tensor, "batch key key_width"]) -> Scores:
         return self.vector(torch.tanh(self.query(x)[:, :, None] + keys[:, None])).squeeze(-1)
 
 

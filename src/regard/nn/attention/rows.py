@@ -1,4 +1,4 @@
-"""The sequences of a batch one a row, for the kinds of attention that change the number of keys."""
+"""Packed batches unpacked to one sequence per row, for kinds of attention that change the number of keys."""
 
 from dataclasses import dataclass
 
@@ -10,44 +10,44 @@ from regard.nn.fast.varlen import unpacking
 from regard.nn.pattern import And, Padding, Pattern, Segments
 
 Grid = Float[Tensor, "batch time width"]
-Spread = Float[Tensor, "rows longest width"]
+Unpacked = Float[Tensor, "rows longest width"]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """How a batch is laid out one sequence a row, and back; a batch that lies so already stays as it is."""
+    """How to unpack a batch to one sequence per row and to pack it again; a padded batch stays as it is."""
 
     lengths: Int[Tensor, " rows"] | None
-    """Tokens of each row; None where all are as long as the grid."""
-    places: Int[Tensor, "rows longest"] | None = None
-    """For each cell of the rows its place in a packed row."""
-    cells: Int[Tensor, " time"] | None = None
-    """For each place of a packed row its cell."""
+    """Tokens of each row; None: no padding."""
+    source: Int[Tensor, "rows longest"] | None = None
+    """For each position of the unpacked rows its index in the packed row."""
+    target: Int[Tensor, " time"] | None = None
+    """For each token of the packed row its index in the unpacked rows."""
 
     @classmethod
     def of(cls, pattern: Pattern | None) -> "Rows":
-        """As the pattern that keeps the sequences of a batch apart says."""
-        own = _apart(pattern)
-        if isinstance(own, Segments):
-            return cls(own.query_lengths, *unpacking(own.query_segment[0], own.query_lengths, own.longest_query))
-        return cls(None if own is None else own.keys)
+        """From the part of the pattern that separates the sequences of a batch."""
+        layout = _layout(pattern)
+        if isinstance(layout, Segments):
+            return cls(
+                layout.query_lengths, *unpacking(layout.query_segment[0], layout.query_lengths, layout.longest_query)
+            )
+        return cls(None if layout is None else layout.keys)
 
-    def spread(self, x: Grid) -> Spread:
-        """One sequence a row."""
-        return x if self.places is None else x[0, self.places]
+    def unpack(self, x: Grid) -> Unpacked:
+        return x if self.source is None else x[0, self.source]
 
-    def collect(self, x: Spread) -> Grid:
-        """As the batch lay before."""
-        return x if self.cells is None else x.flatten(0, 1)[None, self.cells]
+    def pack(self, x: Unpacked) -> Grid:
+        return x if self.target is None else x.flatten(0, 1)[None, self.target]
 
     def valid(self, time: int) -> Bool[Tensor, "rows time"] | None:
-        """True where a token stands; None where one stands everywhere."""
+        """False for padding; None: no padding."""
         if self.lengths is None:
             return None
         return torch.arange(time, device=self.lengths.device) < self.lengths[:, None]
 
 
-def _apart(pattern: Pattern | None) -> Padding | Segments | None:
+def _layout(pattern: Pattern | None) -> Padding | Segments | None:
     if isinstance(pattern, And):
-        return _apart(pattern.one) or _apart(pattern.other)
+        return _layout(pattern.one) or _layout(pattern.other)
     return pattern if isinstance(pattern, Padding | Segments) else None

@@ -15,7 +15,7 @@ from regard.nn.position.base import Position, PositionConfig
 
 
 class NoPositionConfig(PositionConfig):
-    """No positions at all: the model is then blind to order."""
+    """No position encoding: the model then ignores token order."""
 
     kind: Literal["none"] = "none"
 
@@ -25,7 +25,7 @@ class NoPositionConfig(PositionConfig):
 
 
 class AbsoluteConfig(PositionConfig):
-    """What kinds that give each place a vector have in common."""
+    """Settings of encodings that add or concatenate a vector per position."""
 
     combine: Literal["add", "concat"] = "add"
     """`add` the vector to the token's, or `concat` the two and map them back to the model's width."""
@@ -47,28 +47,27 @@ class AbsoluteConfig(PositionConfig):
 
 
 class Absolute(Position):
-    """x + p, or [x; p] W; each kind says what p is."""
+    """x + p, or [x; p] W."""
 
     def __init__(self, width: int, combine: Literal["add", "concat"] = "add") -> None:
         super().__init__()
         self.mix = nn.Linear(2 * width, width, bias=False) if combine == "concat" else None
 
     def vectors(self, index: Int[Tensor, "#batch time"]) -> Float[Tensor, "#batch time width"]:
-        """One vector for each place."""
+        """One vector per position."""
         raise TypeError(f"{type(self).__name__} must say what its vectors are")
 
     def embed(
         self, x: Float[Tensor, "batch time width"], context: AttentionContext
     ) -> Float[Tensor, "batch time width"]:
-        """The inputs with their positions."""
-        place = self.vectors(context.query_positions).to(x.dtype)
+        p = self.vectors(context.query_positions).to(x.dtype)
         if self.mix is None:
-            return x + place
-        return self.mix(torch.cat([x, place.expand_as(x)], dim=-1))
+            return x + p
+        return self.mix(torch.cat([x, p.expand_as(x)], dim=-1))
 
 
 class SinusoidalConfig(AbsoluteConfig):
-    """Fixed waves of growing length, unique for each place (Vaswani 2017)."""
+    """Fixed sinusoids of geometrically growing wavelength (Vaswani 2017)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     base: PositiveFloat = 10_000.0
@@ -98,7 +97,7 @@ class Sinusoidal(Absolute):
 def waves(
     index: Int[Tensor, "#batch time"], width: int, base: float = 10_000.0, interleaved: bool = True
 ) -> Float[Tensor, "#batch time width"]:
-    """The sinusoids of the given places."""
+    """The sinusoids of these positions."""
     even = torch.arange(0, width, 2, device=index.device, dtype=torch.float32)
     angle = index[..., None] * torch.exp(-math.log(base) * even / width)
     if interleaved:
@@ -107,7 +106,7 @@ def waves(
 
 
 class LearnedConfig(AbsoluteConfig):
-    """One learned vector for each place; nothing beyond the table's length."""
+    """One learned vector per position, up to the table's length."""
 
     kind: Literal["learned"] = "learned"
     length: PositiveInt = 512
@@ -137,7 +136,7 @@ class Learned(Absolute):
     def embed(
         self, x: Float[Tensor, "batch time width"], context: AttentionContext
     ) -> Float[Tensor, "batch time width"]:
-        """The inputs with their positions; refused where a sequence is longer than the table."""
+        """Raises where a sequence is longer than the table."""
         if x.shape[1] > self.table.num_embeddings and int(context.query_positions.max()) >= self.table.num_embeddings:
             raise too_long(int(context.query_positions.max()) + 1, self.table.num_embeddings)
         return super().embed(x, context)
@@ -148,7 +147,7 @@ class Learned(Absolute):
 
 
 def too_long(length: int, table: int) -> ConfigError:
-    """The refusal of a sequence that a learned table cannot place."""
+    """The error for a sequence longer than the learned table."""
     return ConfigError(
         "model.position.length",
         f"learned positions reach {table} tokens, got a sequence of {length}; "

@@ -16,7 +16,7 @@ Rule = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """What is added to the scaled scores."""
+    """A bias on the scaled scores: a table, and a rule for the column of each pair."""
 
     table: Float[Tensor, "#batch #heads #query column"]
     rule: Rule
@@ -25,7 +25,7 @@ class Bias:
     _dense: dict[tuple[int, int, int], Tensor] = field(default_factory=dict, repr=False)
 
     def columns(self, batch: int, queries: int, keys: int) -> Int[Tensor, "#batch query key"]:
-        """The rule for all pairs."""
+        """The column of every pair."""
         device = self.table.device
         row = torch.arange(batch if self.per_batch else 1, device=device)[:, None, None]
         query = torch.arange(queries, device=device)[None, :, None]
@@ -33,7 +33,7 @@ class Bias:
         return self.rule(row, query, key).expand(len(row), queries, keys)
 
     def dense(self, batch: int, queries: int, keys: int) -> Float[Tensor, "#batch #heads query key"]:
-        """The bias as a matrix to add; layers that share a bias share the matrix."""
+        """The bias of every pair; layers that share a bias share it."""
         shape = (batch, queries, keys)
         if shape not in self._dense:
             self._dense[shape] = self._gather(batch, queries, keys)
@@ -46,16 +46,16 @@ class Bias:
         return torch.gather(table, 3, columns.expand(rows, heads, queries, keys))
 
     def score_mod(self, score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The bias as FlexAttention wants it."""
+        """The bias as FlexAttention's score_mod."""
         rows, heads, queries, _ = self.table.shape
         row = batch if rows > 1 else torch.zeros_like(batch)
         head = head if heads > 1 else torch.zeros_like(head)
-        place = query if queries > 1 else torch.zeros_like(query)
-        return score + self.table[row, head, place, self.rule(batch, query, key)]
+        row_of_query = query if queries > 1 else torch.zeros_like(query)
+        return score + self.table[row, head, row_of_query, self.rule(batch, query, key)]
 
 
 class Position(nn.Module):
-    """Tells a model, which by itself sees a set of tokens, in which order they stand."""
+    """Base of position encodings; attention alone is permutation-equivariant."""
 
     def embed(
         self, x: Float[Tensor, "batch time width"], context: AttentionContext
@@ -76,31 +76,30 @@ class Position(nn.Module):
     def values(
         self, weights: Float[Tensor, "batch heads query key"], context: AttentionContext
     ) -> Float[Tensor, "batch heads query head_width"] | None:
-        """On the outputs, where a kind has values of its own for each distance."""
+        """Added to the outputs: values by distance (Shaw 2018)."""
         return None
 
     def on_scores(
         self, query: Float[Tensor, "batch heads query head_width"], scale: float, context: AttentionContext
     ) -> Bias | None:
-        """The bias of queries that are not yet scaled; most kinds have none, and no queries are scaled for them."""
+        """The bias of unscaled queries."""
         return self.bias(query * scale, context) if self.acts_on_scores else None
 
     @property
     def acts_on_scores(self) -> bool:
-        """Whether `bias` or `values` act, and with them what depends on each pair of tokens."""
+        """Whether `bias` or `values` act."""
         return type(self).bias is not Position.bias or type(self).values is not Position.values
 
     @property
     def needs_weights(self) -> bool:
-        """Whether `values` acts, so that attention must lay its weights open."""
+        """Whether `values` acts, which needs the attention weights."""
         return False
 
 
 class PositionConfig(Family):
-    """What the configs of all kinds answer."""
+    """Settings that all position encodings share."""
 
     def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> Position:
-        """The module for a stack of this shape."""
         raise TypeError(f"{type(self).__name__} must build its module")
 
     def num_params(self, *, width: int, heads: int, head_width: int) -> int:
@@ -108,26 +107,26 @@ class PositionConfig(Family):
         return 0
 
     def flops(self, *, width: int, heads: int, head_width: int, batch: int, queries: int, keys: int) -> int:
-        """Matrix-product FLOPs of one attention layer that are due to this kind."""
+        """Matmul FLOPs added to one attention layer."""
         return 0
 
     def input_flops(self, *, width: int, batch: int, time: int) -> int:
-        """Matrix-product FLOPs of one application to the inputs."""
+        """Matmul FLOPs of one application to the inputs."""
         return 0
 
     @property
     def every_layer(self) -> bool:
-        """Whether the inputs of every layer receive it, or of the first alone."""
+        """Whether it acts on the inputs of every layer, or of the first only."""
         return False
 
     @property
     def per_layer(self) -> bool:
-        """Whether each layer has parameters of its own for it."""
+        """Whether each layer has its own parameters."""
         return False
 
     @property
     def longest(self) -> int | None:
-        """The longest sequence it can tell apart, if there is a limit."""
+        """The longest sequence, if there is a limit."""
         return None
 
     @property

@@ -15,7 +15,7 @@ from regard.nn.position.base import Bias, Position, PositionConfig, Rule
 
 
 def distances(context: AttentionContext) -> Rule:
-    """key − query, counted in places of the sequence; per row where rows stand at different places."""
+    """key − query in positions; per row where rows have different positions."""
     queries, keys = context.query_positions, context.key_positions
 
     def rule(batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def distances(context: AttentionContext) -> Rule:
 
 
 def by_row(context: AttentionContext) -> bool:
-    """Whether rows of the batch stand at different places."""
+    """Whether rows of the batch have different positions."""
     return len(context.query_positions) > 1 or len(context.key_positions) > 1
 
 
@@ -152,7 +152,7 @@ class T5Bias(Position):
         return context.shared[self]
 
     def bucket(self, distance: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-        """The bucket of a distance key − query; half of the buckets look ahead where both sides can be seen."""
+        """The bucket of a distance key − query; half of the buckets are for later keys in encoders."""
         buckets = self.buckets // 2 if self.both_sides else self.buckets
         ahead = torch.where(distance > 0, buckets, 0) if self.both_sides else torch.zeros_like(distance)
         far = distance.abs() if self.both_sides else -torch.minimum(distance, torch.zeros_like(distance))
@@ -163,7 +163,7 @@ class T5Bias(Position):
 
 
 class AlibiConfig(PositionConfig):
-    """A fixed penalty that grows with distance, steeper in some heads than in others (Press 2022)."""
+    """A fixed penalty linear in the distance, with a slope per head (Press 2022)."""
 
     kind: Literal["alibi"] = "alibi"
 
@@ -191,7 +191,7 @@ class Alibi(Position):
 
 
 def alibi_slopes(heads: int) -> Float[Tensor, " heads"]:
-    """Geometric slopes; a head count that is no power of two takes the rest from the next power's odd places."""
+    """Geometric slopes; other head counts take the rest from the next power of two."""
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
     extra = [2 ** (-4 * (2 * head + 1) / power) for head in range(heads - power)]

@@ -13,7 +13,7 @@ from regard.nn.position.base import Position, PositionConfig
 
 
 class RotaryConfig(PositionConfig):
-    """Turns queries and keys by an angle proportional to their place (Su 2021)."""
+    """Rotates queries and keys by an angle proportional to their position (Su 2021)."""
 
     kind: Literal["rotary"] = "rotary"
     theta: PositiveFloat = 1e4
@@ -29,7 +29,7 @@ class RotaryConfig(PositionConfig):
 
 
 class Rotary(Position):
-    """(q_2i, q_2i+1) turned by pos·θ^(−2i/d); the product of two turned vectors depends on the distance alone."""
+    """(q_2i, q_2i+1) rotated by pos·θ^(−2i/d); dot products then depend on the distance alone."""
 
     def __init__(self, head_width: int, theta: float = 1e4, interleaved: bool = False, share: float = 1.0) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Rotary(Position):
     def rotate(
         self, x: Float[Tensor, "batch heads time head_width"], index: Int[Tensor, "#batch time"]
     ) -> Float[Tensor, "batch heads time head_width"]:
-        """Queries or keys, turned."""
+        """The rotated queries or keys."""
         pair = torch.arange(0, self.turned, 2, device=x.device, dtype=torch.float32)
         angle = index[:, None, :, None] * self.theta ** (-pair / self.turned)
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)

@@ -74,12 +74,12 @@ class TreePosition(Position):
     def embed(
         self, x: Float[Tensor, "batch time width"], context: AttentionContext
     ) -> Float[Tensor, "batch time width"]:
-        """The inputs with the sinusoids of place and depth."""
-        place = waves(context.query_positions, self.width).to(x.dtype)
+        """The inputs plus sinusoids of position and depth."""
+        sinusoids = waves(context.query_positions, self.width).to(x.dtype)
         if self.place_map is None or self.depth_map is None:
-            return x + place
+            return x + sinusoids
         depth = waves(tree_of(context)[0], self.width).to(x.dtype)
-        return x + torch.tanh(self.place_map(place) + self.depth_map(depth))
+        return x + torch.tanh(self.place_map(sinusoids) + self.depth_map(depth))
 
     def bias(self, query: Float[Tensor, "batch heads query head_width"], context: AttentionContext) -> Bias | None:
         """q_i·a_ij by tree distance."""

@@ -14,10 +14,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
-from regard.nn.experts import Alone, Experts
+from regard.nn.experts import Experts, SingleProcess
 
 
-class Company(Alone):
+class Company(SingleProcess):
     """Processes that hold the experts together: a mixture computes what one process would compute.
 
     `near` are the processes that together hold all experts, `everyone` those that share a batch; ranks follow the rows
@@ -40,10 +40,10 @@ class Company(Alone):
         parts = together.split([part.numel() for part in sums])  # type: ignore[union-attr]
         return tuple(part.view_as(local).to(local.dtype) for part, local in zip(parts, sums, strict=True))
 
-    def ahead(self, asked: Int[Tensor, "chosen experts"]) -> Int[Tensor, "chosen experts"]:
+    def ahead(self, requests: Int[Tensor, "chosen experts"]) -> Int[Tensor, "chosen experts"]:
         """Of the same choice, tokens of the processes before this one; of earlier choices, those of all others."""
-        gathered = self._gather(asked)
-        others = gathered.sum(0) - asked
+        gathered = self._gather(requests)
+        others = gathered.sum(0) - requests
         return gathered[: self.rank].sum(0) + others.cumsum(0) - others
 
     def noise(self, scores: Float[Tensor, "tokens experts"], rows: int) -> Float[Tensor, "tokens experts"]:
@@ -57,9 +57,9 @@ class Company(Alone):
         noise = drawn[first : first + rows, :time].reshape(-1, experts)
         return noise if self.counts else torch.zeros_like(scores)
 
-    def computed(self, order: Int[Tensor, " choices"], kept: Bool[Tensor, " choices"]) -> Int[Tensor, " some"]:
+    def computed(self, order: Int[Tensor, " choices"], served: Bool[Tensor, " choices"]) -> Int[Tensor, " some"]:
         """Only what counts: padding, and tokens beyond an expert's capacity, are not sent."""
-        return order[kept[order]]
+        return order[served[order]]
 
     def compute(
         self, part: Experts, rows: Float[Tensor, "rows width"], ends: Int[Tensor, " experts"]

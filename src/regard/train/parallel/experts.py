@@ -143,7 +143,7 @@ class ExpertParallel:
             path, _, attribute = name.rpartition(".")
             mixture = model.get_submodule(path)
             setattr(mixture, attribute, self._parts[name])
-            mixture.company = self._company  # type: ignore[assignment]
+            mixture.expert_group = self._company  # type: ignore[assignment]
 
     def _local(self, full: Tensor) -> Tensor:
         return full.chunk(self.size)[self._mesh.get_local_rank()]
