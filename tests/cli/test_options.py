@@ -134,6 +134,7 @@ ACTS = {
 
 PROVED = {
     " --version": "test_version",
+    " --plugin": "test_a_named_plugin_opens_the_run",
     " --install-completion": "test_the_shell_completes_names_and_settings_without_torch",
     " --show-completion": "test_the_shell_completes_names_and_settings_without_torch",
     "init --force": "test_nothing_is_overwritten_unless_forced",

@@ -11,7 +11,7 @@ from regard.config import dump_toml, explain, json_schema, layered, parse_overri
 from regard.config.help import help_texts
 from regard.config.tree import kinds
 from regard.errors import ConfigError, DataError, RegardError
-from regard.models import DecoderConfig, EncoderConfig
+from regard.models import DecoderConfig, EncoderConfig, ModelConfig
 from regard.nn.position import AlibiConfig, PositionConfig
 from regard.run import Recipe
 from regard.run.recipe import resolve_recipe
@@ -181,8 +181,8 @@ def test_explain_names_unknown_paths():
 
 
 def test_schema_knows_every_model():
-    schema = json_schema(Recipe)
-    assert {"EncoderConfig", "DecoderConfig", "EncoderDecoderConfig", "VisionConfig"} <= set(schema["$defs"])
+    models = json_schema(Recipe)["properties"]["model"]["oneOf"]
+    assert {model["properties"]["kind"]["const"] for model in models} == set(kinds(ModelConfig))
 
 
 def test_frozen_and_changed_copies_are_checked():

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from shutil import get_terminal_size
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -81,8 +81,16 @@ def _version(
     version: bool = typer.Option(False, "--version", help="Show the version and leave."),
     quiet: Quiet = False,
     verbose: Verbose = False,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Run this plugin, a Python file that a run needs."),
+    ] = None,
 ) -> None:
     context.with_resource(verbosity(quiet, verbose))
+    if plugin:
+        from regard.config.plugins import allow_plugins
+
+        allow_plugins(plugin)
     if version:
         from regard import __version__
 

@@ -7,6 +7,7 @@ from regard.config.explain import search as search
 from regard.config.merge import layered as layered
 from regard.config.merge import parse_override as parse_override
 from regard.config.merge import resolve as resolve
+from regard.config.plugins import Plugins as Plugins
 from regard.config.registry import Family as Family
 from regard.config.registry import import_all as import_all
 from regard.config.toml import dump_toml as dump_toml

@@ -12,6 +12,7 @@ import os
 import re
 from pathlib import Path
 
+from regard.config.plugins import PLUGINS_FOLDER as PLUGINS_FOLDER
 from regard.errors import RunError
 from regard.files.atomic import remove_folder, sync_file, sync_folder
 
@@ -39,7 +40,8 @@ MANIFEST_FILE = "manifest.json"
 
 WRITTEN = (
     RECIPE_FILE, TOKENIZER_FILES, LABELS_FILE, SENTENCES_FILE, TRAINING_WORDS_FILE, METRICS_FILE, BASELINE_FILE,
-    CARD_FILE, CURVES_FILE, CACHE_FOLDER, TENSORBOARD_FOLDER, CHECKPOINTS_FOLDER, ".*.new",
+    CARD_FILE, CURVES_FILE, CACHE_FOLDER, PLUGINS_FOLDER, TENSORBOARD_FOLDER,
+    CHECKPOINTS_FOLDER, ".*.new",
 )  # fmt: skip
 """Everything that training writes into a run folder, as glob patterns."""
 STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})(\.old)?")

@@ -84,6 +84,8 @@ def changed_settings(old: Recipe, new: Recipe) -> Iterator[tuple[str, Any, Any]]
     for path in dict.fromkeys([*one, *other]):
         before, after = one.get(path), other.get(path)
         moved = path == "start.run" and before and after and Path(before).resolve() == Path(after).resolve()
+        if path == "plugins" and before and after:  # the same files, wherever they are
+            moved = [plugin["sha256"] for plugin in before] == [plugin["sha256"] for plugin in after]
         if before != after and not moved and path != "defaults":
             yield path, before, after
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from regard.config import Config, kinds, layered, parse_override, read_toml, resolve
+from regard.config import Config, Plugins, kinds, layered, parse_override, read_toml, resolve
+from regard.config.plugins import load_plugins, require_plugins
 from regard.config.shipped import data_folder, recipe_file
 from regard.data.settings import DataConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
@@ -27,6 +28,8 @@ class Recipe(Config):
     defaults: Literal["data", "fixed"] = "data"
     """What settings are that the recipe leaves out: decided from its data, budget and machine, or fixed, the same for
     all. The recipe in a run's folder is complete, and fixed."""
+    plugins: Plugins = ()
+    """Python files with kinds of your own, or names of installed plugins; they are run as code."""
     task: TaskConfig = TranslationConfig()
     """What is trained; a name alone will do, such as task = "translation"."""
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1
@@ -86,11 +89,18 @@ class Recipe(Config):
             )
 
 
-def recipe_tree(file: Path) -> dict[str, Any]:
-    """What a recipe's file says; ConfigError where the file is a sweep."""
+def recipe_tree(file: Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Sequence[str]]:
+    """What a recipe's file says, and the settings on top, once its plugins are loaded; ConfigError for a sweep."""
     tree = read_toml(file)
     if isinstance(tree.get("variants"), dict) and "task" not in tree:
         raise ConfigError("", f"{file}: is a sweep of several recipes; train it with: regard compare {file}")
+    return load_plugins(tree, overrides, file.parent)
+
+
+def read_run_tree(run: Path) -> dict[str, Any]:
+    """The recipe in a run folder; RunError where it was trained with plugins that the user has not allowed."""
+    tree = read_toml(run / RECIPE_FILE)
+    require_plugins(tree, run)
     return tree
 
 
@@ -100,7 +110,7 @@ def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     In place of a file, the name of a recipe that comes with the program will do.
     """
     file = file if file is None else recipe_file(file)
-    recipe = resolve_recipe(recipe_tree(file) if file is not None else {}, overrides)
+    recipe = resolve_recipe(*(recipe_tree(file, overrides) if file is not None else ({}, overrides)))
     folder = data_folder(recipe.data.folder) if recipe.data.folder else file.parent if file else Path()
     return recipe.but(data=recipe.data.but(folder=str(folder.resolve())))
 
@@ -157,7 +167,7 @@ def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[
     """A tree on top of a run's own model and tokenizer settings, to start with its weights."""
     if not is_run(Path(run)):
         raise ConfigError("model.from", f"{run} is no run folder, it has no {RECIPE_FILE}")
-    before = read_toml(Path(run) / RECIPE_FILE)
+    before = read_run_tree(Path(run))
     model = _model_of(before, tree, overrides)
     below = {"model": model, "tokenizer": before.get("tokenizer", {}), "start": {"run": run}}
     merged = layered(Recipe, below, tree)

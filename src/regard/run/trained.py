@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from regard.config import read_toml
 from regard.config.search_options import AS_NAMED
 from regard.data.examples import Picture, Tagged
 from regard.data.lines import plain_texts
@@ -29,7 +28,7 @@ from regard.files.run_folder import (
 )
 from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.run.fingerprint import Fingerprint, changed_settings, identities, shown
-from regard.run.recipe import Recipe
+from regard.run.recipe import Recipe, read_run_tree
 from regard.tasks import Vocabularies
 from regard.tasks.base import Verb
 from regard.tasks.generation import Output, TextGenerator
@@ -52,7 +51,7 @@ def read_run_recipe(folder: Path) -> Recipe:
         raise RunError(f"{folder}: no such run folder; train one with: regard train RECIPE --out {folder}")
     if not is_run(folder):
         raise RunError(f"{folder}: not a run folder, it has no {RECIPE_FILE}")
-    return Recipe.from_tree(read_toml(folder / RECIPE_FILE))
+    return Recipe.from_tree(read_run_tree(folder))
 
 
 def read_vocabularies(recipe: Recipe, folder: Path) -> Vocabularies:

@@ -16,6 +16,7 @@ from regard.files.run_folder import (
     LOCK_FILE,
     METRICS_FILE,
     NEW_VOCABULARY_FOLDER,
+    PLUGINS_FOLDER,
     RECIPE_FILE,
     WRITTEN,
     is_run,
@@ -226,6 +227,10 @@ def _write_vocabularies_and_recipe(recipe: Recipe, out: Path, new: bool) -> None
             for file in (out / NEW_VOCABULARY_FOLDER).iterdir():
                 file.replace(out / file.name)
             (out / NEW_VOCABULARY_FOLDER).rmdir()
+    for plugin in map(Path, (plugin.file for plugin in recipe.plugins)):
+        (out / PLUGINS_FOLDER).mkdir(exist_ok=True)
+        if not (out / PLUGINS_FOLDER / plugin.name).exists():
+            write_atomic(out / PLUGINS_FOLDER / plugin.name, plugin.read_text(encoding="utf-8"))
     text = dump_toml(recipe.tree())
     if not is_run(out) or (out / RECIPE_FILE).read_bytes() != text.encode():
         write_atomic(out / RECIPE_FILE, text)

@@ -14,17 +14,17 @@ from typing import Any
 
 import torch
 
-from regard.config import parse_override, read_toml
+from regard.config import parse_override
 from regard.config.shipped import data_folder, recipe_file
 from regard.errors import ConfigError, RegardError
-from regard.files.run_folder import RECIPE_FILE, is_run
+from regard.files.run_folder import is_run
 from regard.models import preset
 from regard.run.defaults import generation, labels
 from regard.run.defaults.cost import Machine
 from regard.run.defaults.decisions import Decider, Decision
 from regard.run.defaults.facts import Facts, survey
 from regard.run.defaults.job import Job
-from regard.run.recipe import Recipe, pop_model_key, recipe_tree, resolve_recipe
+from regard.run.recipe import Recipe, pop_model_key, read_run_tree, recipe_tree, resolve_recipe
 from regard.run.unused_settings import unused
 from regard.train.parallel.processes import parse_device
 from regard.train.precision import machine_peak
@@ -75,7 +75,8 @@ def plan_recipe(file: Path | None, overrides: Sequence[str] = (), run: Path | No
     Of a run that resumes, what the recipe leaves out is as the run has it.
     """
     file = file if file is None else recipe_file(file)
-    return plan_tree(recipe_tree(file) if file is not None else {}, overrides, file.parent if file else Path(), run)
+    tree, overrides = recipe_tree(file, overrides) if file is not None else ({}, overrides)
+    return plan_tree(tree, overrides, file.parent if file else Path(), run)
 
 
 def plan_tree(
@@ -134,7 +135,7 @@ class Variants:
         """The complete recipe of a file with the common settings, a variant's own, and the last on top of all."""
         if file not in self._plans:
             self._plans[file] = plan_recipe(file, [*self.common, *last, *([self.budget] if self.budget else [])])
-        tree, settings = read_toml(file), [*self.common, *variant, *last]
+        tree, settings = recipe_tree(file, [*self.common, *variant, *last])
         if dict(_stated(tree, settings)).get("defaults") == "fixed":
             return _placed(resolve_recipe(tree, settings), file.parent)
         return complete(tree, settings, self._plans[file].below, file.parent)
@@ -222,7 +223,7 @@ def _with_model(tree: dict[str, Any], overrides: Sequence[str], stated: dict[str
 
 def _of_run(run: Path) -> dict[str, Any]:
     """The settings of a run that rules may have decided."""
-    tree = read_toml(run / RECIPE_FILE)
+    tree = read_run_tree(run)
     data = {name: value for name, value in tree.get("data", {}).items() if name in RULED_DATA}
     return {**{table: tree[table] for table in RULED if table in tree}, **({"data": data} if data else {})}
 
