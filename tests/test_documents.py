@@ -28,7 +28,7 @@ def test_the_architecture_names_the_layers_of_the_contract():
     assert layers
     wanted = [part.strip(' "()\n') for part in re.split(r"[,|]", layers.group(1)) if part.strip()]
     drawn = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
-    assert [name for name in re.findall(r"[a-z]+", drawn)] == [name for name in wanted if name]
+    assert [name for name in re.findall(r"[a-z0-9]+", drawn)] == [name for name in wanted if name]
 
 
 def blocks(document: str, language: str) -> list[str]:
