@@ -28,18 +28,18 @@ class Residual(nn.Module):
     def __init__(
         self,
         norm: nn.Module,
-        place: NormPlace = "before",
+        norm_place: NormPlace = "before",
         connected: bool = True,
         dropout: float = 0.0,
         layer_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.norm, self.place, self.connected = norm, place, connected
+        self.norm, self.norm_place, self.connected = norm, norm_place, connected
         self.dropout = nn.Sequential(Dropout(dropout), DropLayers(layer_dropout))
 
     def forward(self, x: Vectors, f: Callable[[Vectors], Vectors]) -> Vectors:
         """x + f(norm(x)) or norm(x + f(x))."""
-        if self.place == "before":
+        if self.norm_place == "before":
             return self.add(x, f(self.norm(x)))
         return self.norm(self.add(x, f(x)))
 

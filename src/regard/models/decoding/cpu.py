@@ -152,8 +152,8 @@ class CPUResidual:
 
     def __init__(self, around: Residual) -> None:
         norm = without_lookups(around.norm)
-        self.norm_before = norm if around.place == "before" else lambda x: x
-        self.norm_after = norm if around.place == "after" else None
+        self.norm_before = norm if around.norm_place == "before" else lambda x: x
+        self.norm_after = norm if around.norm_place == "after" else None
         self.connected = around.connected
 
     def add(self, x: Vectors, change: Vectors) -> Vectors:

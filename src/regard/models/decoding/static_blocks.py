@@ -102,7 +102,7 @@ def fusable(block: Block) -> bool:
 
 
 def _pre_norm(residual: Residual) -> bool:
-    return residual.place == "before" and residual.connected and foldable(residual.norm)
+    return residual.norm_place == "before" and residual.connected and foldable(residual.norm)
 
 
 def static_block(block: Block) -> StaticBlock:
