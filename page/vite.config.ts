@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { defineConfig, type Plugin } from "vite";
 
-const TEMPLATE = resolve(import.meta.dirname, "../src/regard/look/page.html");
+const TEMPLATE = process.env.PAGE_FILE ?? resolve(import.meta.dirname, "../src/regard/look/page.html");
 
 function intoPackage(): Plugin {
   return {

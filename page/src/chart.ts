@@ -24,10 +24,10 @@ export function chart(curves: Curve[], labels: { x: string; y: string; about: st
     s("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(tick), y2: y(tick), class: "rule" }),
     s("text", { x: MARGIN.left - 6, y: y(tick) + 4, "text-anchor": "end" }, String(tick).replace("-", "−")),
   ]);
-  const path = line<number>((_, place) => 0 * place);
-  const drawn = curves.map((curve, place) => {
-    const own = path.x((_, at) => x(curve.x[at])).y((_, at) => y(curve.y[at]));
-    return s("path", { d: own(curve.y) ?? "", class: "curve", "stroke-opacity": curves.length === 1 ? 1 : 1 - (0.75 * place) / curves.length }, s("title", {}, curve.name ?? ""));
+  const path = line<number>((_, index) => 0 * index);
+  const drawn = curves.map((curve, index) => {
+    const curvePath = path.x((_, at) => x(curve.x[at])).y((_, at) => y(curve.y[at]));
+    return s("path", { d: curvePath(curve.y) ?? "", class: "curve", "stroke-opacity": curves.length === 1 ? 1 : 1 - (0.75 * index) / curves.length }, s("title", {}, curve.name ?? ""));
   });
   return s("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": labels.about },
     ticksY, ticksX, drawn,

@@ -55,6 +55,6 @@ export function readableOn(colour: string): string {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000000" : "#ffffff";
 }
 
-export function onThemeChange(tell: () => void): void {
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
+export function onThemeChange(listener: () => void): void {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", listener);
 }

@@ -80,23 +80,23 @@ export function section(id: string, title: string, about: string, ...children: (
 }
 
 /** A row of tabs; arrow keys move between them. */
-export function tabs(label: string, names: string[], chosen: number, change: (place: number) => void): { element: HTMLElement; set: (place: number) => void } {
-  const set = (place: number) =>
+export function tabs(label: string, names: string[], chosen: number, change: (index: number) => void): { element: HTMLElement; set: (index: number) => void } {
+  const set = (index: number) =>
     items.forEach((item, other) => {
-      item.setAttribute("aria-selected", String(other === place));
-      item.tabIndex = other === place ? 0 : -1;
+      item.setAttribute("aria-selected", String(other === index));
+      item.tabIndex = other === index ? 0 : -1;
     });
-  const press = (place: number) => {
-    set(place);
-    change(place);
+  const press = (index: number) => {
+    set(index);
+    change(index);
   };
-  const items = names.map((name, place) =>
-    h("button", { type: "button", role: "tab", "aria-selected": String(place === chosen), tabindex: place === chosen ? 0 : -1,
-      click: () => press(place),
+  const items = names.map((name, index) =>
+    h("button", { type: "button", role: "tab", "aria-selected": String(index === chosen), tabindex: index === chosen ? 0 : -1,
+      click: () => press(index),
       keydown: (event: KeyboardEvent) => {
         const move = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
         if (!move) return;
-        const next = (place + move + names.length) % names.length;
+        const next = (index + move + names.length) % names.length;
         press(next);
         items[next].focus();
       } }, name),
@@ -105,24 +105,24 @@ export function tabs(label: string, names: string[], chosen: number, change: (pl
 }
 
 /** Calls at once and whenever an element becomes wider or narrower. */
-export function onWidth(element: Element, tell: () => void): void {
+export function onWidth(element: Element, listener: () => void): void {
   let known = -1;
   new ResizeObserver(() => {
     if (element.clientWidth === known) return;
     known = element.clientWidth;
-    requestAnimationFrame(tell);
+    requestAnimationFrame(listener);
   }).observe(element);
 }
 
 /** Calls with a file that is dropped anywhere on the page, as long as an element is part of it. */
-export function onFile(element: Element, tell: (file: File) => void): void {
+export function onFile(element: Element, listener: (file: File) => void): void {
   const listening = new AbortController();
   const take = (event: DragEvent) => {
     if (!element.isConnected) return listening.abort();
     event.preventDefault(); // or the browser would leave the page for the file
     document.documentElement.classList.toggle("dropping", event.type === "dragover");
     const file = event.type === "drop" ? event.dataTransfer?.files[0] : null;
-    if (file) tell(file);
+    if (file) listener(file);
   };
   for (const type of ["dragover", "dragleave", "drop"] as const) document.addEventListener(type, take, { signal: listening.signal });
 }

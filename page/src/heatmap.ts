@@ -28,15 +28,15 @@ function painted(peak: Uint8Array, rows: number, columns: number): HTMLCanvasEle
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(columns, rows);
   const table = ramp(colours());
-  for (let place = 0; place < peak.length; place++) {
-    image.data.set(table.subarray(peak[place] * 3, peak[place] * 3 + 3), place * 4);
-    image.data[place * 4 + 3] = 255;
+  for (let index = 0; index < peak.length; index++) {
+    image.data.set(table.subarray(peak[index] * 3, peak[index] * 3 + 3), index * 4);
+    image.data[index * 4 + 3] = 255;
   }
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
-/** A map of numbers of either sign, such as vectors by place. */
+/** A map of numbers of either sign, such as vectors by index. */
 export function signedMap(values: Float32Array, rows: number, columns: number, label: string): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
@@ -69,9 +69,9 @@ export function strip(values: ArrayLike<number>, largest: number, label: string)
   canvas.setAttribute("aria-label", label);
   const context = canvas.getContext("2d")!;
   const palette = colours();
-  scaled.forEach((value, place) => {
+  scaled.forEach((value, index) => {
     context.fillStyle = diverging(value, palette);
-    context.fillRect(place, 0, 1, 1);
+    context.fillRect(index, 0, 1, 1);
   });
   return canvas;
 }

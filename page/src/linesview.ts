@@ -1,4 +1,4 @@
-// Two columns of tokens with lines between them: the lines of all queries faintly, those of the chosen one strongly.
+// Queries and keys in two columns with lines between them: faint for all queries, strong for the chosen one.
 
 import { colours } from "./colour";
 import { h } from "./dom";
@@ -82,10 +82,10 @@ export class LinesView {
   }
 
   /** The lines of one token; where all weights are small, the largest of them still show. */
-  private strong(context: CanvasRenderingContext2D, weights: Float32Array, ends: (place: number) => [query: number, key: number]): void {
+  private strong(context: CanvasRenderingContext2D, weights: Float32Array, ends: (index: number) => [query: number, key: number]): void {
     const least = Math.min(0.004, Math.max(...weights) / 2);
-    weights.forEach((weight, place) => {
-      if (weight > least) this.stroke(context, ...ends(place), 0.15 + 0.85 * weight, 1 + 5 * weight);
+    weights.forEach((weight, index) => {
+      if (weight > least) this.stroke(context, ...ends(index), 0.15 + 0.85 * weight, 1 + 5 * weight);
     });
   }
 
@@ -103,18 +103,18 @@ export class LinesView {
     context.globalAlpha = 1;
   }
 
-  private texts(context: CanvasRenderingContext2D, texts: string[], left: boolean, chosen: number, share: (place: number) => number): void {
+  private texts(context: CanvasRenderingContext2D, texts: string[], left: boolean, chosen: number, share: (index: number) => number): void {
     const palette = colours();
     context.font = font();
     context.textBaseline = "middle";
     context.textAlign = left ? "right" : "left";
     const x = left ? SIDE - 8 : this.width - SIDE + 8;
-    texts.forEach((text, place) => {
-      const weight = share(place);
-      const y = (place + 0.5) * this.line + 4;
-      if (weight > 0.02 || place === chosen) {
+    texts.forEach((text, index) => {
+      const weight = share(index);
+      const y = (index + 0.5) * this.line + 4;
+      if (weight > 0.02 || index === chosen) {
         context.fillStyle = palette.accentText;
-        context.globalAlpha = place === chosen ? 0.22 : 0.28 * weight;
+        context.globalAlpha = index === chosen ? 0.22 : 0.28 * weight;
         context.fillRect(left ? 0 : this.width - SIDE, y - this.line / 2 + 1, SIDE, this.line - 2);
         context.globalAlpha = 1;
       }
@@ -126,9 +126,9 @@ export class LinesView {
   private at(event: MouseEvent): Cell | null {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left;
-    const place = Math.floor((event.clientY - box.top - 4) / this.line);
-    if (x < this.width / 2) return place >= 0 && place < this.matrix.rows.length ? { query: place, key: -1 } : null;
-    return place >= 0 && place < this.matrix.columns.length ? { query: -1, key: place } : null;
+    const index = Math.floor((event.clientY - box.top - 4) / this.line);
+    if (x < this.width / 2) return index >= 0 && index < this.matrix.rows.length ? { query: index, key: -1 } : null;
+    return index >= 0 && index < this.matrix.columns.length ? { query: -1, key: index } : null;
   }
 }
 

@@ -1,4 +1,4 @@
-// A matrix with its labels: point, pin with a click, or walk with the arrow keys.
+// A matrix with its labels: point, pin with a click, or move with the arrow keys.
 
 import { colours } from "./colour";
 import { h } from "./dom";
@@ -23,7 +23,7 @@ export interface Cell {
 export interface Handlers {
   point(cell: Cell | null): void;
   pin(cell: Cell | null): void;
-  /** A click; what is pinned already is let go by it. */
+  /** A click; unpins what is pinned already. */
   press(cell: Cell | null): void;
 }
 
@@ -81,7 +81,7 @@ export class MatrixView {
     this.label(context);
     context.fillStyle = palette.quiet;
     context.textAlign = "left";
-    context.fillText("↓ asks   → is asked", 0, AXIS / 2);
+    context.fillText("↓ query   → key", 0, AXIS / 2);
   }
 
   /** Every token's text, or of so many as there is room for. */
@@ -150,8 +150,8 @@ export class MatrixView {
   }
 }
 
-function within(place: number, count: number): number {
-  return Math.max(0, Math.min(count - 1, place));
+function within(index: number, count: number): number {
+  return Math.max(0, Math.min(count - 1, index));
 }
 
 export function font(): string {

@@ -2,9 +2,9 @@
 
 export function bytes(text: string): Uint8Array {
   const raw = atob(text);
-  const found = new Uint8Array(raw.length);
-  for (let place = 0; place < raw.length; place++) found[place] = raw.charCodeAt(place);
-  return found;
+  const result = new Uint8Array(raw.length);
+  for (let index = 0; index < raw.length; index++) result[index] = raw.charCodeAt(index);
+  return result;
 }
 
 /** A text that was packed with zlib and written in base64. */
@@ -31,19 +31,19 @@ export function signed(packed: { scale: number; bytes: string }): Float32Array {
   return Float32Array.from(bytes(packed.bytes), (byte) => ((byte - 127) / 127) * packed.scale);
 }
 
-/** Softmax over what may be seen; a row that may see nothing is zero. */
+/** Softmax over the allowed keys; zero where none is allowed. */
 export function softmax(scores: ArrayLike<number>, allowed?: ArrayLike<number>): Float32Array {
   const result = new Float32Array(scores.length);
   let best = -Infinity;
-  for (let place = 0; place < scores.length; place++) if (!allowed || allowed[place]) best = Math.max(best, scores[place]);
+  for (let index = 0; index < scores.length; index++) if (!allowed || allowed[index]) best = Math.max(best, scores[index]);
   if (best === -Infinity) return result;
   let total = 0;
-  for (let place = 0; place < scores.length; place++) {
-    if (allowed && !allowed[place]) continue;
-    result[place] = Math.exp(scores[place] - best);
-    total += result[place];
+  for (let index = 0; index < scores.length; index++) {
+    if (allowed && !allowed[index]) continue;
+    result[index] = Math.exp(scores[index] - best);
+    total += result[index];
   }
-  for (let place = 0; place < scores.length; place++) result[place] /= total;
+  for (let index = 0; index < scores.length; index++) result[index] /= total;
   return result;
 }
 
@@ -66,7 +66,7 @@ export function reweigh(top: [string, number][], tail: [number, number][], tempe
     reached += weight / total;
   }
   const inside = nucleus >= 1 ? total : tailInside(heads, kept, tail, groups, total, nucleus);
-  const probabilities = heads.map((weight, place) => (kept[place] ? weight / inside : 0));
+  const probabilities = heads.map((weight, index) => (kept[index] ? weight / inside : 0));
   return { probabilities, kept, rest: Math.max(0, 1 - sum(probabilities)) };
 }
 
@@ -74,18 +74,18 @@ export function reweigh(top: [string, number][], tail: [number, number][], tempe
 function tailInside(
   heads: number[], kept: boolean[], tail: [number, number][], groups: number[], total: number, nucleus: number,
 ): number {
-  let inside = sum(heads.filter((_, place) => kept[place]));
+  let inside = sum(heads.filter((_, index) => kept[index]));
   if (kept[kept.length - 1] === false) return inside;
-  for (let place = 0; place < groups.length && inside / total < nucleus; place++) {
-    const each = groups[place] / tail[place][0];
-    inside += Math.min(tail[place][0], Math.ceil((nucleus * total - inside) / each)) * each;
+  for (let index = 0; index < groups.length && inside / total < nucleus; index++) {
+    const each = groups[index] / tail[index][0];
+    inside += Math.min(tail[index][0], Math.ceil((nucleus * total - inside) / each)) * each;
   }
   return inside;
 }
 
 export function sum(values: ArrayLike<number>): number {
   let total = 0;
-  for (let place = 0; place < values.length; place++) total += values[place];
+  for (let index = 0; index < values.length; index++) total += values[index];
   return total;
 }
 

@@ -1,40 +1,41 @@
-// What the live page asks its server for: a look at another input, at another run, or at earlier checkpoints.
+// Requests of the live page to its server: another input, another run, earlier checkpoints.
 
-import { readsImages, type ImageFile, type Payload } from "./types";
+import { readsImages } from "./input";
+import type { ImageFile, Payload, TraceConfig } from "./types";
 
 export interface Request {
   model: string;
-  /** What the model reads: a text, or an image in its place. */
+  /** The input: a text, or an image in its index. */
   text?: string;
   file?: ImageFile;
   target: string | null;
-  options?: Record<string, unknown>;
-  /** Whether to tell what earlier checkpoints saw. */
+  options?: Partial<TraceConfig>;
+  /** Whether to add the attention of earlier checkpoints. */
   snapshots?: boolean;
 }
 
-/** Asks for another look at the whole page; a sentence where the server refuses. */
-export type Ask = (request: Request) => Promise<string | null>;
+/** Requests another payload for the whole page; an error message where the server refuses. */
+export type Submit = (request: Request) => Promise<string | null>;
 
-export const SILENT = "The server does not answer.";
+export const NO_RESPONSE = "The server does not respond.";
 
-/** The input of a page, to be looked at once more. */
-export function again(payload: Payload): Pick<Request, "text" | "file"> {
+/** The input of a page, to request it once more. */
+export function sameInput(payload: Payload): Pick<Request, "text" | "file"> {
   return readsImages(payload) ? { file: payload.file } : { text: payload.text };
 }
 
-/** What the server finds; a sentence where it refuses, or is gone. */
+/** The payload; an error message where the server refuses or does not respond. */
 export async function attention({ text, file, ...request }: Request): Promise<Payload | string> {
-  const body = JSON.stringify({ options: {}, ...(file ? { image: file.data } : { text }), ...request });
-  const answer = await fetch("/attention", { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => null);
-  if (!answer) return SILENT;
-  const found = await answer.json().catch(() => null);
-  return answer.ok && found ? (found as Payload) : refusal(found ?? {}, answer.status);
+  const json = JSON.stringify({ options: {}, ...(file ? { image: file.data } : { text }), ...request });
+  const response = await fetch("/attention", { method: "POST", headers: { "Content-Type": "application/json" }, body: json }).catch(() => null);
+  if (!response) return NO_RESPONSE;
+  const body = await response.json().catch(() => null);
+  return response.ok && body ? (body as Payload) : refusal(body ?? {}, response.status);
 }
 
-/** What a server says when it refuses, wherever it puts the sentence. */
-function refusal(found: unknown, status: number): string {
-  const { detail, error } = found as { detail?: unknown; error?: { message?: unknown } | string };
-  const told = [detail, typeof error === "object" ? error?.message : error].find((text) => typeof text === "string");
-  return (told as string | undefined) ?? `The server refuses (${status}).`;
+/** The message of an error response, wherever it stands. */
+function refusal(body: unknown, status: number): string {
+  const { detail, error } = body as { detail?: unknown; error?: { message?: unknown } | string };
+  const message = [detail, typeof error === "object" ? error?.message : error].find((text) => typeof text === "string");
+  return (message as string | undefined) ?? `The server refuses (${status}).`;
 }

@@ -1,15 +1,15 @@
-// What is chosen on the page, and who wants to know when it changes.
+// The state of the page, and listeners to its changes.
 
 import type { Measure } from "./types";
 
 export type Weighting = "raw" | "rollout" | "norm";
-export type Order = "place" | Measure;
+export type Order = "layer" | Measure;
 
 export interface State {
   group: number;
   layer: number;
   head: number;
-  /** The cell that is looked at, in tokens or in words as the matrix shows them. */
+  /** The marked cell, in tokens or in words as the matrix shows them. */
   query: number;
   key: number;
   pinned: boolean;
@@ -17,7 +17,7 @@ export interface State {
   weighting: Weighting;
   /** How all heads are sorted. */
   order: Order;
-  /** How one would draw the next token. */
+  /** Sampling of the next token. */
   temperature: number;
   nucleus: number;
 }
@@ -27,14 +27,14 @@ type Listener = (changed: Set<Field>) => void;
 
 export class Store {
   state: State;
-  private listeners: { fields: Field[]; tell: Listener }[] = [];
+  private listeners: { fields: Field[]; listener: Listener }[] = [];
 
   constructor(initial: State) {
     this.state = initial;
   }
 
-  on(fields: Field[], tell: Listener): void {
-    this.listeners.push({ fields, tell });
+  on(fields: Field[], listener: Listener): void {
+    this.listeners.push({ fields, listener });
   }
 
   set(change: Partial<State>): void {
@@ -44,6 +44,6 @@ export class Store {
     }
     if (!changed.size) return;
     this.state = { ...this.state, ...change };
-    for (const { fields, tell } of this.listeners) if (fields.some((field) => changed.has(field))) tell(changed);
+    for (const { fields, listener } of this.listeners) if (fields.some((field) => changed.has(field))) listener(changed);
   }
 }

@@ -1,7 +1,7 @@
-// The matrix that a view shows: raw weights, rolled out through the layers, or weighed by the values' lengths.
+// The matrix that a view shows: raw weights, attention rollout, or weights times the norms of the values.
 
 import { bytes, floats, softmax } from "./numbers";
-import type { Group, Layer, Payload, Sentence, Snapshot } from "./types";
+import type { CheckpointWeights, Group, Layer, Payload, SentenceTokens as Sentence } from "./types";
 import type { Weighting } from "./store";
 
 export interface Matrix {
@@ -44,16 +44,16 @@ export interface ExactRow {
   weights: Float32Array;
 }
 
-/** The four steps of one query, or nothing where the page has no room for its scores. */
+/** The exact scores of one query; null where the page does not hold them. */
 export function exactRow(layer: Layer, head: number, query: number): ExactRow | null {
-  const place = layer.steps.queries.indexOf(query);
-  if (place < 0) return null;
+  const index = layer.steps.queries.indexOf(query);
+  if (index < 0) return null;
   const { scores, scaled, allowed } = once(layer, "steps", () => ({
     scores: floats(layer.steps.scores),
     scaled: floats(layer.steps.scaled),
     allowed: bytes(layer.steps.allowed),
   }));
-  const start = (head * layer.steps.queries.length + place) * layer.keys;
+  const start = (head * layer.steps.queries.length + index) * layer.keys;
   const cut = <A extends Float32Array | Uint8Array>(all: A) => all.subarray(start, start + layer.keys) as A;
   return { scores: cut(scores), scaled: cut(scaled), allowed: cut(allowed), weights: softmax(cut(scaled), cut(allowed)) };
 }
@@ -62,23 +62,23 @@ export interface HeadVectors {
   shown: number;
   width: number;
   query: Float32Array | null;
-  key: (place: number) => Float32Array;
-  value: (place: number) => Float32Array;
+  key: (index: number) => Float32Array;
+  value: (index: number) => Float32Array;
 }
 
 export function vectors(layer: Layer, head: number, query: number): HeadVectors | null {
   const packed = layer.vectors;
   if (!packed) return null;
   const all = once(layer, "vectors", () => ({ query: floats(packed.query), key: floats(packed.key), value: floats(packed.value) }));
-  const at = (from: Float32Array, count: number, place: number) => {
-    const start = (head * count + place) * packed.shown;
+  const at = (from: Float32Array, count: number, index: number) => {
+    const start = (head * count + index) * packed.shown;
     return from.subarray(start, start + packed.shown);
   };
-  const place = layer.steps.queries.indexOf(query);
+  const index = layer.steps.queries.indexOf(query);
   return {
     shown: packed.shown,
     width: packed.width,
-    query: place < 0 ? null : at(all.query, layer.steps.queries.length, place),
+    query: index < 0 ? null : at(all.query, layer.steps.queries.length, index),
     key: (key) => at(all.key, layer.keys, key),
     value: (key) => at(all.value, layer.keys, key),
   };
@@ -93,13 +93,13 @@ export function labels(payload: Payload, group: Group, layer: Layer): { rows: Se
 
 /** Learned tokens stand in front of a sentence; where keys are compressed or projected they are no tokens at all. */
 function fitting(sentence: Sentence | null, count: number, square: boolean): Sentence {
-  const own = sentence?.tokens.length ?? 0;
-  if (sentence && own === count) return sentence;
-  const extra = sentence && square && count > own ? count - own : count;
-  const places = Array.from({ length: extra }, (_, place) => place);
-  const names = places.map((place) => (extra < count ? `<added ${place + 1}>` : `#${place + 1}`));
-  if (!sentence || extra === count) return { tokens: names, words: places, texts: names };
-  return { tokens: [...names, ...sentence.tokens], words: [...places, ...sentence.words.map((word) => word + extra)], texts: [...names, ...sentence.texts] };
+  const length = sentence?.tokens.length ?? 0;
+  if (sentence && length === count) return sentence;
+  const extra = sentence && square && count > length ? count - length : count;
+  const indices = Array.from({ length: extra }, (_, index) => index);
+  const names = indices.map((index) => (extra < count ? `<added ${index + 1}>` : `#${index + 1}`));
+  if (!sentence || extra === count) return { tokens: names, words: indices, texts: names };
+  return { tokens: [...names, ...sentence.tokens], words: [...indices, ...sentence.words.map((word) => word + extra)], texts: [...names, ...sentence.texts] };
 }
 
 export function matrix(payload: Payload, group: Group, at: number, head: number, weighting: Weighting, words: boolean): Matrix {
@@ -112,11 +112,11 @@ export function matrix(payload: Payload, group: Group, at: number, head: number,
   } else if (weighting === "norm" && layer.norms) {
     values = weighed(values, layer.norms[head], layer.keys);
   }
-  const found = { rows: rows.tokens, columns: columns.tokens, values, exact };
-  return words ? merged(found, rows, columns) : found;
+  const result = { rows: rows.tokens, columns: columns.tokens, values, exact };
+  return words ? merged(result, rows, columns) : result;
 }
 
-/** Each weight times the length of the vector it adds, as a share of its row. */
+/** Each weight times the norm of its value, as a share of its row. */
 export function weighed(values: Float32Array, norms: number[], keys: number): Float32Array {
   const result = new Float32Array(values.length);
   for (let start = 0; start < values.length; start += keys) {
@@ -142,7 +142,7 @@ export function merged(from: Matrix, rows: Sentence, columns: Sentence): Matrix 
   return { rows: rows.texts, columns: columns.texts, values, exact: from.exact };
 }
 
-export function snapshotWeights(snapshot: Snapshot, group: Group, layer: number, head: number): Float32Array | null {
+export function snapshotWeights(snapshot: CheckpointWeights, group: Group, layer: number, head: number): Float32Array | null {
   const packed = snapshot.weights[group.name]?.[layer];
   if (!packed) return null;
   const all = once(snapshot, `${group.name} ${layer}`, () => bytes(packed));

@@ -20,7 +20,7 @@ it("counts the steps between two tokens", () => {
   const own = { side: "source" as const, kind: "", attention: "full", reach: 4, layers: 1, queries: [], influence: "", by_distance: [] };
   expect(lanes(own, 1, 10).map((lane) => lane.stops.length - 1)).toEqual([9, 3, 1]);
   expect(lanes(own, 10, 1).map((lane) => lane.stops[lane.stops.length - 1])).toEqual([1, 1, 1]);
-  expect(lanes(own, 3, 3).map((lane) => lane.told)).toEqual(["0 steps", "0 layers", "0 layers"]);
+  expect(lanes(own, 3, 3).map((lane) => lane.length)).toEqual(["0 steps", "0 layers", "0 layers"]);
 });
 
 it("lines up metrics by step, with gaps where a number is none", () => {

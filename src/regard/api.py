@@ -1,4 +1,4 @@
-"""regard from Python: the same verbs as on the command line.
+"""regard from Python: the commands of the command line as functions.
 
 run = regard.api.train("recipes/demo.toml", out="runs/demo")
 run = regard.api.load("runs/demo")
@@ -42,7 +42,7 @@ from regard.train.parallel.processes import is_main_process, parse_device
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
 
-Several = list[str] | tuple[str, ...]
+Texts = list[str] | tuple[str, ...]
 
 
 def train(
@@ -67,21 +67,20 @@ def train(
     resolved = plan.recipe
     if watcher is not None:
         _announce(plan, watcher)
-        _go_on(train_run(resolved, folder, watcher, resume, data_changed), folder)
+        _raise_if_stopped(train_run(resolved, folder, watcher, resume, data_changed), folder)
         return load(folder)
-    with make_watcher(_peak(resolved) if VERBOSITY.get() == "verbose" else None) as told:
-        _announce(plan, told)
-        ended = train_run(resolved, folder, told, resume, data_changed)
-        _go_on(ended, folder)
+    with make_watcher(_peak(resolved) if VERBOSITY.get() == "verbose" else None) as display:
+        _announce(plan, display)
+        ended = train_run(resolved, folder, display, resume, data_changed)
+        _raise_if_stopped(ended, folder)
         run = load(folder)
         if is_main_process():
             for sentence in (f"{ended}; the run is in {folder}", *conclusion(run)):
-                told.say(sentence)
+                display.say(sentence)
     return run
 
 
-def _go_on(ended: str, folder: Path) -> None:
-    """Interrupted, with the command to resume, where a run was stopped before its end."""
+def _raise_if_stopped(ended: str, folder: Path) -> None:
     if ended == STOPPED:
         raise Interrupted(f"stopped and saved; {resume_sentence(folder)}" if is_main_process() else "")
 
@@ -91,7 +90,7 @@ def _plan(recipe: str | Path, settings: Sequence[str], run: Path | None) -> Plan
 
 
 def _announce(plan: Plan, watcher: Watcher) -> None:
-    """How long training will take, before it starts."""
+    """Says how long training will take."""
     if is_main_process() and plan.announcement is not None:
         watcher.say(plan.announcement)
 
@@ -124,38 +123,38 @@ def evaluate(
 def translate(run: Run | str | Path, texts: str, search: AnySearch | None = None, *, split: bool = True) -> str: ...
 @overload
 def translate(
-    run: Run | str | Path, texts: Several, search: AnySearch | None = None, *, split: bool = True
+    run: Run | str | Path, texts: Texts, search: AnySearch | None = None, *, split: bool = True
 ) -> list[str]: ...
 def translate(
-    run: Run | str | Path, texts: str | Several, search: AnySearch | None = None, *, split: bool = True
+    run: Run | str | Path, texts: str | Texts, search: AnySearch | None = None, *, split: bool = True
 ) -> str | list[str]:
     """The best translation of each text; of a single text, that text's.
 
     A run that was trained on sentences translates a text sentence by sentence and keeps its layout, unless `split` is
     false.
     """
-    found = [outputs[0].text for outputs in _opened(run).translate(_several(texts), search, split=split)]
-    return found[0] if isinstance(texts, str) else found
+    outputs = [row[0].text for row in _opened(run).translate(_as_list(texts), search, split=split)]
+    return outputs[0] if isinstance(texts, str) else outputs
 
 
 @overload
 def generate(run: Run | str | Path, prompts: str, search: AnySearch | None = None) -> str: ...
 @overload
-def generate(run: Run | str | Path, prompts: Several, search: AnySearch | None = None) -> list[str]: ...
-def generate(run: Run | str | Path, prompts: str | Several, search: AnySearch | None = None) -> str | list[str]:
-    """What the model generates after each prompt; after a single prompt, that text."""
-    found = [outputs[0].text for outputs in _opened(run).generate(_several(prompts), search)]
-    return found[0] if isinstance(prompts, str) else found
+def generate(run: Run | str | Path, prompts: Texts, search: AnySearch | None = None) -> list[str]: ...
+def generate(run: Run | str | Path, prompts: str | Texts, search: AnySearch | None = None) -> str | list[str]:
+    """The continuation of each prompt; of a single prompt, that text."""
+    outputs = [row[0].text for row in _opened(run).generate(_as_list(prompts), search)]
+    return outputs[0] if isinstance(prompts, str) else outputs
 
 
 @overload
 def classify(run: Run | str | Path, texts: str) -> str | None: ...
 @overload
-def classify(run: Run | str | Path, texts: Several) -> list[str | None]: ...
-def classify(run: Run | str | Path, texts: str | Several) -> str | list[str | None] | None:
+def classify(run: Run | str | Path, texts: Texts) -> list[str | None]: ...
+def classify(run: Run | str | Path, texts: str | Texts) -> str | list[str | None] | None:
     """The likeliest label of each text, of a single text its own; None for a blank one."""
-    found = [max(row, key=row.__getitem__) if row else None for row in _opened(run).classify(_several(texts))]
-    return found[0] if isinstance(texts, str) else found
+    labels = [max(row, key=row.__getitem__) if row else None for row in _opened(run).classify(_as_list(texts))]
+    return labels[0] if isinstance(texts, str) else labels
 
 
 def attention(
@@ -166,9 +165,9 @@ def attention(
     snapshots: bool = False,
     **options: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
-    """Everything the page shows of one text, as a tree for JSON; `snapshots` adds the run's other checkpoints.
+    """The payload of the page for one text, as plain values for JSON; `snapshots` adds the run's other checkpoints.
 
-    `target` forces what is written. Further options are those of `regard.look.TraceConfig`.
+    `target` is a forced target. Further options are those of `regard.look.TraceConfig`.
     """
     run = _opened(run)
     if not isinstance(run.task, ImageTask):
@@ -202,7 +201,7 @@ def look(
     out: str | Path | None = None,
     **options: Any,  # noqa: ANN401
 ) -> str:
-    """One offline page about one text, beside another run's if asked; written to `out` if that is given."""
+    """One offline page about one text, beside another run's with `against`; written to `out` if there is one."""
     tree = attention(run, text, target, snapshots=True, **options)
     if against is not None:
         tree["against"] = attention(against, text, target, **options)
@@ -220,9 +219,9 @@ def compare(
     budget: str | None = None,
     tune: bool | None = None,
 ) -> Comparison:
-    """Recipes, or the variants of one sweep file, side by side with equal budgets; what is not given, the sweep says.
+    """Recipes, or the variants of one sweep file, with equal budgets; defaults are those of the sweep.
 
-    Tables and runs lie in `out`; asked again, what is done there is not done twice.
+    Tables and runs are in `out`; runs that are complete there are not trained again.
     """
     named = [files] if isinstance(files, str | Path) else files
     sweep = read_sweep([_path(file, "files") for file in named], settings, seeds=seeds, budget=budget, tune=tune)
@@ -240,7 +239,7 @@ def export(
 ) -> Parity:
     """Writes a run's model for other programs (huggingface, ctranslate2, onnx); Failure where it fails its check.
 
-    The check compares scores and written text with the run's own on held-out examples, and stays in the folder.
+    The check compares logits and outputs with the run's own on held-out examples; its report stays in the folder.
     """
     require_target(to)
     if not isinstance(examples, int) or examples < 1:
@@ -253,8 +252,8 @@ def export(
 def import_run(folder: str | Path, out: str | Path, *, say: Callable[[str], None] = lambda sentence: None) -> Run:
     """Makes a run of a Hugging Face folder (Marian, Pegasus, T5, GPT-2, GPT-NeoX, Llama, BERT, ViT layouts).
 
-    Where transformers is installed, logits of random inputs are compared first; `say` is given what came of it, and
-    what else a person should know.
+    Where transformers is installed, logits of random inputs are compared first; `say` is called with the result and
+    with further notes.
     """
     refuse_occupied(Path(out))
     model = read_folder(Path(folder))
@@ -303,22 +302,20 @@ def claims(
 
 
 def _opened(run: Run | str | Path, device: str = "auto") -> Run:
-    """A run, opened where only its folder is given."""
     return run if isinstance(run, Run) else load(run, device)
 
 
-def _path(given: str | Path, argument: str) -> Path:
-    if not isinstance(given, str | Path) or not str(given):
-        raise ConfigError(argument, f"expected the name of a file or folder, got {given!r}")
-    return Path(given)
+def _path(path: str | Path, argument: str) -> Path:
+    if not isinstance(path, str | Path) or not str(path):
+        raise ConfigError(argument, f"expected the name of a file or folder, got {path!r}")
+    return Path(path)
 
 
-def _several(texts: str | Several) -> Sequence[str]:
+def _as_list(texts: str | Texts) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
 def _source(run: Run, data: SourceConfig | str | Path) -> SourceConfig:
-    """A split of a run's recipe, or other data."""
     if isinstance(data, SourceConfig):
         return data
     if isinstance(data, str) and data in SPLITS:
@@ -327,12 +324,12 @@ def _source(run: Run, data: SourceConfig | str | Path) -> SourceConfig:
 
 
 def _finite(value: object) -> object:
-    """A value that JSON has a word for: a loss that is no number is none at all."""
+    """None for NaN and infinity, which JSON does not have."""
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _snapshots(run: Run) -> list[looking.Snapshot]:
-    """The run's whole checkpoints, the earliest first."""
+    """The run's complete checkpoints, the earliest first."""
     steps = sorted({step for step, _ in list_checkpoints(run.folder / CHECKPOINTS_FOLDER)})
     opened = (load(run.folder, str(run.device), f"step-{step}") for step in steps)
     return [looking.Snapshot(one.step, one.model) for one in opened]

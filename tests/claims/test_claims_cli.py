@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = "from regard import cli; from regard.cli.claims import claims; cli.app.command()(claims); cli.main()"
+SCRIPT = "from regard import cli; from regard.cli.experiments import claims; cli.app.command()(claims); cli.main()"
 
 
 def regard(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:

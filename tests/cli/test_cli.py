@@ -39,7 +39,7 @@ def test_config_explains_a_family():
 
 def test_config_checks_a_recipe(tmp_path):
     file = tmp_path / "recipe.toml"
-    file.write_text('[model]\nkind = "decoder"\nposition = "alibi"\n')
+    file.write_text('task = "language_model"\n[model]\nkind = "decoder"\nposition = "alibi"\n')
     tree = json.loads(regard("config", "--check", str(file), "model.width=128", "--json").stdout)
     assert (tree["model"]["width"], tree["model"]["position"]) == (128, {"kind": "alibi"})
 

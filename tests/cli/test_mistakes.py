@@ -181,7 +181,7 @@ def test_a_search_is_refused_where_nothing_is_written(tmp_path: Path):
     run = api.train(file, f"data.folder={tmp_path}", *settings, *small, "train.steps=1",
                     out=tmp_path / "run")  # fmt: skip
     told = refused("evaluate", str(run.folder), "--search", "greedy")
-    assert told == "--search: a run of task classification is tested without writing; leave it out"
+    assert told == "--search: a run of task classification is tested without generation; leave it out"
 
 
 def test_the_root_of_the_file_system_is_no_run():

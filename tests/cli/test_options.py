@@ -15,8 +15,7 @@ from regard.cli import app
 from regard.errors import RegardError
 from regard.run import Recipe
 from regard.run.recipe import resolve_recipe
-from regard.web.ctranslate2_run import engine_for
-from regard.web.engine import RunEngine
+from regard.web.engine import RunEngine, engine_for
 
 TINY = {"width": 16, "depth": 1, "heads": 2, "dropout": 0.0}
 TRAIN = {"steps": 30, "tokens_per_batch": 256, "save_every": 15, "keep": 5, "precision": "float32", "compile": "off",
@@ -209,7 +208,7 @@ REFUSED = {
     "generate AT/text --stream --json": "--stream: ",
     "generate AT/text --stream --int8": "--engine: ctranslate2 cannot do this: --stream needs torch",
     "evaluate AT/text --overlong cut": "--overlong: this run reads its texts as one stream",
-    "evaluate AT/text --search greedy": "--search: a run of task language_model is tested without writing",
+    "evaluate AT/text --search greedy": "--search: a run of task language_model is tested without generation",
     "evaluate AT/pairs --search {n_best=2}": "--search: one output of each input is scored; leave n_best out",
     "evaluate AT/films --unknown replace": "--unknown: only translations have unknown words",
     "evaluate AT/films --dictionary AT/words.tsv": "--dictionary: only translations have unknown words",
@@ -226,7 +225,7 @@ REFUSED = {
     "claims f7 --stored --seed 3": "--seed: nothing is measured with --stored",
     "claims f7 --stored --quick": "--quick: nothing is measured with --stored",
     "claims f7 --stored --run AT/pairs": "--run: nothing is measured with --stored",
-    "claims f6 --quick --run AT/pairs": "--run: f6: none looks inside a run",
+    "claims f6 --quick --run AT/pairs": "--run: f6: none uses a trained run",
     "train AT/films/recipe.toml --data-changed": "--data-changed: says what a run that resumes accepts",
     "compare a.toml --scaling --tune": "--scaling: expected one ladder file",
     "compare a.toml --scaling --budget steps": "--scaling: expected one ladder file",
@@ -295,7 +294,10 @@ def test_generate_keeps_to_the_search_of_the_recipe(place: Path):
 
 def test_a_stream_that_cannot_be_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch):
     assert done(place, f"{GENERATE} --stream") == done(place, GENERATE)
-    for search, said in (({"kind": "beam"}, "a beam knows its text"), ({"kind": "sample", "samples": 2}, "shows one")):
+    for search, said in (
+        ({"kind": "beam"}, "a beam search has its text"),
+        ({"kind": "sample", "samples": 2}, "shows one"),
+    ):
         usual = Recipe.from_tree({"search": search}).search
         monkeypatch.setattr(Recipe, "usual_search", usual)
         result = CliRunner().invoke(app, ["generate", str(place / "text"), "--engine", "torch", "--stream"], input="x")
@@ -330,7 +332,7 @@ def test_a_task_that_replaces_unknown_words_is_torchs(place: Path):
 
 def test_a_server_of_other_tasks_refuses_the_engine_of_translations(place: Path):
     run = api.load(place / "text", "cpu")
-    for settings in ({"wanted": "ctranslate2", "int8": False}, {"wanted": "auto", "int8": True}):
+    for settings in ({"engine": "ctranslate2", "int8": False}, {"engine": "auto", "int8": True}):
         with pytest.raises(RegardError, match="ctranslate2 serves translations, and text is a run of language_model"):
             engine_for(run, **settings, device="cpu", say=lambda sentence: None)
     assert type(engine_for(run, "auto", int8=False, device="cpu", say=lambda sentence: None)) is RunEngine

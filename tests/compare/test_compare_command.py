@@ -7,7 +7,7 @@ import typer
 from tiny_sweeps import TINY, write_sweep
 from typer.testing import CliRunner, Result
 
-from regard.cli.compare import compare
+from regard.cli.experiments import compare
 from regard.config import dump_toml
 from regard.errors import RegardError
 

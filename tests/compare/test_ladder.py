@@ -10,7 +10,7 @@ import typer
 from tiny_sweeps import TINY
 from typer.testing import CliRunner
 
-from regard.cli.compare import compare
+from regard.cli.experiments import compare
 from regard.compare import Scaling, read_ladder, train_ladder
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue

@@ -30,8 +30,7 @@ from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError, Failure, RegardError, RunError
 from regard.run import Run
 from regard.run.ctranslate2_conversion import convert
-from regard.web.ctranslate2_run import FastEngine, engine_for
-from regard.web.engine import RunEngine
+from regard.web.engine import CTranslate2Engine, RunEngine, engine_for
 
 pytest.importorskip("ctranslate2")
 
@@ -345,7 +344,7 @@ assert written[0] == written[1]
 def test_the_server_translates_by_it_and_goes_on_without_it(run: Run, converted: ConvertedModel) -> None:
     said: list[str] = []
     engine = engine_for(run, "auto", int8=False, device="cpu", say=said.append, detail=said.append)
-    assert isinstance(engine, FastEngine)
+    assert isinstance(engine, CTranslate2Engine)
     assert said == [f"{run.name}: engine ctranslate2 (float32): installed, and its greedy text is torch's"]
     expected = [row[0].text for row in run.translate(TEXTS, split=False)]
     assert [row[0].text for row in engine.translate(TEXTS, 1)] == expected

@@ -30,5 +30,5 @@ def test_floats_come_back_exactly(numbers: np.ndarray):
 @given(NUMBERS)
 def test_signed_numbers_come_back_within_half_a_step(numbers: np.ndarray):
     packed = pack_signed(torch.from_numpy(numbers))
-    back = (np.frombuffer(base64.b64decode(packed["bytes"]), np.uint8).astype(float) - 127) / 127 * packed["scale"]
-    assert np.abs(back - numbers).max() <= packed["scale"] * 0.51 / 127
+    back = (np.frombuffer(base64.b64decode(packed.bytes), np.uint8).astype(float) - 127) / 127 * packed.scale
+    assert np.abs(back - numbers).max() <= packed.scale * 0.51 / 127

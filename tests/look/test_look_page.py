@@ -2,16 +2,20 @@
 
 import base64
 import hashlib
+import io
 import json
 import re
 import zlib
 
+import numpy as np
 import pytest
 import torch
 from looked_at import TEXT, translator
+from PIL import Image
 
-from regard.look import content_security_policy, render, trace, trace_image
+from regard.look import content_security_policy, render, trace
 from regard.models import VisionConfig
+from regard.tasks import ImageClassificationConfig, Vocabularies
 
 EVIL = "</script><script>alert(1)</script><!-- \u2028 <img src=x onerror=alert(1)>"
 
@@ -62,13 +66,17 @@ def test_a_large_page_stays_under_5_megabytes(words: int):
 
 
 def test_an_image_has_patches():
-    model = VisionConfig(width=16, depth=2, heads=2, image=16, patch=4, dropout=0.0).build(3).eval()
-    image = torch.rand(3, 16, 16)
-    tree = trace_image(model, image, ["cat", "dog", "fox"])
+    task = ImageClassificationConfig().task(Vocabularies({}, ["cat", "dog", "fox"]))
+    model = task.build(VisionConfig(width=16, depth=2, heads=2, image=16, patch=4, dropout=0.0)).eval()
+    image, file = np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8), io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    tree = trace(model, task, file.getvalue())  # type: ignore[arg-type]
     assert tree["sentences"]["source"]["tokens"][:2] == ["<class>", "1,1"]
     assert len(tree["sentences"]["source"]["tokens"]) == 17
     pixels = base64.b64decode(tree["image"]["pixels"])
-    assert pixels[:3] == bytes(round(255 * float(value)) for value in image[:, 0, 0])
+    assert pixels[:3] == image[0, 0].tobytes()
     best = tree["generation"]["classes"][0]
     with torch.no_grad():
-        assert best[1] == pytest.approx(float(model(image[None]).softmax(-1).max()), abs=1e-5)
+        assert best[1] == pytest.approx(
+            float(model(task.numbers(image[None], torch.device("cpu"))).softmax(-1).max()), abs=1e-5
+        )

@@ -15,11 +15,11 @@ from regard.data.street import LECTURE_SENTENCES
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RegardError
 from regard.look import Snapshot, TraceConfig, trace
-from regard.look.coreference import _Side
-from regard.look.measures import alignment, distance, entropy, previous, rollout
-from regard.look.model_input import Reader
+from regard.look.coreference import SentenceTrace
+from regard.look.groups import alignment, distance, entropy, previous, rollout
+from regard.look.model_input import InputBuilder
+from regard.look.pattern_figure import patterns
 from regard.look.replay import replay, without_heads
-from regard.look.trace import patterns
 from regard.models.convolutional import ByteNetConfig, ConvS2SConfig
 from regard.models.recurrent import Seq2SeqConfig
 from regard.nn.attention.reference import record_attention
@@ -124,12 +124,12 @@ def test_a_language_model_writes_on_and_every_step_has_its_probability():
     model, task = writer()
     tree = trace(model, task, "The dog", **QUICK)
     ids = task.tokenizer.encode("The dog")
-    assert tree["given"] == len(ids)
+    assert tree["prompt_length"] == len(ids)
     with torch.no_grad():
         true = model(Sequences.padded([ids])).log_softmax(-1)[0]
     first = tree["generation"]["steps"][0]
     assert first["logprob"] == pytest.approx(float(true[0, ids[1]]), abs=1e-4)
-    assert first["given"]
+    assert first["prompted"]
     assert first["top"][0][1] == pytest.approx(float(true[0].max()), abs=1e-4)
     assert tree["generation"]["steps"][-1]["token"] is None
 
@@ -166,7 +166,7 @@ def test_the_beam_tree_is_whole():
 def test_shuffling_moves_vectors_unless_there_are_no_positions(position: str, blind: bool):
     model, task = classifier(position=position)
     shuffle = trace(model, task, "the dog saw the old cat", **{**QUICK, "shuffles": 1})["shuffles"][0]
-    assert sorted(shuffle["from"]) == list(range(len(shuffle["tokens"])))
+    assert sorted(shuffle["order"]) == list(range(len(shuffle["tokens"])))
     assert (min(shuffle["similarity"]) > 0.99999) == blind
 
 
@@ -209,14 +209,14 @@ def test_switching_heads_off_is_the_model_with_their_output_rows_at_zero():
 
 def test_a_batch_that_lacks_a_head_a_row_is_each_lack_alone():
     model, task = translator()
-    reader = Reader(model, task)
-    side = _Side(reader, *LECTURE_SENTENCES[0], GreedyConfig(max_length=48))
-    off = [(name, head) for _, _, head, name in side.heads]
+    builder = InputBuilder(model, task)
+    side = SentenceTrace(builder, *LECTURE_SENTENCES[0], GreedyConfig(max_length=48))
+    off = [(attention.name, head) for _, _, head, attention in side.heads]
     together = side._without(off)
     for name, head in (off[0], off[9], off[-1]):
         with without_heads(model, [(name, head)]):
-            alone, _ = replay(model, side.reading.arguments)
-        expected = side._chances(alone)[0]
+            alone, _ = replay(model, side.inputs.arguments)
+        expected = side._pronoun_probabilities(alone)[0]
         assert together[off.index((name, head))] == pytest.approx(expected.tolist(), abs=1e-4)
 
 
@@ -228,7 +228,7 @@ def test_an_untrained_model_fails_the_lectures_sentences_and_the_tree_says_so():
     for sentence in tree["sentences"]:
         assert len(sentence["without"]) == len(tree["heads"])
         assert sentence["words"]["source"][sentence["it"]] == "it"
-        assert sum(sentence["looks"][0]) == pytest.approx(1, abs=1e-3)
+        assert sum(sentence["attention"][0]) == pytest.approx(1, abs=1e-3)
 
 
 def test_snapshots_hold_the_weights_of_other_checkpoints():

@@ -34,10 +34,10 @@ def test_words_look_at_patches(opened: Any, file: Path):
     assert words.all_inner_texts() == ["<bos>", "a", "red", "circle"]
     page.locator("#sentence .patch").nth(5).click()
     assert page.locator("#sentence .patch.chosen").count() == 1
-    assert "“2,2” looks at" in page.locator("#head .readout").inner_text()
+    assert "“2,2” attends to" in page.locator("#head .readout").inner_text()
     page.get_by_role("tab", name="Cross-attention").click()
     words.nth(2).click()
-    assert "“red” looks at" in page.locator("#head .readout").inner_text()
+    assert "“red” attends to" in page.locator("#head .readout").inner_text()
     assert page.locator("#sentence .patch.chosen").count() == 0
     shares = [float(share) for share in page.locator("#sentence .patch").evaluate_all(
         "patches => patches.map((patch) => patch.style.getPropertyValue('--share'))")]  # fmt: skip

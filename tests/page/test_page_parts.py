@@ -52,10 +52,10 @@ def test_1_sentence_bar_shows_what_is_read_and_written(opened: Any, tree: dict[s
     assert words == [*TEXT.rstrip(".").split(), ".", "<eos>"]
     written = page.locator('#sentence .word[data-side="target"]').all_inner_texts()
     assert "".join(written[1:]) == tree["output"].replace(" ", "")
-    assert "It is made to write" in page.locator("#sentence").inner_text()
+    assert "Forced target" in page.locator("#sentence").inner_text()
     assert "regard serve" in page.locator("#sentence").inner_text()
     page.locator("#sentence .word", has_text="it").first.click()
-    assert "“it” looks at" in page.locator("#head .readout").inner_text()
+    assert "“it” attends to" in page.locator("#head .readout").inner_text()
 
 
 def test_2_overview_sorts_all_heads_of_each_kind(opened: Any, tree: dict[str, Any]):
@@ -119,9 +119,9 @@ def test_3_weightings_pin_and_pointer(opened: Any):
     assert page.locator("#head .readout").inner_text() == "Point at a cell to read its weight."
     box = page.locator("#head .lines canvas").bounding_box()
     page.mouse.move(box["x"] + 60, box["y"] + 20)
-    assert page.locator("#head .readout").inner_text().startswith("“The” looks at")
+    assert page.locator("#head .readout").inner_text().startswith("“The” attends to")
     page.mouse.move(box["x"] + box["width"] - 60, box["y"] + 20)
-    assert page.locator("#head .readout").inner_text().startswith("“The” is looked at by")
+    assert page.locator("#head .readout").inner_text().startswith("“The” is attended to by")
 
 
 def test_4_four_steps_show_the_model_s_numbers(opened: Any, recorded: dict[str, list[AttentionSteps]]):
@@ -239,15 +239,15 @@ def test_10_two_models_that_write_differently(opened: Any, run: api.Run, tmp_pat
     file = tmp_path / "two.html"
     file.write_text(render({**one, "against": other}), encoding="utf-8")
     shown = opened(file).locator("#compare")
-    assert shown.locator(".heard").all_inner_texts() == [one["output"], other["output"]]
-    assert "They write different texts." in shown.inner_text()
+    assert shown.locator(".output").all_inner_texts() == [one["output"], other["output"]]
+    assert "The outputs differ." in shown.inner_text()
 
 
 def test_10_two_runs_side_by_side_and_a_permanent_note(opened: Any, tree: dict[str, Any]):
     page = opened()
     assert page.locator("#compare .panel").count() == 2
-    assert page.locator("#compare .heard").all_inner_texts() == [tree["output"]] * 2
-    assert "Both write the same." in page.locator("#compare").inner_text()
+    assert page.locator("#compare .output").all_inner_texts() == [tree["output"]] * 2
+    assert "Both outputs are the same." in page.locator("#compare").inner_text()
     note = page.locator(".note")
     for top in (0, 3000):
         page.evaluate(f"scrollTo(0, {top})")

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
+from PIL import Image
 
 from regard import api
-from regard.look import content_security_policy, render, trace, trace_image
+from regard.look import content_security_policy, render, trace
 from regard.models import EncoderConfig, VisionConfig
-from regard.tasks import ClassificationConfig, Vocabularies
+from regard.tasks import ClassificationConfig, ImageClassificationConfig, Vocabularies
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 AXE = Path(__file__).parents[2] / "page" / "vendor" / "axe.min.js"
@@ -68,21 +69,23 @@ def test_a_classifier_s_page(opened: Any, tmp_path: Path):
     file = tmp_path / "classifier.html"
     file.write_text(render(trace(model, task, "a good film")), encoding="utf-8")
     page = opened(file)
-    assert "It answers" in page.locator("#sentence").inner_text()
+    assert "Prediction" in page.locator("#sentence").inner_text()
     assert page.locator("#generation .bars li").count() == 2
     page.get_by_role("button", name="Shuffle the words").click()
-    assert "does not know in which order" in page.locator("#positions .shuffled").inner_text()
-    assert "this one does not" in page.locator("#coreference").inner_text()
+    assert "does not depend on the order" in page.locator("#positions .shuffled").inner_text()
+    assert "this model is none" in page.locator("#coreference").inner_text()
 
 
 def test_an_image_s_page_has_patches(opened: Any, tmp_path: Path):
-    model = VisionConfig(width=16, depth=1, heads=2, image=16, patch=4, dropout=0.0).build(3).eval()
-    file = tmp_path / "image.html"
-    file.write_text(render(trace_image(model, torch.rand(3, 16, 16), ["cat", "dog", "fox"])), encoding="utf-8")
+    task = ImageClassificationConfig().task(Vocabularies({}, ["cat", "dog", "fox"]))
+    model = task.build(VisionConfig(width=16, depth=1, heads=2, image=16, patch=4, dropout=0.0)).eval()
+    image, file = tmp_path / "image.png", tmp_path / "image.html"
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)).save(image)
+    file.write_text(render(trace(model, task, str(image))), encoding="utf-8")
     page = opened(file)
     assert page.locator("#sentence .patch").count() == 16
     page.locator("#sentence .patch").nth(5).click()
-    assert "“2,2” looks at" in page.locator("#head .readout").inner_text()
+    assert "“2,2” attends to" in page.locator("#head .readout").inner_text()
     assert page.locator("#sentence .patch.chosen").count() == 1
 
 
@@ -136,7 +139,7 @@ def test_live_editing_asks_the_server_and_nobody_else(browser: Any, run: api.Run
     page.locator("#sentence .word", has_text="slept").wait_for()
     assert asked == [{"model": "tiny", "text": "The dog slept.", "target": "Der Hund schlief.", "options": {}}]
     page.locator("#switch-head").check()
-    page.get_by_text("Switched off: encoder.blocks.0.attention, head 1").wait_for()
+    page.get_by_text("Switched off: encoder self-attention, layer 1, head 1").wait_for()
     page.get_by_label("Text").fill("too long")
     page.get_by_role("button", name="Look", exact=True).click()
     page.get_by_text("text: too long").wait_for()

@@ -140,15 +140,17 @@ def test_a_classifier_that_was_trained_on_cut_texts_cuts(cutting: Run):
 
 def test_a_server_cuts_as_training_did_or_refuses(skipping: Run, cutting: Run):
     from regard.web.engine import RunEngine
-    from regard.web.errors import Refusal
-    from regard.web.prometheus import Meters
-    from regard.web.registry import Served
+    from regard.web.errors import RequestError
+    from regard.web.prometheus import ServerMetrics
+    from regard.web.registry import ServedRun
     from regard.web.settings import ServeConfig
 
-    own, other = (Served("one", run, ServeConfig(), Meters(), None, RunEngine(run)) for run in (cutting, skipping))
+    own, other = (
+        ServedRun("one", run, ServeConfig(), ServerMetrics(), None, RunEngine(run)) for run in (cutting, skipping)
+    )
     assert own.length(LONG) == 12
     assert own.worker.engine.classify([LONG]) == cutting.classify([LONG])
-    with pytest.raises(Refusal, match="takes at most 12"):
+    with pytest.raises(RequestError, match="takes at most 12"):
         other.length(LONG)
 
 

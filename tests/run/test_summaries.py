@@ -189,7 +189,7 @@ def test_a_page_shows_the_input_the_separator_and_the_output_as_one_text(trained
     text = "anna opens . ben wants a boat ."
     tree = api.attention(api.load(trained, "cpu"), text, "boat for ben", shuffles=0, paths=False)
     assert tree["shape"] == "text"
-    assert tree["given"] == len(text.split()) + 1
+    assert tree["prompt_length"] == len(text.split()) + 1
     shown = [token["text"] if isinstance(token, dict) else token for token in tree["sentences"]["target"]["tokens"]]
     assert shown == [*text.split(), "<sep>", "boat", "for", "ben"]
     assert tree["output"] == "boat for ben"

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.errors import RegardError
 from regard.tasks.generation import Output
-from regard.web.text_stream import Passage, Token
+from regard.web.text_stream import TextStream, Token
 
 SECONDS = 20
 
@@ -18,7 +18,7 @@ class GatedEngine:
         self.batches: list[list[Any]] = []
         self.begun = threading.Semaphore(0)
         self.gate = threading.Semaphore(10_000 if open_at_once else 0)
-        self.written: list[Passage] = []
+        self.written: list[TextStream] = []
         self.closed = threading.Event()
 
     def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
@@ -33,13 +33,13 @@ class GatedEngine:
         self._enter(list(texts))
         return [{"label": 1.0} for _ in texts]
 
-    def write(self, passages: Sequence[Passage], search: Any, likeliest: int | None) -> None:
-        self._enter(list(passages))
-        while any(passage.open for passage in passages):
+    def generate(self, streams: Sequence[TextStream], search: Any, top_logprobs: int | None) -> None:
+        self._enter(list(streams))
+        while any(stream.open for stream in streams):
             assert self.gate.acquire(timeout=SECONDS)
-            for passage in passages:
-                if passage.open:
-                    passage.take(Token(passage.tokenizer.encode("a")[0], -1.0))
+            for stream in streams:
+                if stream.open:
+                    stream.append(Token(stream.tokenizer.encode("a")[0], -1.0))
         self.closed.set()
 
     def attention(self, text: str, target: str | None, options: dict[str, Any]) -> dict[str, Any]:

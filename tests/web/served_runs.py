@@ -13,8 +13,8 @@ from regard.web import ServeConfig, make_app
 from regard.web.app import guarded as guard
 from regard.web.engine import Engine
 from regard.web.guard import Guard
-from regard.web.prometheus import Meters
-from regard.web.registry import Served, Shelf
+from regard.web.prometheus import ServerMetrics
+from regard.web.registry import ModelRegistry, ServedRun
 from regard.web.server import free_port, serve_until
 
 TINY = {"width": 16, "depth": 1, "heads": 2}
@@ -100,6 +100,6 @@ def guarded(folders: dict[str, Path], **settings: Any) -> tuple[Guard, ServeConf
 
 def with_engine(name: str, folder: Path, engine: Engine, **settings: Any) -> tuple[Guard, ServeConfig]:
     """A server whose model is replaced by something a test controls."""
-    config, meters = ServeConfig(port=0, **settings), Meters()
-    shelf = Shelf([Served(name, api.load(folder, "cpu"), config, meters, engine=engine)])
-    return guard(shelf, meters, config), config
+    config, metrics = ServeConfig(port=0, **settings), ServerMetrics()
+    registry = ModelRegistry([ServedRun(name, api.load(folder, "cpu"), config, metrics, engine=engine)])
+    return guard(registry, metrics, config), config

@@ -18,7 +18,7 @@ from served_runs import guarded, serving
 
 from regard.errors import ConfigError
 from regard.web.guard import Guard
-from regard.web.prometheus import Meters
+from regard.web.prometheus import ServerMetrics
 from regard.web.settings import ServeConfig
 
 KEY = "a key that is long"
@@ -216,8 +216,8 @@ def test_a_client_that_takes_nothing_is_cut_off():
     async def send(_message: object) -> None:
         await asyncio.sleep(60)
 
-    meters = Meters()
-    guard = Guard(app, ServeConfig(send_seconds=0.05), meters, give_up=lambda: None)
+    metrics = ServerMetrics()
+    guard = Guard(app, ServeConfig(send_seconds=0.05), metrics, give_up=lambda: None)
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
     asyncio.run(asyncio.wait_for(guard(scope, send, send), 5))
-    assert 'regard_requests_total{route="none",status="200"} 1.0' in meters.text()
+    assert 'regard_requests_total{route="none",status="200"} 1.0' in metrics.text()

@@ -76,15 +76,15 @@ def test_patches_and_numbers_are_those_of_the_api(page: Any, pictured: dict[str,
     assert page.locator("#sentence .patch").count() == 4
     assert "the run's own data" in page.locator("#sentence figcaption").inner_text()
     page.locator("#sentence .patch").nth(1).click()
-    assert "“1,2” looks at" in page.locator("#head .readout").inner_text()
+    assert "“1,2” attends to" in page.locator("#head .readout").inner_text()
     assert page.locator("#sentence .patch.chosen").count() == page.locator("#head .patch.chosen").count() == 1
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert "“2,2” looks at" in page.locator("#head .readout").inner_text()
+    assert "“2,2” attends to" in page.locator("#head .readout").inner_text()
 
     image = noise(7)
     choose(page, "noise.png", image)
-    page.get_by_text("noise.png, as the model sees it").wait_for()
+    page.get_by_text("noise.png, as the model reads it").wait_for()
     wanted = api.attention(pictured["colours"], image)  # type: ignore[arg-type]
     page.get_by_role("button", name="next head").click()
     np.testing.assert_allclose(weights_on(page, 5), true_weights(wanted, head=1), atol=6e-5)
@@ -97,10 +97,10 @@ def test_patches_and_numbers_are_those_of_the_api(page: Any, pictured: dict[str,
 def test_a_head_is_switched_off_for_the_same_image(page: Any, pictured: dict[str, Path]):
     image = noise(5)
     choose(shown(page, "/"), "five.png", image)
-    page.get_by_text("five.png, as the model sees it").wait_for()
+    page.get_by_text("five.png, as the model reads it").wait_for()
     module = api.attention(pictured["colours"], image)["groups"][0]["layers"][0]["module"]  # type: ignore[arg-type]
     page.locator("#switch-head").check()
-    page.get_by_text(f"Switched off: {module}, head 1").wait_for()
+    page.get_by_text("Switched off: encoder self-attention, layer 1, head 1").wait_for()
     without = api.attention(pictured["colours"], image, off=[[module, 0]])  # type: ignore[arg-type]
     label, probability = without["generation"]["classes"][0]
     assert f"{label} with probability {probability:.3f}" in page.locator("#sentence").inner_text()
@@ -137,7 +137,7 @@ def test_a_file_can_be_dropped_on_a_page_that_has_none(page: Any):
       document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true }));
     }"""
     page.evaluate(drop, list(noise(2)))
-    page.get_by_text("dropped.png, as the model sees it").wait_for()
+    page.get_by_text("dropped.png, as the model reads it").wait_for()
     assert page.locator("#sentence .patch").count() == 4
 
 
@@ -155,7 +155,7 @@ def test_runs_of_texts_and_of_images_can_be_switched(page: Any, pictured: dict[s
     image = noise(9)
     page.fill("#edit-target", "something blue")
     choose(page, "nine.png", image)
-    page.get_by_text("nine.png, as the model sees it").wait_for()
+    page.get_by_text("nine.png, as the model reads it").wait_for()
     assert page.locator("#sentence .word").all_inner_texts() == ["<bos>", "something", "blue"]
     page.get_by_role("tab", name="Cross-attention").click()
     page.locator("#sentence .word", has_text="blue").click()
@@ -163,13 +163,13 @@ def test_runs_of_texts_and_of_images_can_be_switched(page: Any, pictured: dict[s
     cross = api.attention(pictured["words"], image, "something blue")["groups"][-1]  # type: ignore[arg-type]
     best = true_weights({"groups": [cross]}, head=0)[2]
     place = int(best.argmax())
-    assert f"“blue” looks at “{place // 2 + 1},{place % 2 + 1}” {best.max():.4f}" in told
+    assert f"“blue” attends to “{place // 2 + 1},{place % 2 + 1}” {best.max():.4f}" in told
     page.select_option("#edit-model", "colours")  # both read images: the same image goes to the other run
     page.get_by_role("button", name="Look").click()
-    page.get_by_text("it writes nothing; leave the target out").wait_for()
+    page.get_by_text("generates nothing; leave the target out").wait_for()
     page.fill("#edit-target", "")
     page.get_by_role("button", name="Look").click()
-    page.get_by_text("It answers").wait_for()
+    page.get_by_text("Prediction").wait_for()
     assert "nine.png" in page.locator("#sentence figcaption").inner_text()
 
 

@@ -12,7 +12,7 @@ from served_pictures import encoded, noise
 from served_runs import guarded, serving
 
 from regard import api
-from regard.web import look_routes as looking
+from regard.web import look as looking
 
 
 def posted(image: bytes, **more: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_a_look_takes_either_a_text_or_an_image(pictured: dict[str, Path], folde
             "either a text or an image": [{}, posted(noise(1), text="a good film")],
             "reads no images": [posted(noise(1), model="films")],
             "reads images": [{"text": "a good film", "model": "words"}],
-            "writes nothing": [posted(noise(1), model="colours", target="red")],
+            "generates nothing": [posted(noise(1), model="colours", target="red")],
         }
         told = {part: [client.post("/attention", json=body) for body in bodies] for part, bodies in refused.items()}
         first = client.post("/attention", json=posted(noise(1))).json()

@@ -9,7 +9,7 @@ from regard.cli.serve import serve
 from regard.data.languages import pair_of, parse_pair
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, RunError
-from regard.web.prometheus import Meters
+from regard.web.prometheus import ServerMetrics
 from regard.web.registry import names_of
 from regard.web.server import free_port
 
@@ -63,9 +63,9 @@ def test_mistakes_of_the_command_are_sentences():
 
 
 def test_labels_are_escaped_and_counts_exact():
-    meters = Meters()
-    meters.count("regard_batches_total", {"model": 'a"b\\c\nd'}, 12_345_678)
-    assert 'regard_batches_total{model="a\\"b\\\\c\\nd"} 12345678.0\n' in meters.text()
-    meters.time({"route": "/"}, 0.3)
-    assert 'regard_request_seconds_bucket{route="/",le="0.25"} 0.0\n' in meters.text()
-    assert 'regard_request_seconds_bucket{route="/",le="0.5"} 1.0\n' in meters.text()
+    metrics = ServerMetrics()
+    metrics.count("regard_batches_total", {"model": 'a"b\\c\nd'}, 12_345_678)
+    assert 'regard_batches_total{model="a\\"b\\\\c\\nd"} 12345678.0\n' in metrics.text()
+    metrics.time({"route": "/"}, 0.3)
+    assert 'regard_request_seconds_bucket{route="/",le="0.25"} 0.0\n' in metrics.text()
+    assert 'regard_request_seconds_bucket{route="/",le="0.5"} 1.0\n' in metrics.text()

@@ -124,7 +124,7 @@ def test_what_was_chosen_survives_an_edit(page: Any, tree: dict[str, Any]):
     page.get_by_label("Sort by").select_option("entropy")
     page.get_by_label("Temperature").fill("2.5")
     page.locator("#switch-head").check()
-    off = page.get_by_text("Switched off: decoder.blocks.0.attention, head 2")
+    off = page.get_by_text("Switched off: decoder self-attention, layer 1, head 2")
     off.wait_for()
     page.fill("#edit-text", "Another text.")
     page.click("#edit-look")
@@ -177,7 +177,7 @@ def test_two_runs_of_the_server_side_by_side(page: Any, folders: dict[str, Path]
     page.locator("#compare .panel").first.wait_for()
     assert page.locator("#compare .panel h3").all_inner_texts() == ["kept", "films"]
     label, probability = api.attention(folders["films"], "a great film")["generation"]["classes"][0]
-    assert page.locator("#compare .heard").last.inner_text() == f"{label} ({100 * probability:.1f} %)"
+    assert page.locator("#compare .output").last.inner_text() == f"{label} ({100 * probability:.1f} %)"
 
 
 def test_a_server_that_is_gone_is_told_and_the_page_stays(page: Any):
@@ -187,12 +187,12 @@ def test_a_server_that_is_gone_is_told_and_the_page_stays(page: Any):
     page.route("**/metrics", lambda route: route.abort())
     page.fill("#edit-text", TEXT)
     page.click("#edit-look")
-    page.locator("#sentence .status.failed", has_text="The server does not answer.").wait_for()
+    page.locator("#sentence .status.failed", has_text="The server does not respond.").wait_for()
     assert page.locator("#sentence .words").first.inner_text() == words
     page.locator("#switch-head").click()
-    page.locator("#head .failed", has_text="The server does not answer.").wait_for()
+    page.locator("#head .failed", has_text="The server does not respond.").wait_for()
     assert not page.locator("#switch-head").is_checked()
-    page.get_by_text("The curves are as it last told them.").wait_for()
+    page.get_by_text("The curves are as of its last response.").wait_for()
     assert page.locator("#training .uplot").count() == 3
     page.unroute("**/metrics")
     page.get_by_text("Up to step 6.").wait_for()

@@ -8,19 +8,21 @@ from hypothesis import strategies as st
 
 from regard.text.special_tokens import EOS, SPECIAL_TOKENS
 from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig
-from regard.web.text_stream import Passage, Piece, Token, spelling
+from regard.web.text_stream import Chunk, TextStream, Token, spelling
 
 TEXTS = ["the dog sees the cat é 漢字 🙂 and so on", "a fox and a hen"] * 20
 CONFIGS = [BpeConfig(size=300), UnigramConfig(size=300), CharConfig(), ByteConfig()]
 TOKENIZERS = {config.kind: Tokenizer.train(TEXTS, config) for config in CONFIGS}
 
 
-def written(tokenizer: Tokenizer, prompt: str, ids: Sequence[int], stops: Sequence[str] = ()) -> tuple[Passage, list]:
-    heard: list[Piece] = []
-    passage = Passage(tokenizer, tokenizer.encode(prompt), len(ids) + 1, stops=stops, listen=heard.append)
+def written(
+    tokenizer: Tokenizer, prompt: str, ids: Sequence[int], stops: Sequence[str] = ()
+) -> tuple[TextStream, list]:
+    heard: list[Chunk] = []
+    passage = TextStream(tokenizer, tokenizer.encode(prompt), len(ids) + 1, stop=stops, on_chunk=heard.append)
     for id in [*ids, EOS]:
         if passage.open:
-            passage.take(Token(id, -1.0, ended=id == EOS))
+            passage.append(Token(id, -1.0, ended=id == EOS))
     return passage, heard
 
 
@@ -48,7 +50,7 @@ def test_pieces_add_up_whatever_is_written(kind: str, data: st.DataObject):
     assert not any(stop in passage.text for stop in stops)
     assert [piece.finish for piece in heard[:-1]] == [None] * (len(heard) - 1)
     assert [at for piece in heard for at in range(piece.start, piece.stop)] == list(range(len(passage.tokens)))
-    assert passage.places == sorted(passage.places)
+    assert passage.offsets == sorted(passage.offsets)
 
 
 @given(st.text("ab", max_size=12), st.lists(st.text("ab", min_size=1, max_size=3), max_size=3))
@@ -62,11 +64,11 @@ def test_a_stop_cuts_at_its_first_place(text: str, stops: list[str]):
 
 
 def test_leaving_closes_it():
-    passage = Passage(TOKENIZERS["byte"], [70], 5)
+    passage = TextStream(TOKENIZERS["byte"], [70], 5)
     assert passage.open
-    passage.leave()
+    passage.cancel()
     assert not passage.open
-    assert not Passage(TOKENIZERS["byte"], [70], 0).open
+    assert not TextStream(TOKENIZERS["byte"], [70], 0).open
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)

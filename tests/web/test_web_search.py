@@ -11,13 +11,12 @@ from regard import api
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.errors import ConfigError
 from regard.run import Run
-from regard.web.completion import search_for
-from regard.web.completion_shapes import CompletionRequest
+from regard.web.completions import CompletionRequest, search_for
 from regard.web.engine import RunEngine
-from regard.web.settings import TOKENS_TO_WRITE
-from regard.web.text_stream import Passage
+from regard.web.settings import MAX_TOKENS
+from regard.web.text_stream import TextStream
 
-MOST = {"max_length": TOKENS_TO_WRITE}
+MOST = {"max_length": MAX_TOKENS}
 IGNORED = {
     "user": "a client's name for its user, which changes nothing in a text",
     "top_p": "at temperature 0 alone, where OpenAI's clients send it all the same",
@@ -64,15 +63,15 @@ def test_the_server_generates_what_the_command_line_does(usual: Any, folders: di
     run = run_of(folders, usual)
     search, tokenizer = search_for(run, asked(n=2)), run.task.vocabularies.tokenizers["text"]
     ids = tokenizer.encode("the ")
-    rows = [Passage(tokenizer, ids, 12, seed=1, sample=sample, index=sample) for sample in range(2)]
-    RunEngine(run).write(rows, search, 2)
+    rows = [TextStream(tokenizer, ids, 12, seed=1, sample=sample, index=sample) for sample in range(2)]
+    RunEngine(run).generate(rows, search, 2)
     several = {"beam": {"n_best": 2}, "sample": {"samples": 2}}.get(usual.kind, {})
     wanted = run.generate(["the "], run.search_with({"max_length": 12, **several}))[0]
     wanted = wanted if len(wanted) == 2 else wanted * 2
     assert [row.text for row in rows] == [one.text for one in wanted]
     for row, one in zip(rows, wanted, strict=True):
         assert [token.logprob for token in row.tokens] == pytest.approx(one.token_logprobs, abs=1e-4)
-        assert all(len(token.likely) == 2 for token in row.tokens)
+        assert all(len(token.alternatives) == 2 for token in row.tokens)
         assert row.finish == "length"
 
 
@@ -80,7 +79,7 @@ def test_options_of_a_stream_need_one(server: str, http: httpx.Client):
     body = {"model": "letters", "prompt": "the", "stream_options": {"include_usage": True}}
     answer = http.post(f"{server}/v1/completions", json=body)
     assert answer.status_code == 400
-    assert "stream_options: says how to stream" in answer.json()["error"]["message"]
+    assert "stream_options: only with stream" in answer.json()["error"]["message"]
 
 
 def test_fields_that_may_do_nothing_are_named_where_they_are_documented():

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import Failure, RegardError
-from regard.web.jobs import Classifying, Job, Translating
-from regard.web.prometheus import Meters
-from regard.web.worker import Busy, Stopping, Worker
+from regard.web.classify import Classification
+from regard.web.errors import Busy, Stopping
+from regard.web.prometheus import ServerMetrics
+from regard.web.translate import Translation
+from regard.web.worker import Job, Worker
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def engine() -> GatedEngine:
 
 @pytest.fixture
 def worker(engine: GatedEngine) -> Iterator[Worker]:
-    made = Worker("run", engine, queue=6, tokens_per_batch=100, meters=Meters())
+    made = Worker("run", engine, queue=6, tokens_per_batch=100, metrics=ServerMetrics())
     made.start()
     yield made
     engine.gate.release(1000)
@@ -29,7 +31,7 @@ def worker(engine: GatedEngine) -> Iterator[Worker]:
 
 
 def job(*texts: str, outputs: int = 1, longest: int = 10) -> Job:
-    return Job(Translating(outputs), texts, longest)
+    return Job(Translation(outputs), texts, longest)
 
 
 def texts_of(done: Job) -> list[str]:
@@ -54,7 +56,7 @@ def test_what_waits_shares_a_batch_and_gets_its_own_answers(worker: Worker, engi
 
 
 def test_other_asks_wait_their_turn_and_nobody_overtakes_for_long(worker: Worker, engine: GatedEngine):
-    label, later = Job(Classifying(), ["x"], 1), job("later")
+    label, later = Job(Classification(), ["x"], 1), job("later")
     submitted(worker, engine, job("a"), label, later)
     engine.gate.release(3)
     assert label.future.result(SECONDS) == [{"label": 1.0}]
@@ -72,9 +74,9 @@ def test_a_batch_keeps_to_its_budget_padding_counted(worker: Worker, engine: Gat
 def test_a_full_queue_refuses_and_those_who_left_make_room(worker: Worker, engine: GatedEngine):
     waiting = [job(str(number)) for number in range(6)]
     submitted(worker, engine, *waiting)
-    with pytest.raises(Busy, match="run is busy: 6 requests wait already"):
+    with pytest.raises(Busy, match="run is busy: 6 requests are queued already"):
         worker.submit(job("too many"))
-    waiting[0].leave()
+    waiting[0].cancel()
     worker.submit(job("in its place"))
     engine.gate.release(2)
     assert texts_of(waiting[5]) == ["5"]
@@ -95,7 +97,7 @@ def test_one_bad_text_spoils_nobody_elses(worker: Worker, engine: GatedEngine):
 
 
 def test_stopping_refuses_what_waits_and_what_comes(engine: GatedEngine):
-    worker = Worker("run", engine, queue=6, tokens_per_batch=100, meters=Meters())
+    worker = Worker("run", engine, queue=6, tokens_per_batch=100, metrics=ServerMetrics())
     worker.start()
     at_work, waiting = job("ab"), job("cd")
     worker.submit(at_work)
@@ -112,16 +114,16 @@ def test_stopping_refuses_what_waits_and_what_comes(engine: GatedEngine):
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 50), st.integers(1, 2)), min_size=1, max_size=12))
 def test_batches_are_fair_whole_and_within_budget(shapes: list[tuple[int, int, int]]):
-    worker = Worker("run", GatedEngine(), queue=100, tokens_per_batch=60, meters=Meters())
-    jobs = [Job(Translating(outputs), ["x"] * rows, longest) for rows, longest, outputs in shapes]
+    worker = Worker("run", GatedEngine(), queue=100, tokens_per_batch=60, metrics=ServerMetrics())
+    jobs = [Job(Translation(outputs), ["x"] * rows, longest) for rows, longest, outputs in shapes]
     for one in jobs:
         worker.submit(one)
     taken: list[Job] = []
-    while worker.waiting():
+    while worker._queued:
         first = next(one for one in jobs if one not in taken)
         batch = worker._gather()
         assert batch[0] is first
-        assert len({one.ask for one in batch}) == 1
+        assert len({one.work for one in batch}) == 1
         padded = sum(len(one.items) for one in batch) * max(one.longest for one in batch)
         assert padded <= 60 or len(batch) == 1
         taken += batch

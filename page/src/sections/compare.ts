@@ -4,8 +4,9 @@ import { onThemeChange } from "../colour";
 import { h, onWidth, replace, section, select } from "../dom";
 import { MatrixView } from "../matrixview";
 import { count, logarithm, percent } from "../numbers";
-import { again, attention } from "../server";
-import { readsImages, type Payload } from "../types";
+import { sameInput, attention } from "../server";
+import { headName, readsImages } from "../input";
+import type { Payload } from "../types";
 import { matrix } from "../weights";
 
 export function compare(payload: Payload): HTMLElement {
@@ -22,13 +23,13 @@ function hint(payload: Payload): HTMLElement {
 /** Live: any other run of the server that reads the same kind of input. */
 function choice(payload: Payload, others: string[]): HTMLElement {
   const shown = h("div");
-  let asked = 0;
+  let latest = 0;
   const choose = async (model: string) => {
-    const own = ++asked;
+    const request = ++latest;
     if (!model) return replace(shown);
-    replace(shown, h("p", { class: "hint", role: "status" }, "Looking …"));
-    const found = await attention({ model, ...again(payload), target: payload.target });
-    if (own === asked) replace(shown, typeof found === "string" ? h("p", { class: "failed", role: "status" }, found) : sides(payload, found));
+    replace(shown, h("p", { class: "hint", role: "status" }, "Computing …"));
+    const result = await attention({ model, ...sameInput(payload), target: payload.target });
+    if (request === latest) replace(shown, typeof result === "string" ? h("p", { class: "failed", role: "status" }, result) : sides(payload, result));
   };
   const choices = [{ value: "", label: "no other run" }, ...others.map((name) => ({ value: name, label: name }))];
   return h("div", {}, h("div", { class: "controls" }, select("Compare with", choices, "", (model) => void choose(model))), shown);
@@ -38,30 +39,30 @@ function sides(payload: Payload, other: Payload): HTMLElement {
   return h("div", {}, h("div", { class: "two" }, side(payload, "left"), side(other, "right")), agreement(payload, other));
 }
 
-function side(payload: Payload, place: string): HTMLElement {
+function side(payload: Payload, index: string): HTMLElement {
   const { about } = payload;
   const facts = [about.kind, about.attention && `${about.attention} attention`, about.position && `${about.position} positions`, about.step === null ? "" : `step ${about.step.toLocaleString("en")}`, `${count(about.parameters)} parameters`].filter(Boolean).join(" · ");
   const answer = payload.generation.classes ? `${payload.generation.classes[0][0]} (${percent(payload.generation.classes[0][1])})` : payload.output;
-  return h("div", { class: "panel", "data-side": place }, h("h3", {}, about.run || about.kind), h("p", { class: "side" }, facts), h("p", { class: "heard", dir: "auto" }, answer), payload.groups.length ? map(payload) : h("p", { class: "hint" }, "This model has no attention to show."));
+  return h("div", { class: "panel", "data-side": index }, h("h3", {}, about.run || about.kind), h("p", { class: "side" }, facts), h("p", { class: "output", dir: "auto" }, answer), payload.groups.length ? map(payload) : h("p", { class: "hint" }, "This model has no attention to show."));
 }
 
 function map(payload: Payload): HTMLElement {
-  const heads = payload.groups.flatMap((group, g) => group.layers.flatMap((layer, l) => Array.from({ length: layer.heads }, (_, n) => ({ value: `${g}.${l}.${n}`, label: `${group.title}, layer ${l + 1}, head ${n + 1}` }))));
+  const heads = payload.groups.flatMap((group, g) => group.layers.flatMap((layer, l) => Array.from({ length: layer.heads }, (_, n) => ({ value: `${g}.${l}.${n}`, label: headName(group, l, n) }))));
   const readout = h("p", { class: "readout", role: "status" });
   const holder = h("div");
   let chosen = heads[heads.length - 1].value;
   let shown: ReturnType<typeof matrix>;
-  const tell = (cell: { query: number; key: number } | null) => {
+  const readCell = (cell: { query: number; key: number } | null) => {
     view.mark(cell ?? { query: -1, key: -1 });
     readout.textContent = cell ? `“${shown.rows[cell.query]}” → “${shown.columns[cell.key]}”: ${shown.values[cell.query * shown.columns.length + cell.key].toFixed(3)}` : " ";
   };
-  const view = new MatrixView("Matrix of one head of this run; arrow keys walk over the cells", { point: tell, pin: tell, press: tell }, () => holder.clientWidth || 480);
+  const view = new MatrixView("Matrix of one head of this run; arrow keys move over the cells", { point: readCell, pin: readCell, press: readCell }, () => holder.clientWidth || 480);
   holder.append(view.element);
   const draw = () => {
     const [group, layer, head] = chosen.split(".").map(Number);
     shown = matrix(payload, payload.groups[group], layer, head, "raw", !payload.image);
     view.show(shown);
-    tell(null);
+    readCell(null);
   };
   onWidth(holder, draw);
   onThemeChange(draw);
@@ -73,7 +74,7 @@ function agreement(one: Payload, other: Payload): HTMLElement | null {
   const right = other.generation.steps;
   if (!left || !right) return null;
   const same = one.output === other.output;
-  const total = (steps: typeof left) => steps.reduce((sum, step) => sum + (step.given ? 0 : (step.logprob ?? 0)), 0);
-  const told = same ? "Both write the same." : "They write different texts.";
-  return h("p", { class: "verdict" }, `${told} Log-probability of what each wrote (natural logarithm; nearer to 0 is surer): ${logarithm(total(left))} and ${logarithm(total(right))}.`);
+  const total = (steps: typeof left) => steps.reduce((sum, step) => sum + (step.prompted ? 0 : (step.logprob ?? 0)), 0);
+  const summary = same ? "Both outputs are the same." : "The outputs differ.";
+  return h("p", { class: "verdict" }, `${summary} Log-probabilities of the outputs (natural logarithm): ${logarithm(total(left))} and ${logarithm(total(right))}.`);
 }

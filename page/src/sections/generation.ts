@@ -1,33 +1,34 @@
-// Part 5: how the text was written, step by step, and the tree of the beam that wrote it.
+// Part 5: generation step by step, and the tree of the beam search.
 
 import { fitted } from "../matrixview";
 import { button, h, replace, s, section, slider } from "../dom";
 import { logarithm, percent, reweigh } from "../numbers";
 import type { Store } from "../store";
-import { marks, type Beam, type Branch, type Payload, type Step } from "../types";
+import { marks } from "../input";
+import type { Beam, Branch, Payload, Step } from "../types";
 
 export function generation(payload: Payload, store: Store): HTMLElement {
   const { steps, beam, classes } = payload.generation;
   if (classes) {
-    return section("generation", "Answer", "What the model thinks of the whole input.", bars(classes.map(([label, p]) => ({ label, p, kept: true, chosen: label === classes[0][0] })), 0));
+    return section("generation", "Prediction", "The probability of each label: the softmax over the logits.", bars(classes.map(([label, p]) => ({ label, p, kept: true, chosen: label === classes[0][0] })), 0));
   }
-  return section("generation", "Generation", "At each step the model gives every token of its vocabulary a probability. Temperature and top-p change how one would draw from them; both act here at once." + marks(payload),
+  return section("generation", "Generation", "At each step the softmax over the logits gives every token of the vocabulary a probability. Temperature and top-p change the distribution that is sampled from; both act here at once." + marks(payload),
     steps ? stepper(payload, steps, store) : null, beam ? beamTree(beam) : null);
 }
 
 function stepper(payload: Payload, steps: Step[], store: Store): HTMLElement {
-  const first = Math.min(Math.max(0, payload.given - 1), steps.length - 1);
+  const first = Math.min(Math.max(0, payload.prompt_length - 1), steps.length - 1);
   const state = { step: first };
   const body = h("div", { class: "likely" });
   const prefix = h("p", { class: "prefix", dir: "auto" });
   const tokens = payload.sentences.target!.tokens;
   const draw = () => {
     const step = steps[state.step];
-    const written = step.token === null ? "" : readable([step.token]) || step.token;
+    const token = step.token === null ? "" : readable([step.token]) || step.token;
     const { probabilities, kept, rest } = reweigh(step.top, step.tail, store.state.temperature, store.state.nucleus);
-    replace(prefix, h("span", { class: "quiet" }, readable(tokens.slice(0, state.step + 1)).trimStart()), step.token === null ? "" : h("strong", {}, state.step ? written : written.trimStart()),
-      h("span", { class: "quiet" }, step.logprob === null ? "" : `  ${step.given ? "given" : "written"}, log-probability ${logarithm(step.logprob)}`));
-    replace(body, h("p", { class: "side" }, step.token === null ? "What may come next, and how likely it is" : "What could have stood here, and how likely it was"), bars(step.top.map(([label], place) => ({ label, p: probabilities[place], kept: kept[place], chosen: label === step.token })), rest));
+    replace(prefix, h("span", { class: "quiet" }, readable(tokens.slice(0, state.step + 1)).trimStart()), step.token === null ? "" : h("strong", {}, state.step ? token : token.trimStart()),
+      h("span", { class: "quiet" }, step.logprob === null ? "" : `  ${step.prompted ? "prompt" : payload.target !== null ? "forced" : "generated"}, log-probability ${logarithm(step.logprob)}`));
+    replace(body, h("p", { class: "side" }, step.token === null ? "Probabilities of the next token" : "Probabilities of the token at this step"), bars(step.top.map(([label], index) => ({ label, p: probabilities[index], kept: kept[index], chosen: label === step.token })), rest));
   };
   const at = slider("Step", { min: 0, max: steps.length - 1, step: 1, value: first }, (value) => `${value + 1} of ${steps.length}`, (value) => { state.step = value; draw(); });
   const move = (by: number) => {
@@ -78,7 +79,7 @@ function beamTree(beam: Beam): HTMLElement {
   const box = h("input", { type: "checkbox", checked: true, change: (event: Event) => { pruned = (event.target as HTMLInputElement).checked; draw(); } });
   draw();
   return h("div", {}, h("h3", {}, `A beam of ${beam.size}`),
-    h("p", { class: "about" }, "Each column is a step, the likeliest continuation first; numbers are log-probabilities from the start. Dashed branches were considered and dropped; the heavy path is the text that won."),
+    h("p", { class: "about" }, "Each column is a step, the likeliest continuation first; numbers are log-probabilities from the start. Dashed branches were pruned; the heavy path is the best hypothesis."),
     h("div", { class: "controls" }, h("label", { class: "field check" }, box, h("span", {}, "show pruned branches"))), holder);
 }
 
@@ -106,7 +107,7 @@ function drawing(beam: Beam, pruned: boolean): SVGSVGElement {
   });
   const wide = 64 + COLUMN * filled.length;
   const high = 24 + ROW * (Math.max(...filled) + 1);
-  return s("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `Beam tree of ${beam.branches.length} branches; the winner is: ${beam.text}` },
+  return s("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `Beam tree of ${beam.branches.length} branches; the best hypothesis is: ${beam.text}` },
     s("text", { class: "node", x: 4, y: 28 }, "start"), edges, shown.map(({ branch, id }) => label(branch, fitted(pen, branch[2], TOKEN), x(branch), y(id), kind(id, branch))));
 }
 

@@ -1,4 +1,4 @@
-// Part 3: one head, as lines and as a matrix; the two always show the same cell.
+// Part 3: one head, as lines and as a matrix of weights; both mark the same cell.
 
 import { onThemeChange } from "../colour";
 import { button, h, onWidth, replace, section, select } from "../dom";
@@ -7,12 +7,13 @@ import { LinesView } from "../linesview";
 import { MatrixView, type Cell } from "../matrixview";
 import { short } from "../numbers";
 import type { Store, Weighting } from "../store";
-import { again, type Ask } from "../server";
+import { headName, headOfModule } from "../input";
+import { sameInput, type Submit } from "../server";
 import type { Group, Payload } from "../types";
 import { matrix, type Matrix } from "../weights";
 import { picture } from "./picture";
 
-export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
+export function head(payload: Payload, store: Store, submit: Submit): HTMLElement {
   let shown: Matrix | null = null;
   const point = (cell: Cell | null) => {
     if (!store.state.pinned) store.set(cell ?? { query: -1, key: -1 });
@@ -21,8 +22,8 @@ export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
   const press = (cell: Cell | null) => pin(cell && store.state.pinned && same(cell, store.state) ? null : cell);
   const body = h("div", { class: "pair" });
   const half = () => (body.clientWidth > 760 ? body.clientWidth - 480 : body.clientWidth) || 560;
-  const grid = new MatrixView("Matrix of one head. Arrow keys walk over the cells, Enter pins, Escape lets go.", { point, pin, press }, half);
-  const lines = new LinesView("Lines of one head, from the tokens that ask on the left to those asked on the right", { point, pin, press }, () => Math.min(460, body.clientWidth || 460));
+  const grid = new MatrixView("Weights of one head. Arrow keys move over the cells, Enter pins, Escape unpins.", { point, pin, press }, half);
+  const lines = new LinesView("Lines of one head, from queries on the left to keys on the right", { point, pin, press }, () => Math.min(460, body.clientWidth || 460));
   const image = payload.image ? picture(payload, store) : null;
   body.append(...(image ? [image] : []), lines.element, grid.element);
   const readout = h("p", { class: "readout", role: "status", "aria-live": "polite" });
@@ -32,16 +33,16 @@ export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
     const { query, key } = store.state;
     grid.mark({ query, key });
     if (!lines.element.hidden) lines.mark({ query, key });
-    readout.textContent = told(shown, query, key, store.state.pinned);
+    readout.textContent = readoutText(shown, query, key, store.state.pinned);
   };
   const draw = () => {
     const { group, layer, head, weighting, words } = store.state;
-    const own = payload.groups[group];
-    shown = matrix(payload, own, layer, head, weighting, words);
-    title.textContent = `${own.title}, layer ${layer + 1}, head ${head + 1}`;
-    const within = (place: number, count: number) => (place < count ? place : -1);
+    const selected = payload.groups[group];
+    shown = matrix(payload, selected, layer, head, weighting, words);
+    title.textContent = headName(selected, layer, head);
+    const within = (index: number, count: number) => (index < count ? index : -1);
     store.set({ query: within(store.state.query, shown.rows.length), key: within(store.state.key, shown.columns.length) });
-    lines.element.hidden = image !== null && own.keys === "source";
+    lines.element.hidden = image !== null && selected.keys === "source";
     if (image) image.hidden = !lines.element.hidden;
     if (!lines.element.hidden) lines.show(shown);
     grid.show(shown);
@@ -52,27 +53,27 @@ export function head(payload: Payload, store: Store, ask: Ask): HTMLElement {
   onThemeChange(draw);
   onWidth(body, draw);
   const about = payload.image
-    ? "Point at a patch or a cell: what the head looks at from there stands out. Click to pin it, Escape to let go; arrow keys walk over image and matrix."
-    : "Left asks, right answers. Point at a token or a cell; click to pin it, click again or press Escape to let go. Arrow keys walk over the matrix.";
+    ? "Point at a patch or a cell: the patches that this query attends to stand out. Click pins it, Escape unpins; arrow keys move over image and matrix."
+    : "Queries on the left, keys on the right. Point at a token or a cell; click pins it, another click or Escape unpins. Arrow keys move over the matrix.";
   return section("head", "One head", about,
-    controls(payload, store, switches(payload, store, ask)), title, readout, body);
+    controls(payload, store, ablation(payload, store, submit)), title, readout, body);
 }
 
 function same(one: Cell, other: Cell): boolean {
   return one.query === other.query && one.key === other.key;
 }
 
-export function told(shown: Matrix, query: number, key: number, pinned: boolean): string {
+export function readoutText(shown: Matrix, query: number, key: number, pinned: boolean): string {
   if (query < 0 && key < 0) return "Point at a cell to read its weight.";
   const { rows, columns, values } = shown;
   const at = (row: number, column: number) => values[row * columns.length + column];
   const end = pinned ? " (pinned)" : "";
   if (query >= 0 && key >= 0) return `“${rows[query]}” → “${columns[key]}”: ${digits(at(query, key), shown.exact)}${end}`;
-  const places = Array.from({ length: query >= 0 ? columns.length : rows.length }, (_, place) => place);
-  const value = (place: number) => (query >= 0 ? at(query, place) : at(place, key));
-  const best = places.sort((a, b) => value(b) - value(a)).slice(0, 4);
-  const list = best.map((place) => `“${query >= 0 ? columns[place] : rows[place]}” ${digits(value(place), shown.exact)}`).join(", ");
-  return query >= 0 ? `“${rows[query]}” looks at ${list}${end}` : `“${columns[key]}” is looked at by ${list}${end}`;
+  const indices = Array.from({ length: query >= 0 ? columns.length : rows.length }, (_, index) => index);
+  const value = (index: number) => (query >= 0 ? at(query, index) : at(index, key));
+  const best = indices.sort((a, b) => value(b) - value(a)).slice(0, 4);
+  const list = best.map((index) => `“${query >= 0 ? columns[index] : rows[index]}” ${digits(value(index), shown.exact)}`).join(", ");
+  return query >= 0 ? `“${rows[query]}” attends to ${list}${end}` : `“${columns[key]}” is attended to by ${list}${end}`;
 }
 
 function digits(value: number, exact: boolean): string {
@@ -106,12 +107,11 @@ function controls(payload: Payload, store: Store, more: HTMLElement): HTMLElemen
   );
 }
 
-/** The weightings that a kind of attention has. */
 function weightings(group: Group): { value: Weighting; label: string }[] {
   const all: { value: Weighting; label: string; known: boolean }[] = [
     { value: "raw", label: "raw weights", known: true },
-    { value: "rollout", label: "rollout: through all layers up to this one", known: group.rollout.length > 0 },
-    { value: "norm", label: "value norm: weight × length of what it adds", known: group.layers.every((layer) => layer.norms) },
+    { value: "rollout", label: "attention rollout: all layers up to this one", known: group.rollout.length > 0 },
+    { value: "norm", label: "value norm: weight × norm of the projected value", known: group.layers.every((layer) => layer.norms) },
   ];
   return all.filter((one) => one.known);
 }
@@ -121,16 +121,16 @@ function inPieces({ sentences }: Payload): boolean {
   return [sentences.source, sentences.target].some((one) => one !== null && one.texts.length < one.tokens.length);
 }
 
-/** Heads of the whole model that can be switched off; it takes the model itself, so only the live page can. */
-function switches(payload: Payload, store: Store, ask: Ask): HTMLElement {
-  const off = (payload.options.off ?? []) as [string, number][];
+/** Ablation of heads runs the model again, so only the live page can. */
+function ablation(payload: Payload, store: Store, submit: Submit): HTMLElement {
+  const off = payload.options.off;
   const box = h("input", { type: "checkbox", id: "switch-head", disabled: !payload.live });
-  const told = h("span", {});
-  const trouble = h("p", { class: "failed", role: "status" });
+  const label = h("span", {});
+  const failure = h("p", { class: "failed", role: "status" });
   const send = (heads: [string, number][]) => {
-    void ask({ model: payload.about.run, ...again(payload), target: payload.target, options: { off: heads } }).then((refused) => {
-      if (!refused) return;
-      trouble.textContent = refused;
+    void submit({ model: payload.about.run, ...sameInput(payload), target: payload.target, options: { off: heads } }).then((message) => {
+      if (!message) return;
+      failure.textContent = message;
       draw();
     });
   };
@@ -138,7 +138,7 @@ function switches(payload: Payload, store: Store, ask: Ask): HTMLElement {
     const { group, layer, head } = store.state;
     const module = payload.groups[group].layers[layer].module;
     box.checked = off.some(([name, number]) => name === module && number === head);
-    told.textContent = payload.live ? "switch this head off and run again" : "switch this head off (needs the model: regard serve)";
+    label.textContent = payload.live ? "switch this head off and run again" : "switch this head off (needs the model: regard serve)";
   };
   box.addEventListener("change", () => {
     const { group, layer, head } = store.state;
@@ -149,7 +149,7 @@ function switches(payload: Payload, store: Store, ask: Ask): HTMLElement {
   store.on(["group", "layer", "head"], draw);
   draw();
   const active = off.length
-    ? h("p", { class: "verdict failed" }, `Switched off: ${off.map(([name, number]) => `${name}, head ${number + 1}`).join("; ")}. `, payload.live ? button("switch all on again", () => send([]), { class: "more", id: "switch-all" }) : null)
+    ? h("p", { class: "verdict failed" }, `Switched off: ${off.map(([name, number]) => headOfModule(payload, name, number)).join("; ")}. `, payload.live ? button("switch all on again", () => send([]), { class: "more", id: "switch-all" }) : null)
     : null;
-  return h("div", { class: "switches" }, active, payload.about.attends ? h("label", { class: "field check" }, box, told) : null, trouble);
+  return h("div", { class: "switches" }, active, payload.about.attends ? h("label", { class: "field check" }, box, label) : null, failure);
 }

@@ -1,12 +1,12 @@
-// Part 9: how it was trained. Live, the curves follow the run.
+// Part 9: training curves. Live, they follow the run.
 
 import uPlot from "uplot";
 import { colours, onThemeChange } from "../colour";
 import { h, onWidth, replace, section } from "../dom";
-import { SILENT } from "../server";
+import { NO_RESPONSE } from "../server";
 import type { Store } from "../store";
 import type { MetricLine, Payload } from "../types";
-import { forming } from "./forming";
+import { checkpoints } from "./checkpoints";
 
 const PANELS: [field: string, title: string, splits: string[]][] = [
   ["loss", "Loss (nats)", ["train", "valid"]],
@@ -21,49 +21,49 @@ export function training(payload: Payload, store: Store): HTMLElement {
   let lines = payload.training ?? [];
   const draw = () => {
     replace(plots, ...PANELS.map(([field, title, splits]) => panel(lines, field, title, splits, plots.clientWidth || 900)));
-    status.textContent = told(lines);
+    status.textContent = summary(lines);
   };
   onThemeChange(draw);
   onWidth(plots, draw);
-  if (payload.live && payload.about.run) follow(payload.about.run, plots, (found) => {
-    if (found) lines = found;
-    if (found) draw();
-    else status.textContent = `${SILENT} The curves are as it last told them.`;
+  if (payload.live && payload.about.run) follow(payload.about.run, plots, (result) => {
+    if (result) lines = result;
+    if (result) draw();
+    else status.textContent = `${NO_RESPONSE} The curves are as of its last response.`;
   });
-  return section("training", "Training", payload.live ? "Loss, learning rate and gradient norm by step; while the run trains, the curves follow it." : "Loss, learning rate and gradient norm by step.", plots, status, forming(payload, store));
+  return section("training", "Training", payload.live ? "Loss, learning rate and gradient norm by step; while the run trains, the curves follow it." : "Loss, learning rate and gradient norm by step.", plots, status, checkpoints(payload, store));
 }
 
-function told(lines: MetricLine[]): string {
+function summary(lines: MetricLine[]): string {
   if (!lines.length) return "No metrics were recorded for this model.";
   const resumed = resumes(lines);
   const last = Math.max(...lines.map((line) => Number(line.step) || 0));
   return `Up to step ${last.toLocaleString("en")}.${resumed.length ? ` Resumed after step ${resumed.join(", ")} (dotted).` : ""}`;
 }
 
-/** Asks the server for new lines as long as the page is shown; tells null when it does not answer. */
-function follow(run: string, watched: HTMLElement, tell: (lines: MetricLine[] | null) => void): void {
+/** Polls the server for new lines as long as the page is shown; null when it does not respond. */
+function follow(run: string, watched: HTMLElement, update: (lines: MetricLine[] | null) => void): void {
   let known = -1;
-  const ask = async () => {
+  const poll = async () => {
     if (!watched.isConnected && known >= 0) return;
     try {
       const answer = await fetch(`/runs/${encodeURIComponent(run)}/metrics`);
       const lines = answer.ok ? ((await answer.json()) as MetricLine[]) : [];
-      if (lines.length && lines.length !== known) tell(lines);
+      if (lines.length && lines.length !== known) update(lines);
       known = Math.max(0, lines.length);
     } catch {
-      known = 0; // so that all is drawn again once it answers
-      tell(null);
+      known = 0; // so that all is drawn again once it responds
+      update(null);
     }
-    setTimeout(ask, EVERY);
+    setTimeout(poll, EVERY);
   };
-  void ask();
+  void poll();
 }
 
 export function resumes(lines: MetricLine[]): number[] {
   return [...new Set(lines.filter((line) => line.event === "resume").map((line) => Number(line.step)))].sort((a, b) => a - b);
 }
 
-/** The numbers of a field by step, one row a split, as uPlot takes them; what is no number is a gap. */
+/** The numbers of a field by step, one row a split, as uPlot takes them; a missing number is a gap. */
 export function aligned(lines: MetricLine[], field: string, splits: string[]): (number | null)[][] {
   const known = lines.filter((line) => splits.includes(String(line.split)) && field in line);
   const steps = [...new Set(known.map((line) => Number(line.step)))].sort((a, b) => a - b);

@@ -1,4 +1,4 @@
-"""The command line: verbs only. What needs torch is imported inside the verbs, so that help comes at once."""
+"""The command line. What needs torch is imported inside the commands, so that `--help` is fast."""
 
 import atexit
 import errno
@@ -11,30 +11,24 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli.bench import bench
-from regard.cli.claims import claims
-from regard.cli.compare import compare
-from regard.cli.config import config
 from regard.cli.data import data
-from regard.cli.demo import demo
 from regard.cli.evaluate import evaluate
+from regard.cli.experiments import bench, claims, compare
 from regard.cli.export import export, import_
 from regard.cli.generate import classify, generate, translate
-from regard.cli.init import init
 from regard.cli.look import look
 from regard.cli.output import Quiet, Verbose, Verbs, verbosity
-from regard.cli.recipes import recipes
+from regard.cli.recipes import config, init, recipes
 from regard.cli.serve import serve
-from regard.cli.train import train
+from regard.cli.train import demo, train
 from regard.errors import Interrupted, RegardError, shortened
 from regard.progress.text import wrapped
 
 
 class Group(TyperGroup):
-    """The verbs; where the reader of their output has left, as `| head` does, nothing has failed."""
+    """The commands; a closed pipe, as of `| head`, is no failure."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Runs a verb."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -99,7 +93,7 @@ def _version(
 
 
 def main() -> None:
-    """Runs the command line; a user's mistake is one sentence and exit code 2, never a traceback."""
+    """Runs the command line; a user's mistake is one sentence and exit code 2, without a traceback."""
     atexit.register(gc.freeze)  # else all that torch has loaded is searched for rubbish at the end, for half a second
     try:
         app()

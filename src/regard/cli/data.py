@@ -20,7 +20,7 @@ def _group() -> None:
 
 @data.command()
 def check(
-    given: Annotated[
+    arguments: Annotated[
         list[str],
         typer.Argument(
             metavar="FILES",
@@ -36,9 +36,9 @@ def check(
     from regard.data.settings import SPLITS
     from regard.errors import ConfigError, DataError, counted
 
-    is_recipe = given[0].endswith(".toml") or (given[0] in shipped() and not Path(given[0]).is_file())
-    settings = [word for word in given[1:] if "=" in word] if is_recipe else []
-    files = [Path(word) for word in given if word not in settings]
+    is_recipe = arguments[0].endswith(".toml") or (arguments[0] in shipped() and not Path(arguments[0]).is_file())
+    settings = [word for word in arguments[1:] if "=" in word] if is_recipe else []
+    files = [Path(word) for word in arguments if word not in settings]
     if settings and len(files) > 1:
         raise ConfigError(
             "", f"{settings[0]} is a setting of a recipe, and files are checked without one; leave it out"
@@ -61,9 +61,9 @@ def check(
     else:
         for name, statistics in checked.statistics.items():
             print(f"{name}: {counted(statistics.examples, statistics.unit)}")
-            for side, found in statistics.sides.items():
-                longest = f"{counted(found.longest, 'character')} ({found.longest_at})"
-                print(f"  {side}: {counted(found.words, 'word')}, longest {longest}")
+            for side, sizes in statistics.sides.items():
+                longest = f"{counted(sizes.longest, 'character')} ({sizes.longest_at})"
+                print(f"  {side}: {counted(sizes.words, 'word')}, longest {longest}")
         for finding in checked.findings:
             print(f"{finding.severity}: {finding.where}: {finding.what}")
         print(*checked.summaries or ["nothing wrong was found"], sep="\n")

@@ -1,4 +1,4 @@
-"""The engine behind `translate`, `generate` and `serve`: chosen, said in one line, and opened."""
+"""The engine of `translate`, `generate` and `serve`: torch or CTranslate2, and what the recipe says about inputs."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.output import detail, say
-from regard.errors import ConfigError, counted
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.ctranslate2.choice import Choice
     from regard.text.inputs import Overlong
 
 OverlongOption = Annotated[
-    str, typer.Option("--overlong", help="Inputs that are too long: cut, skip or error; as in training if left out.")
+    str, typer.Option("--overlong", help="Inputs that are too long: cut, skip or error; default: as in training.")
 ]
 Engine = Annotated[str, typer.Option(help="auto, torch or ctranslate2.", envvar="REGARD_ENGINE")]
-Int8 = Annotated[bool, typer.Option("--int8", help="Whole numbers of eight bits (ctranslate2): text may differ.")]
+Int8 = Annotated[bool, typer.Option("--int8", help="int8 weights (ctranslate2): outputs may differ.")]
 
 
 OPTIONS = {
@@ -32,10 +32,10 @@ OPTIONS = {
     "min_p": "--min-p",
     "seed": "--seed",
 }
-"""What the settings of a search are called on the command line."""
+"""Options of the command line for the settings of a search."""
 
 
-def chosen(
+def choose_engine(
     run: Path,
     engine: str,
     task: str,
@@ -45,26 +45,26 @@ def chosen(
     device: str,
     only_torch: Mapping[str, object],
 ) -> "Choice":
-    """The engine for a run, which standard error is told; `options` are those of the search, on top of the run's."""
+    """The engine for a run; `options` are settings of the search on top of the run's."""
     from regard.config.search_options import with_options
     from regard.ctranslate2.choice import choose
     from regard.ctranslate2.search import RANDOM
     from regard.text.inputs import length_limit_warning
 
-    obstacles = [f"{option} needs torch" for option, given in only_torch.items() if given]
-    if task == "language_model" and engine == "auto" and not int8 and _draws(run, options):
+    obstacles = [f"{option} needs torch" for option, value in only_torch.items() if value]
+    if task == "language_model" and engine == "auto" and not int8 and _samples(run, options):
         obstacles.append(RANDOM)
-    ask = lambda converted: with_options(converted.default_search, options, converted.searches, OPTIONS)  # noqa: E731
-    choice = choose(run, engine, task, ask, int8=int8, device=device, obstacles=obstacles, say=say)
+    search_of = lambda converted: with_options(converted.default_search, options, converted.searches, OPTIONS)  # noqa: E731
+    choice = choose(run, engine, task, search_of, int8=int8, device=device, obstacles=obstacles, say=say)
     if choice.why:
         detail(str(choice))
     if choice.converted is not None:
-        say_limit(length_limit_warning(ask(choice.converted)["max_length"], choice.converted.max_new_tokens))
+        say_limit(length_limit_warning(search_of(choice.converted)["max_length"], choice.converted.max_new_tokens))
     return choice
 
 
-def _draws(run: Path, options: Mapping[str, Any]) -> bool:
-    """Whether a language model will draw at random: then nothing need be converted."""
+def _samples(run: Path, options: Mapping[str, Any]) -> bool:
+    """Whether a language model will sample: then nothing need be converted."""
     from regard.config.search_options import requested_kind
 
     usual = recipe_of(run).get("search", "sample")
@@ -74,7 +74,7 @@ def _draws(run: Path, options: Mapping[str, Any]) -> bool:
 
 
 def recipe_of(run: Path) -> dict[str, Any]:
-    """The tree of a run's recipe; empty where it cannot be read, which opening the run explains."""
+    """A run's recipe as a tree; empty where it cannot be read, which opening the run reports."""
     from regard.files.run_folder import RECIPE_FILE
 
     try:
@@ -84,7 +84,6 @@ def recipe_of(run: Path) -> dict[str, Any]:
 
 
 def task_of(run: Path) -> str:
-    """The kind of a run's task."""
     task = recipe_of(run).get("task", "translation")
     return str(task.get("kind", "translation") if isinstance(task, dict) else task)
 
@@ -96,19 +95,19 @@ NEVER_OVERLONG = {**IMAGES, "summarisation": "a summariser reads the beginning o
 """Tasks whose models take inputs of any length or size, and why."""
 
 
-def overlong_for(run: Path, given: str, never: Mapping[str, str] = NEVER_OVERLONG) -> "Overlong":
-    """What becomes of inputs that are too long: what is given, or else what became of them in training."""
-    if given:
-        if given not in ("cut", "skip", "error"):
-            raise ConfigError("--overlong", f"expected cut, skip or error, got '{given}'")
+def overlong_for(run: Path, option: str, never: Mapping[str, str] = NEVER_OVERLONG) -> "Overlong":
+    """The treatment of inputs that are too long: the option, or else that of training."""
+    if option:
+        if option not in ("cut", "skip", "error"):
+            raise ConfigError("--overlong", f"expected cut, skip or error, got '{option}'")
         if (task := task_of(run)) in never:
             raise ConfigError("--overlong", f"{never[task]}; leave it out for a run of {task}")
-        return given
+        return option
     return recipe_of(run).get("data", {}).get("overlong", "skip")
 
 
-def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str], bool], list[list[Any]]]:
-    """What writes with CTranslate2: with the workers that suit one line, or many lines."""
+def ctranslate2_generator(choice: "Choice", scored: bool) -> Callable[[list[str], bool], list[list[Any]]]:
+    """Generates with CTranslate2, with the threads that suit one line or many."""
     from regard.ctranslate2.threads import load_engine
 
     converted, search = choice.converted, choice.search
@@ -116,15 +115,15 @@ def fast_writer(choice: "Choice", scored: bool) -> Callable[[list[str], bool], l
     assert search is not None
     opened = cache(lambda many: load_engine(converted, many))
 
-    def write(lines: list[str], cut: bool) -> list[list[Any]]:
+    def generate(lines: list[str], cut: bool) -> list[list[Any]]:
         engine = opened(len(lines) > 1)
         if converted.verb == "generate":
             return engine.generate(lines, search, scored)
-        found = engine.translate(lines, search, scored, cut)
-        say_cut(found)
-        return found
+        outputs = engine.translate(lines, search, scored, cut)
+        say_cut(outputs)
+        return outputs
 
-    return write
+    return generate
 
 
 def say_limit(sentence: str | None) -> None:
@@ -133,50 +132,7 @@ def say_limit(sentence: str | None) -> None:
         say(sentence)
 
 
-def say_cut(found: list[list[Any]]) -> None:
-    """Says how many texts a summariser has not read to their end."""
-    if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in found):
-        say(f"{cut:,} of {len(found):,} texts cut at task.input_tokens; --json tells what was not read of each")
-
-
-LINES_NAMED, WORDS_NAMED = 10, 10
-"""So many lines with unseen words are named one by one, and so many words of each."""
-
-
-class Unseen:
-    """Names words that the training data of a run never had: the first lines one by one, the others counted."""
-
-    def __init__(self, run: Path) -> None:
-        from regard.text.training_words import TrainingWords
-
-        self._words = TrainingWords.load(run)
-        self._lines, self._more = 0, 0
-
-    def named(self, text: object, origin: tuple[object, int]) -> dict[str, list[str]]:
-        """What JSON says of a text's unseen words, which standard error is told; nothing where a run has no list."""
-        text = getattr(text, "text", text)  # of a sentence of a treebank
-        if self._words is None or not isinstance(text, str):
-            return {}
-        found = self._words.unseen(text)
-        if found and self._lines < LINES_NAMED:
-            say(f"{origin[0]}:{origin[1]}: {unseen_sentence(found)}")
-        self._lines += bool(found)
-        self._more += len(found) if self._lines > LINES_NAMED else 0
-        return {"unseen": found}
-
-    def close(self) -> None:
-        """Says how many more there were."""
-        if self._more:
-            lines = self._lines - LINES_NAMED
-            say(
-                f"{counted(lines, 'more line')} with {counted(self._more, 'word')} that "
-                f"{'was' if self._more == 1 else 'were'} not in the training data; --json names all"
-            )
-
-
-def unseen_sentence(words: list[str]) -> str:
-    """Such as "'zebra' was not in the training data"."""
-    names = ", ".join(f"'{word}'" for word in words[:WORDS_NAMED])
-    if len(words) > WORDS_NAMED:
-        names += f" and {counted(len(words) - WORDS_NAMED, 'more word')}"
-    return f"{names} {'was' if len(words) == 1 else 'were'} not in the training data"
+def say_cut(rows: list[list[Any]]) -> None:
+    """Says how many inputs of a summariser were cut."""
+    if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in rows):
+        say(f"{cut:,} of {len(rows):,} texts cut at task.input_tokens; --json tells what was not read of each")

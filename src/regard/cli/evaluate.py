@@ -21,14 +21,14 @@ def evaluate(
     search: Annotated[
         str, typer.Option(help="On top of the run's search: a kind such as greedy, or {kind='beam',size=10}.")
     ] = "",
-    ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs whose models decide together.")] = None,
+    ensemble: Annotated[list[Path] | None, typer.Option(help="Further runs of an ensemble.")] = None,
     unknown: Annotated[str, typer.Option(help="Unknown words of a word vocabulary: keep, or replace.")] = "",
     dictionary: Annotated[
         Path | None, typer.Option(help="Translations of single words, for --unknown replace.")
     ] = None,
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, or step-N.")] = "best",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with all that was written.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, with all outputs.")] = False,
     overlong: OverlongOption = "",
     out: Out = None,
 ) -> None:
@@ -44,19 +44,19 @@ def evaluate(
     opened = with_unknown(api.load(run, device, which), unknown, dictionary)
     if search and opened.task.verb != "translate":
         raise ConfigError(
-            "--search", f"a run of task {opened.recipe.task.kind} is tested without writing; leave it out"
+            "--search", f"a run of task {opened.recipe.task.kind} is tested without generation; leave it out"
         )
     others = [api.load(other, device) for other in ensemble or []]
     how = parse_search(opened.recipe.usual_search, search)
     _refuse_several(opened.recipe.usual_search, how)
     say_limit(opened.limit(how, others))
-    beyond = _overlong(opened, run, overlong)
+    treatment = _overlong(opened, run, overlong)
     split = data or ("test" if opened.recipe.data.test is not None else "valid")
     if out is None:
         refuse_many()
-        report = api.evaluate(opened, parse_data(split), how, others, beyond)
+        report = api.evaluate(opened, parse_data(split), how, others, treatment)
     else:
-        report = evaluate_parts(opened, parse_data(split), out, how, others, beyond)
+        report = evaluate_parts(opened, parse_data(split), out, how, others, treatment)
         if not is_main_process():
             return
     if as_json:
@@ -82,13 +82,13 @@ def _refuse_several(usual: Any, search: Any) -> None:  # noqa: ANN401
             raise ConfigError("--search", f"one output of each input is scored; leave {name} out")
 
 
-def _overlong(opened: "Run", run: Path, given: str) -> "Overlong":
+def _overlong(opened: "Run", run: Path, option: str) -> "Overlong":
     from regard.data.batches import StreamConfig
 
     recipe = opened.recipe
-    if given and isinstance(recipe.task.batching(recipe.data), StreamConfig):
+    if option and isinstance(recipe.task.batching(recipe.data), StreamConfig):
         raise ConfigError("--overlong", "this run reads its texts as one stream, and none is too long; leave it out")
-    return overlong_for(run, given, IMAGES)
+    return overlong_for(run, option, IMAGES)
 
 
 def _show_overlong(overlong: dict[str, Any]) -> None:

@@ -14,17 +14,15 @@ WIDEST = 60
 
 def look(
     run: Annotated[Path | None, typer.Argument(help="A run folder.")] = None,
-    text: Annotated[
-        str | None, typer.Argument(help="What the model is to read, or to write on from; an image's file.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="What it must write; its own words when left out.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Source, prompt or text to classify; or an image file.")] = None,
+    target: Annotated[str | None, typer.Option(help="Forced target; default: the model generates.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run, to compare on the same text.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="The page to write, page.html; with --pattern the picture, pattern.png.")
     ] = None,
     pattern: Annotated[
         bool,
-        typer.Option("--pattern", help="Print and draw who may attend to whom; without a run, the lecture's panels."),
+        typer.Option("--pattern", help="Print and draw the attention pattern; without a run, the lecture's panels."),
     ] = False,
     which: Annotated[str | None, typer.Option(help="Checkpoint of RUN: best (if left out), last, or step-N.")] = None,
     device: Annotated[str | None, typer.Option(help="auto (if left out), cpu or cuda.")] = None,
@@ -36,8 +34,8 @@ def look(
     if pattern and against is not None:
         raise ConfigError("--against", "--pattern shows one run; leave one of them out")
     if pattern and run is None:
-        for option, given in {"--target": target, "--which": which, "--device": device}.items():
-            if given is not None:
+        for option, value in {"--target": target, "--which": which, "--device": device}.items():
+            if value is not None:
                 raise ConfigError(option, "without a run, --pattern shows the lecture's panels; name a run and a text")
     which, device = which or "best", device or "auto"
     file = out or Path("pattern.png" if pattern else "page.html")
@@ -75,13 +73,13 @@ def _show_patterns(run: Path | None, text: str | None, target: str | None, file:
 
 def _print_patterns(opened: "Run", text: str, target: str | None) -> None:
     """The pattern of each attention of the first layer: ■ where a token (row) may attend to another (column)."""
-    from regard.look.trace import patterns
+    from regard.look.pattern_figure import patterns
 
-    found = patterns(opened.model, opened.task, text, target, opened.documents, opened.recipe.usual_search)
-    for name, rows, columns, allowed in found:
+    groups = patterns(opened.model, opened.task, text, target, opened.documents, opened.recipe.usual_search)
+    for name, rows, columns, allowed in groups:
         print(f"{name}: {len(rows)} × {len(columns)}")
         margin = max((len(token) for token in rows[:WIDEST]), default=0)
         for token, row in zip(rows[:WIDEST], allowed, strict=False):
-            print(f"  {token:>{margin}} " + "".join("■" if seen else "·" for seen in row[:WIDEST]))
+            print(f"  {token:>{margin}} " + "".join("■" if pair else "·" for pair in row[:WIDEST]))
         if max(len(rows), len(columns)) > WIDEST:
             print(f"  (the first {WIDEST} tokens)")

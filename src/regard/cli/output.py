@@ -1,4 +1,4 @@
-"""What all verbs share on standard error: notes, progress, and how much of both is wanted (`--quiet`, `--verbose`).
+"""What all commands share on standard error: notes, progress, and how much of both is wanted (`--quiet`, `--verbose`).
 
 Results go to standard output and errors to standard error, whatever is asked for.
 """
@@ -21,7 +21,7 @@ SHOWS_ITSELF = {"train", "demo", "compare", "serve", "translate", "generate", "c
 """Verbs with progress of their own: watchers of training, counts of lines, a line for each measurement."""
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only: no notes, no progress.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why engine, number format and so on were chosen.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why engine, data type and so on were chosen.")]
 
 
 class Verbs(typer.Typer):
@@ -102,7 +102,7 @@ def _shared(verb: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A verb with the common options, within a display of its progress."""
 
     @wraps(verb)
-    def run(*given: Any, quiet: bool = False, verbose: bool = False, **settings: Any) -> Any:  # noqa: ANN401
+    def run(*arguments: Any, quiet: bool = False, verbose: bool = False, **settings: Any) -> Any:  # noqa: ANN401
         with ExitStack() as stack:
             stack.enter_context(verbosity(quiet, verbose))
             if name not in SHOWS_ITSELF:
@@ -110,7 +110,7 @@ def _shared(verb: Callable[..., Any], name: str) -> Callable[..., Any]:
                 stack.enter_context(shown_on(display))
                 stack.enter_context(_results_after(display))
                 stack.enter_context(phase(name))
-            return verb(*given, **settings)
+            return verb(*arguments, **settings)
 
     options = {"quiet": Quiet, "verbose": Verbose}
     common = [

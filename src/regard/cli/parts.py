@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.engines import OPTIONS, Unseen
+from regard.cli.engines import OPTIONS
+from regard.cli.inputs import UnseenWords
 from regard.cli.output import say
 from regard.errors import ConfigError, counted
 
@@ -21,17 +22,18 @@ if TYPE_CHECKING:
     from regard.text.splitting import Splitting
 
 Out = Annotated[
-    Path | None, typer.Option(help="Write parts into this folder; many processes share them, and a stop costs nothing.")
+    Path | None,
+    typer.Option(help="Write parts into this folder; processes can share the work and resume it."),
 ]
-PartFormat = Annotated[str | None, typer.Option("--format", help="With --out: text (if left out), json or parquet.")]
-PerPart = Annotated[int | None, typer.Option(help="With --out: lines of a part, 1,024 if left out.", min=1)]
+PartFormat = Annotated[str | None, typer.Option("--format", help="With --out: text (default), json or parquet.")]
+PerPart = Annotated[int | None, typer.Option(help="With --out: lines of a part; default: 1,024.", min=1)]
 LINES_PER_PART = 1024
 
 
 def refuse_parts(part_format: str | None, lines_per_part: int | None) -> None:
     """Refuses options of parts where none are written."""
-    for option, given in {"--format": part_format, "--lines-per-part": lines_per_part}.items():
-        if given is not None:
+    for option, value in {"--format": part_format, "--lines-per-part": lines_per_part}.items():
+        if value is not None:
             raise ConfigError(option, "says how parts are written into a folder; give --out too, or leave it out")
 
 
@@ -67,7 +69,7 @@ def translate_parts(
         raise ConfigError("--out", "parts are made of a file, not of standard input; name the file")
     if to not in SUFFIXES:
         raise ConfigError("--format", f"expected one of {', '.join(SUFFIXES)}, got '{to}'")
-    unseen = Unseen(run)
+    unseen = UnseenWords(run)
     if choice.converted is not None:
         splitting = load_splitting(run) if split else None
         made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, splitting, unseen)
@@ -82,7 +84,7 @@ def translate_parts(
         others = [Run.open(other, device) for other in ensemble]
         search = opened.search_with(settings, OPTIONS)
         made, total = translate_file(
-            opened, file, out, search, others, to, lines_per_part, overlong, say, split, unseen.named
+            opened, file, out, search, others, to, lines_per_part, overlong, say, split, unseen.report
         )
     unseen.close()
     say(f"{counted(total, 'part')} in {out}, {made:,} of them made by this process")
@@ -96,7 +98,7 @@ def _fast_parts(
     lines_per_part: int,
     overlong: "Overlong",
     splitting: "Splitting | None",
-    unseen: Unseen,
+    unseen: UnseenWords,
 ) -> tuple[int, int]:
     """The parts that CTranslate2 writes; the cores of the machine are divided among the processes on it."""
     from regard.ctranslate2.model import CTranslate2Engine, Workers
@@ -110,10 +112,14 @@ def _fast_parts(
     beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     shared = Workers(max(1, cores() // beside), 1)
     engine = load_engine(converted, many=True) if beside == 1 else CTranslate2Engine(converted, shared)
-    asked = {"engine": f"ctranslate2 {converted.precision}", "models": [converted.folder.name], "search": dict(search)}
-    write = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
-    asked |= {"overlong": overlong}
-    return write_file(write, asked, file, out, to, lines_per_part, overlong, say, splitting, unseen.named)
+    request = {
+        "engine": f"ctranslate2 {converted.precision}",
+        "models": [converted.folder.name],
+        "search": dict(search),
+        "overlong": overlong,
+    }
+    translate = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
+    return write_file(translate, request, file, out, to, lines_per_part, overlong, say, splitting, unseen.report)
 
 
 def evaluate_parts(

@@ -32,7 +32,7 @@ def serve(
     from regard.errors import ConfigError
     from regard.web import ServeConfig, make_app
     from regard.web import serve as serve_app
-    from regard.web.ctranslate2_run import engine_for
+    from regard.web.engine import engine_for
     from regard.web.registry import names_of
 
     config = ServeConfig(host=host, port=port, api_key=api_key, queue=queue, tokens_per_batch=batch_tokens)
@@ -47,7 +47,7 @@ def serve(
             raise ConfigError("--languages", f"'{name}' is given twice; leave one of them out")
         pairs[name] = parse_pair(codes if equals else text)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    engines = partial(engine_for, wanted=engine, int8=int8, device=device, say=say, detail=detail)
+    engines = partial(engine_for, engine=engine, int8=int8, device=device, say=say, detail=detail)
     app = make_app(folders, config, device=device, languages=pairs, engine=engines)
     served = ", ".join(folders)
     serve_app(app, config, lambda address: print(f"{served} at {address}  (Ctrl-C stops)", flush=True))

@@ -1,13 +1,11 @@
-"""The two sentences of the lectures: what 'it' means, which heads look there, and what happens without a head.
+"""The two sentences of the lectures: what "it" refers to, which heads attend to it, and each head's ablation.
 
     The animal did not cross the street because it was too tired.   → …, weil es zu müde war.
     The animal did not cross the street because it was too wide.    → …, weil sie zu breit war.
 
-The German pronoun tells what the model took 'it' to mean. Its probabilities are read after the same German words in
-both sentences, so that they differ by what the model understood and by nothing else.
+The gender of the German pronoun shows the referent. Its probabilities are computed after the same German prefix in both
+sentences, so that they differ by the source only.
 """
-
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +13,11 @@ from torch import Tensor
 from regard.data.street import LECTURE_SENTENCES
 from regard.decode.search import AnySearch
 from regard.look.encoding import rounded
-from regard.look.generation import write
+from regard.look.generation import generate
 from regard.look.groups import by_group
-from regard.look.model_input import Reader
-from regard.look.replay import Part, replay, without_one_each
+from regard.look.model_input import InputBuilder
+from regard.look.payload import Coreference, CoreferenceSentence, GroupName, Head
+from regard.look.replay import RecordedAttention, replay, without_head_by_row
 from regard.look.tokens import Sentence
 from regard.nn.layout import Sequences
 
@@ -27,96 +26,89 @@ BEFORE = " weil"
 HEADS_AT_ONCE = 32
 
 
-def coreference_tree(reader: Reader, search: AnySearch) -> dict[str, Any]:
-    """Both sentences side by side, with the pronoun's probabilities as the model is and without each of its heads."""
-    sides = [_Side(reader, english, german, search) for english, german in LECTURE_SENTENCES]
-    trees = [side.tree() for side in sides]
-    return {
-        "pronouns": list(PRONOUNS),
-        "heads": [{"group": group, "layer": layer, "head": head, "module": module}
-                  for group, layer, head, module in sides[0].heads],
-        "sentences": trees,
-        "right": all(tree["right"] for tree in trees),
-    }  # fmt: skip
+def trace_coreference(builder: InputBuilder, search: AnySearch) -> Coreference:
+    """Both sentences, with the pronoun's probabilities of the whole model and without each of its heads."""
+    sides = [SentenceTrace(builder, english, german, search) for english, german in LECTURE_SENTENCES]
+    sentences = [side.payload() for side in sides]
+    heads = [
+        Head(group=group, layer=layer, head=head, module=attention.name)
+        for group, layer, head, attention in sides[0].heads
+    ]
+    right = all(sentence.right for sentence in sentences)
+    return Coreference(pronouns=list(PRONOUNS), heads=heads, sentences=sentences, right=right)
 
 
-class _Side:
-    """One of the two sentences, read up to the pronoun."""
+class SentenceTrace:
+    """One of the two sentences, with its translation up to the pronoun."""
 
-    def __init__(self, reader: Reader, english: str, german: str, search: AnySearch) -> None:
-        self.reader, self.english, self.german = reader, english, german
-        self.ids = reader.ids(english)
-        self.translation = reader.target.decode(write(reader, self.ids, search))
+    def __init__(self, builder: InputBuilder, english: str, german: str, search: AnySearch) -> None:
+        self.builder, self.english, self.german = builder, english, german
+        self.ids = builder.ids(english)
+        self.translation = builder.target.decode(generate(builder, self.ids, search))
         start = german.partition(BEFORE)[0] + BEFORE
-        self.prefix = reader.target.encode(start)
-        self.choices = [_next_id(reader, start, self.prefix, pronoun) for pronoun in PRONOUNS]
-        self.reading = reader.pair(self.ids, self.prefix)
-        self.scores, self.parts = replay(reader.model, self.reading.arguments)
-        self.groups = by_group(self.parts, self.reading)
+        self.prefix = builder.target.encode(start)
+        self.choices = [_next_id(builder, start, self.prefix, pronoun) for pronoun in PRONOUNS]
+        self.inputs = builder.pair(self.ids, self.prefix)
+        self.logits, attentions = replay(builder.model, self.inputs.arguments)
+        self.groups = by_group(attentions, self.inputs)
+        assert self.inputs.source is not None
+        assert self.inputs.target is not None
+        self.source, self.target = self.inputs.source, self.inputs.target
 
     @property
-    def heads(self) -> list[tuple[str, int, int, str]]:
-        """All heads: group, layer, number, module."""
+    def heads(self) -> list[tuple[GroupName, int, int, RecordedAttention]]:
+        """All heads: group, layer, number, attention."""
         return [
-            (group, layer, head, part.name)
+            (group, layer, head, attention)
             for group, layers in self.groups.items()
-            for layer, part in enumerate(layers)
-            for head in range(part.weights.shape[0])
+            for layer, attention in enumerate(layers)
+            for head in range(attention.weights.shape[0])
         ]
 
-    def tree(self) -> dict[str, Any]:
-        """Words, looks, translation and probabilities."""
-        source, target = self.reading.source, self.reading.target
-        assert source is not None
-        assert target is not None
-        return {
-            "source": self.english,
-            "expected": self.german,
-            "translation": self.translation,
-            "right": _pronoun(self.translation) == _pronoun(self.german),
-            "pronoun": _pronoun(self.german),
-            "words": {"source": source.texts, "target": target.texts},
-            "it": source.texts.index("it") if "it" in source.texts else None,
-            "looks": [self._look(group, part, head) for group, part, head in self._each()],
-            "probabilities": rounded(self._chances(self.scores)[0]),
-            "without": self._without([(name, head) for _, _, head, name in self.heads]),
-        }
+    def payload(self) -> CoreferenceSentence:
+        return CoreferenceSentence(
+            source=self.english,
+            expected=self.german,
+            translation=self.translation,
+            right=_pronoun(self.translation) == _pronoun(self.german),
+            pronoun=_pronoun(self.german),
+            words={"source": self.source.texts, "target": self.target.texts},
+            it=self.source.texts.index("it") if "it" in self.source.texts else None,
+            attention=[self._word_weights(group, attention, head) for group, _, head, attention in self.heads],
+            probabilities=rounded(self._pronoun_probabilities(self.logits)[0]),
+            without=self._without([(attention.name, head) for _, _, head, attention in self.heads]),
+        )
 
-    def _each(self) -> list[tuple[str, Part, int]]:
-        return [(group, self.groups[group][layer], head) for group, layer, head, _ in self.heads]
-
-    def _look(self, group: str, part: Part, head: int) -> list[float]:
-        """Where 'it' looks in the encoder; where the pronoun about to be written looks in the decoder; word by word."""
-        source, target = self.reading.source, self.reading.target
-        assert source is not None
-        assert target is not None
-        keys = target if group == "decoder" else source
-        weights = part.weights[head]
+    def _word_weights(self, group: GroupName, attention: RecordedAttention, head: int) -> list[float]:
+        """The weight on each word: from "it" in the encoder, from the position of the pronoun in the decoder."""
+        keys, texts = self.target if group == "decoder" else self.source, self.source.texts
+        weights = attention.weights[head]
         if weights.shape[-1] != len(keys.ids):
             return []
-        places = source.groups[source.texts.index("it")] if group == "encoder" and "it" in source.texts else [-1]
-        return rounded(by_word(weights[places].mean(0), keys), 4)
+        queries = self.source.groups[texts.index("it")] if group == "encoder" and "it" in texts else [-1]
+        return rounded(by_word(weights[queries].mean(0), keys), 4)
 
     @torch.no_grad()
     def _without(self, heads: list[tuple[str, int]]) -> list[list[float]]:
-        """The probabilities without each head in turn, many heads at once: each row of a batch lacks one."""
-        model, found = self.reader.model, []
+        """The probabilities without each head in turn; each row of a batch lacks one."""
+        model, rows = self.builder.model, []
         for start in range(0, len(heads), HEADS_AT_ONCE):
             off = heads[start : start + HEADS_AT_ONCE]
-            copies = [Sequences.full(one.tokens.expand(len(off), -1)) for one in self.reading.arguments]
-            with without_one_each(model, off):
-                found.extend(rounded(self._chances(model(*copies))))
-        return found
+            copies = [Sequences.full(one.tokens.expand(len(off), -1)) for one in self.inputs.arguments]
+            with without_head_by_row(model, off):
+                rows.extend(rounded(self._pronoun_probabilities(model(*copies))))
+        return rows
 
-    def _chances(self, scores: Tensor) -> Tensor:
-        """The probabilities of er, sie and es as the next word, a row each."""
-        return scores[:, -1].float().softmax(-1)[:, self.choices]
+    def _pronoun_probabilities(self, logits: Tensor) -> Tensor:
+        """Of er, sie and es as the next word; (rows, 3)."""
+        return logits[:, -1].float().softmax(-1)[:, self.choices]
 
 
-def _next_id(reader: Reader, start: str, prefix: list[int], word: str) -> int:
+def _next_id(builder: InputBuilder, start: str, prefix: list[int], word: str) -> int:
     """The first token of a word that follows a text."""
-    ids = reader.target.encode(f"{start} {word}")
-    shared = next((place for place, (a, b) in enumerate(zip(ids, prefix, strict=False)) if a != b), len(prefix))
+    ids = builder.target.encode(f"{start} {word}")
+    pairs = enumerate(zip(ids, prefix, strict=False))
+    shared = next((index for index, (a, b) in pairs if a != b), len(prefix))
     return ids[min(shared, len(ids) - 1)]
 
 

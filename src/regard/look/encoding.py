@@ -1,6 +1,6 @@
-"""Tensors as text inside JSON: weights in 8 bits, other numbers in 32, both as base64.
+"""Tensors inside JSON, as base64.
 
-pack_weights(x)   round(255·x), so that what the page shows is within 1/510 of the truth
+pack_weights(x)   uint8, round(255·x): within 1/510 of the weight
 pack_floats(x)    little-endian float32, infinities included
 """
 
@@ -10,30 +10,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.look.payload import SignedBytes
+
 
 def pack_weights(x: Tensor) -> str:
-    """Numbers between zero and one, a byte each."""
     return _base64((x.detach().float().clamp(0, 1) * 255).round().to(torch.uint8))
 
 
 def pack_floats(x: Tensor) -> str:
-    """Numbers as they are, four bytes each."""
     return _base64(x.detach().float())
 
 
-def pack_signed(x: Tensor) -> dict[str, Any]:
-    """Numbers of either sign, a byte each and one scale for all: value ≈ scale · (byte − 127) / 127."""
+def pack_signed(x: Tensor) -> SignedBytes:
+    """uint8 with one scale: value ≈ scale · (byte − 127) / 127."""
     scale = float(x.abs().max().clamp(min=1e-12))
-    return {"scale": scale, "bytes": _base64((x.detach().float() / scale * 127 + 127).round().to(torch.uint8))}
+    return SignedBytes(scale=scale, bytes=_base64((x.detach().float() / scale * 127 + 127).round().to(torch.uint8)))
 
 
 def rounded(values: Tensor, digits: int = 5) -> list[Any]:
-    """Numbers for JSON, in nested lists, without digits that nobody reads."""
+    """Nested lists of rounded numbers."""
     if values.dim() > 1:
         return [rounded(row, digits) for row in values]
     return [round(number, digits) for number in values.detach().float().cpu().tolist()]
 
 
 def _base64(x: Tensor) -> str:
-    numbers = x.cpu().contiguous().numpy()
-    return base64.b64encode(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).decode()
+    array = x.cpu().contiguous().numpy()
+    return base64.b64encode(array.astype(array.dtype.newbyteorder("<")).tobytes()).decode()

@@ -1,4 +1,4 @@
-"""How a text was written: at each step the likely tokens, enough to re-weigh them, and the tree that a beam grew."""
+"""Generation: the likeliest tokens at each step, and the tree of a beam search; for classifiers, the labels."""
 
 import math
 from typing import Any
@@ -9,121 +9,114 @@ from torch import Tensor, nn
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, Trace, search
 from regard.decode.steppers import max_positions
 from regard.decode.top_k import stable_top_k
-from regard.look.masked import MaskedReader
-from regard.look.model_input import Reader, Reading
+from regard.look.model_input import InputBuilder, MaskedInputBuilder, ModelInput
+from regard.look.payload import Beam, Branch, Step
 from regard.look.tokens import Sentence, spaced_words
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 from regard.text.tokenizer import Tokenizer
 
 TAIL_GROUPS = 24
-"""The unlikely rest of a distribution, in so many groups of alike tokens, so that a temperature can act on it."""
+"""Groups of similarly likely tokens for the rest of a distribution, so that a temperature can act on it."""
 TREE_STEPS = 48
 """Most steps of a beam that are drawn."""
 
 
-def write(reader: Reader, source: list[int], config: GreedyConfig | BeamConfig | SampleConfig) -> list[int]:
-    """What the model writes for a source, or after a prompt: the best of what the search finds.
+def generate(builder: InputBuilder, source: list[int], config: GreedyConfig | BeamConfig | SampleConfig) -> list[int]:
+    """The best output of the search for a source or a prompt.
 
-    The page shows it as the model reads it, so its last token needs a position too.
+    The page shows it as an input of the model, so its last token needs a position too.
     """
-    tokens, positions = _search(reader, source, config, None)[0][0].tokens, max_positions(reader.model)
-    read = 1 if reader.shape == "pair" else len(source)
-    return tokens if positions is None else tokens[: positions - read]
+    tokens, positions = _search(builder, source, config, None)[0][0].tokens, max_positions(builder.model)
+    start = 1 if builder.shape == "pair" else len(source)
+    return tokens if positions is None else tokens[: positions - start]
 
 
-def beam_tree(reader: Reader, source: list[int], beam: BeamConfig) -> dict[str, Any]:
-    """Every continuation that a beam considered, with its log-probability and what became of it."""
+def trace_beam(builder: InputBuilder, source: list[int], beam: BeamConfig) -> Beam:
+    """Every continuation that a beam search considered."""
     trace, longest = Trace(top=beam.size), min(beam.max_length, TREE_STEPS)
-    drawn = beam.but(max_length=longest, min_length=min(beam.min_length, longest - 1))
-    best = _search(reader, source, drawn, trace)[0][0]
-    tokens = [branch.token for branch in trace.branches[0]]
-    shown = reader.target.tokens(tokens)
+    config = beam.but(max_length=longest, min_length=min(beam.min_length, longest - 1))
+    best = _search(builder, source, config, trace)[0][0]
+    tokens = builder.target.tokens([branch.token for branch in trace.branches[0]])
     branches = [
-        [
+        Branch(
             -1 if branch.parent is None else branch.parent,
             branch.step,
-            text,
+            token,
             round(branch.logprob, 5),
             round(branch.total, 5),
             branch.fate,
-        ]
-        for branch, text in zip(trace.branches[0], shown, strict=True)
+        )
+        for branch, token in zip(trace.branches[0], tokens, strict=True)
     ]
-    return {"size": beam.size, "text": reader.target.decode(best.tokens), "score": best.score, "branches": branches}
+    return Beam(size=beam.size, text=builder.target.decode(best.tokens), score=best.score, branches=branches)
 
 
-def _search(reader: Reader, source: list[int], config: Any, trace: Trace | None) -> list[list[Any]]:  # noqa: ANN401
-    model: Any = reader.model
-    if reader.shape == "pair":
-        grid = reader.grid(source)
-        return search(model, grid, None, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK, trace=trace)
-    ends = EOS if reader.documents else None
-    return search(
-        model, None, [source], config, eos=ends, bos=None, pad=PAD, unk=UNK, device=reader.device, trace=trace
+def _search(builder: InputBuilder, source: list[int], config: Any, trace: Trace | None) -> list[list[Any]]:  # noqa: ANN401
+    model: Any = builder.model
+    special: Any = {"pad": PAD, "unk": UNK, "trace": trace}
+    if builder.shape == "pair":
+        return search(model, builder.source_argument(source), None, config, eos=EOS, bos=BOS, **special)
+    eos = EOS if builder.documents else None
+    return search(model, None, [source], config, eos=eos, bos=None, device=builder.device, **special)
+
+
+def trace_steps(logits: Tensor, inputs: ModelInput, tokenizer: Tokenizer, count: int) -> list[Step]:
+    """At each position of the target: the next token, its log-probability, and the likeliest others."""
+    assert inputs.target is not None
+    ids = inputs.target.ids
+    following: list[int | None] = [*ids[1:], EOS if inputs.shape == "pair" else None]
+    logprobs = logits[0].double().log_softmax(-1)
+    return [
+        _step(logprobs[position], token, position + 1 < inputs.prompt_length, tokenizer, count)
+        for position, token in enumerate(following)
+    ]
+
+
+def _step(logprobs: Tensor, token: int | None, prompted: bool, tokenizer: Tokenizer, count: int) -> Step:
+    values, ids = (part[0].tolist() for part in stable_top_k(logprobs[None], min(count, len(logprobs))))
+    return Step(
+        token=None if token is None else tokenizer.tokens([token])[0],
+        logprob=None if token is None else round(float(logprobs[token]), 5),
+        prompted=prompted,
+        top=[(text, round(value, 5)) for text, value in zip(tokenizer.tokens(ids), values, strict=True)],
+        tail=tail(logprobs, ids),
     )
 
 
-def steps_tree(scores: Tensor, reading: Reading, tokenizer: Tokenizer, count: int) -> list[dict[str, Any]]:
-    """At each place of the target: the token that follows, its log-probability, and the likeliest others."""
-    assert reading.target is not None
-    ids = reading.target.ids
-    ends = [EOS] if reading.shape == "pair" else []
-    following = [*ids[1:], *ends]
-    logprobs = scores[0].double().log_softmax(-1)
-    trees = []
-    for place in range(len(ids)):
-        token = following[place] if place < len(following) else None
-        trees.append(_step(logprobs[place], token, place + 1 < reading.given, tokenizer, count))
-    return trees
-
-
-def _step(logprobs: Tensor, token: int | None, given: bool, tokenizer: Tokenizer, count: int) -> dict[str, Any]:
-    values, places = stable_top_k(logprobs[None], min(count, len(logprobs)))
-    likely = places[0].tolist()
-    return {
-        "token": None if token is None else tokenizer.tokens([token])[0],
-        "logprob": None if token is None else round(float(logprobs[token]), 5),
-        "given": given,
-        "top": [
-            [text, round(value, 5)] for text, value in zip(tokenizer.tokens(likely), values[0].tolist(), strict=True)
-        ],
-        "tail": tail(logprobs, likely),
-    }
-
-
-def tail(logprobs: Tensor, shown: list[int]) -> list[list[float]]:
+def tail(logprobs: Tensor, shown: list[int]) -> list[tuple[int, float]]:
     """The tokens that are not shown, in groups: how many, and the log of their mean probability."""
     rest = torch.ones_like(logprobs, dtype=torch.bool)
     rest[shown] = False
     ranked = logprobs[rest].sort(descending=True).values
-    # The first groups hold few tokens, since these are the ones whose probabilities differ.
+    # The first groups have few tokens, since these are the ones whose probabilities differ.
     bounds = torch.logspace(0, 1, TAIL_GROUPS + 1, base=max(2, len(ranked) + 1)).long() - 1
     cuts = sorted({int(bound) for bound in bounds if 0 < bound < len(ranked)})
     groups = torch.tensor_split(ranked, cuts) if len(ranked) else []
     means = [(len(group), float(group.logsumexp(0)) - math.log(len(group))) for group in groups if len(group)]
-    return [[size, round(mean, 4)] for size, mean in means]
+    return [(size, round(mean, 4)) for size, mean in means]
 
 
-def classes_tree(scores: Tensor, labels: list[str]) -> list[list[Any]]:
-    """The probability of each label, likeliest first."""
-    probabilities = scores[0].float().softmax(-1).tolist()
+def label_probabilities(logits: Tensor, labels: list[str]) -> list[tuple[str, float]]:
+    """Likeliest first."""
+    probabilities = logits[0].float().softmax(-1).tolist()
     pairs = zip(labels or [str(number) for number in range(len(probabilities))], probabilities, strict=True)
-    return [[label, round(p, 6)] for label, p in sorted(pairs, key=lambda pair: -pair[1])]
+    return [(label, round(p, 6)) for label, p in sorted(pairs, key=lambda pair: -pair[1])]
 
 
-def answer_tree(reader: Reader, scores: Tensor, sentence: Sentence) -> list[list[Any]]:
-    """The probability of each label; of a model that tags words, that of all its tags together, then of each."""
-    if isinstance(reader, MaskedReader):
-        return reader.answers(scores, sentence)
-    if scores.dim() == 2:
-        return classes_tree(scores, reader.labels)
-    sure, chosen = (part.tolist() for part in scores[0].float().softmax(-1).max(-1))
-    words = spaced_words(reader.source, sentence)
-    tags = [reader.labels[chosen[place]] for place, _ in words]
-    whole = [" ".join(tags), round(math.prod(sure[place] for place, _ in words), 6)]
-    return [whole, *([f"{text}: {tag}", round(sure[at], 6)] for (at, text), tag in zip(words, tags, strict=True))]
+def trace_labels(builder: InputBuilder, logits: Tensor, sentence: Sentence) -> list[tuple[str, float]]:
+    """The probability of each label; for a tagger, that of all tags together, then of each."""
+    if isinstance(builder, MaskedInputBuilder):
+        return builder.predictions(logits, sentence)
+    if logits.dim() == 2:
+        return label_probabilities(logits, builder.labels)
+    probabilities, chosen = (part.tolist() for part in logits[0].float().softmax(-1).max(-1))
+    words = spaced_words(builder.source, sentence)
+    tags = [builder.labels[chosen[position]] for position, _ in words]
+    joint = (" ".join(tags), round(math.prod(probabilities[position] for position, _ in words), 6))
+    pairs = zip(words, tags, strict=True)
+    return [joint, *((f"{text}: {tag}", round(probabilities[at], 6)) for (at, text), tag in pairs)]
 
 
-def writes(model: nn.Module) -> bool:
-    """Whether a model can write token by token."""
+def generates(model: nn.Module) -> bool:
+    """Whether a model can decode step by step."""
     return callable(getattr(model, "step", None))

@@ -1,74 +1,79 @@
-"""What a model is given when we look at it: the tensors it takes, and the sentences that these stand for."""
+"""The input of a traced model: its tensors, and the sentences they stand for. Texts, masked texts and images."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
+from typing_extensions import override
 
+from regard.decode.top_k import stable_top_k
 from regard.errors import RegardError
+from regard.look.payload import ImagePatches, Shape
 from regard.look.tokens import Sentence
+from regard.models import Patches
 from regard.nn.layout import Sequences
-from regard.tasks import Summarisation, Task
-from regard.text.special_tokens import BOS, EOS, SEP, UNK
+from regard.tasks import MaskedLanguageModel, Summarisation, Task
+from regard.tasks.images import AnyImage, ImageTask
+from regard.tasks.mask_filling import SHOWN, masked_ids
+from regard.text.special_tokens import BOS, EOS, MASK, SEP, SPECIAL_TOKENS, UNK
 from regard.text.tokenizer import Tokenizer
 
-Shape = Literal["pair", "text", "label"]
 LONGEST = 1024
-"""Most tokens a side that a page shows."""
+"""Most tokens of a side that a page shows."""
+CLASS_TOKEN = "<class>"
+MASK_ALTERNATIVES = 8
+"""Likely tokens that are shown for each mask."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One input of a model, tokens and tensors."""
-
+class ModelInput:
     shape: Shape
-    """`pair`: reads one sentence and writes another; `text`: writes on; `label`: reads and classifies."""
     arguments: tuple[Any, ...]
-    """What the model takes."""
+    """Arguments of the model."""
     source: Sentence | None
-    """What is read; None where the model only writes."""
+    """None for a language model."""
     target: Sentence | None
-    """What is written, the begin token first where there is one; None where the model only reads."""
-    given: int = 1
-    """How many tokens of the target the model did not write itself."""
+    """With BOS where there is one; None for a classifier."""
+    prompt_length: int = 1
+    """Tokens of the target that are not generated."""
 
 
-class Reader:
-    """Makes readings of texts for one task."""
+class InputBuilder:
+    """Makes the inputs of a model from texts, by its task."""
 
     reads_text: ClassVar[bool] = True
-    """Whether what is read has words, which can be moved."""
+    """Whether the input has words, which can be shuffled."""
 
     def __init__(self, model: nn.Module, task: Task, documents: bool = False) -> None:
         self.model, self.task = model, task
         self.joins = isinstance(task, Summarisation) and model.config.shape == "decoder"  # type: ignore[union-attr]
-        """Whether one stack reads the source and writes on from it, a separator between them."""
+        """Whether a decoder reads the source and continues it after a separator."""
         self.documents = documents or self.joins
         self.device = next(model.parameters()).device
         self.labels = list(task.vocabularies.labels)
 
     @property
     def shape(self) -> Shape:
-        """What the task's models do with a text."""
         if "target" in self.task.vocabularies.tokenizers:
             return "text" if self.joins else "pair"
         return "label" if self.labels else "text"
 
     @property
     def source(self) -> Tokenizer:
-        """The vocabulary of what is read."""
-        known = self.task.vocabularies.tokenizers
-        return known["source"] if "source" in known else next(iter(known.values()))
+        tokenizers = self.task.vocabularies.tokenizers
+        return tokenizers["source"] if "source" in tokenizers else next(iter(tokenizers.values()))
 
     @property
     def target(self) -> Tokenizer:
-        """The vocabulary of what is written."""
         return self.task.vocabularies.tokenizers.get("target", self.source)
 
     def ids(self, text: str) -> list[int]:
-        """The tokens that are read: with their end in a pair or before a label, with their begin in a document."""
+        """The input ids: with EOS for a pair or a label, with BOS for a language model of documents."""
         if not text.strip():
             raise RegardError("text: expected something to look at, got a blank text")
         ids = self.source.encode(text)
@@ -78,45 +83,133 @@ class Reader:
             return checked([BOS, *ids] if self.documents else ids or [UNK])
         return checked([*ids, EOS])
 
-    def pair(self, source: Sequence[int], target: Sequence[int]) -> Reading:
-        """A source and what is written for it."""
-        written = [BOS, *target]
-        arguments = (self.sequences(source), self.sequences(checked(written)))
-        return Reading("pair", arguments, Sentence.of(self.source, source), Sentence.of(self.target, written))
+    def pair(self, source: Sequence[int], target: Sequence[int]) -> ModelInput:
+        target = [BOS, *target]
+        arguments = (self.source_argument(source), self.sequences(checked(target)))
+        return ModelInput("pair", arguments, self.source_sentence(source), Sentence.of(self.target, target))
 
-    def text(self, prompt: Sequence[int], written: Sequence[int]) -> Reading:
-        """A prompt and what follows it."""
-        ids = checked([*prompt, *written])
-        return Reading("text", (self.sequences(ids),), None, Sentence.of(self.target, ids), len(prompt))
+    def text(self, prompt: Sequence[int], continuation: Sequence[int]) -> ModelInput:
+        ids = checked([*prompt, *continuation])
+        return ModelInput("text", (self.sequences(ids),), None, Sentence.of(self.target, ids), len(prompt))
 
-    def label(self, ids: Sequence[int]) -> Reading:
-        """A text to classify."""
-        return Reading("label", (self.sequences(ids),), Sentence.of(self.source, ids), None)
+    def label(self, ids: Sequence[int]) -> ModelInput:
+        return ModelInput("label", (self.sequences(ids),), self.source_sentence(ids), None)
 
-    def grid(self, ids: Sequence[int]) -> Sequences:
-        """What a model that writes takes as its source."""
+    def source_argument(self, ids: Sequence[int]) -> Sequences:
+        """The source as a model that generates takes it."""
         return self.sequences(ids)
 
-    def extras(self) -> dict[str, Any]:
-        """What the page shows beside the text."""
-        return {}
+    def source_sentence(self, ids: Sequence[int]) -> Sentence:
+        return Sentence.of(self.source, ids)
+
+    def image(self) -> ImagePatches | None:
+        """The image that the page draws, for models that read images."""
+        return None
 
     def sequences(self, ids: Sequence[int]) -> Sequences:
-        """One row of tokens, where the model is."""
         return Sequences.full(torch.tensor([list(ids)], dtype=torch.long, device=self.device))
 
 
-def encoded(model: nn.Module, source: Sequences) -> Tensor | None:
-    """What a model's encoder says about each token (batch, time, width); None where it has no encoder to ask."""
+class MaskedInputBuilder(InputBuilder):
+    """For masked language models: `<mask>` in a text is a token, and the predictions there are the output."""
+
+    @property
+    @override
+    def shape(self) -> Shape:
+        return "label"
+
+    @override
+    def ids(self, text: str) -> list[int]:
+        if not text.strip():
+            raise RegardError("text: expected something to look at, got a blank text")
+        ids = masked_ids(self.source, text) if SHOWN in text else self.source.encode(text)
+        return checked((ids or [UNK]) + [EOS] * self.documents)
+
+    def predictions(self, logits: Tensor, sentence: Sentence) -> list[tuple[str, float]]:
+        """The likeliest tokens at each mask with their probabilities; without a mask, the likeliest of each token."""
+        first = len(SPECIAL_TOKENS)
+        masked = [position for position, token in enumerate(sentence.ids) if token == MASK]
+        positions = masked or [position for position, token in enumerate(sentence.ids) if token >= first]
+        rows: list[tuple[str, float]] = []
+        for position in positions:
+            probabilities = logits[0, position].float().softmax(-1)[first:]
+            count = min(MASK_ALTERNATIVES if masked else 1, len(probabilities))
+            values, ids = (part[0].tolist() for part in stable_top_k(probabilities[None], count))
+            tokens = self.source.tokens([id + first for id in ids])
+            name = f"{sentence.tokens[position]} {position + 1}"
+            rows += [(f"{name}: {token}", round(value, 6)) for token, value in zip(tokens, values, strict=True)]
+        return rows
+
+
+class ImageInputBuilder(InputBuilder):
+    """For models that read images: patches in place of tokens."""
+
+    reads_text = False
+
+    def __init__(self, model: nn.Module, task: ImageTask, image: AnyImage) -> None:
+        super().__init__(model, task)
+        self.config: Any = model.config
+        self.pixels: UInt8[np.ndarray, "height width channels"] = task.read([image], self.config)[0]
+        self.images = task.numbers(self.pixels[None], self.device)
+        self.patches = patch_sentence(self.config)
+
+    @override
+    def ids(self, text: str) -> list[int]:
+        return self.patches.ids
+
+    @override
+    def source_argument(self, ids: Sequence[int]) -> Sequences:
+        return Patches.of(self.images, self.config.patch)
+
+    @override
+    def source_sentence(self, ids: Sequence[int]) -> Sentence:
+        return self.patches
+
+    @override
+    def label(self, ids: Sequence[int]) -> ModelInput:
+        return ModelInput("label", (self.images,), self.patches, None)
+
+    @override
+    def image(self) -> ImagePatches:
+        image = torch.from_numpy(self.pixels.copy()).permute(2, 0, 1) / 255
+        return image_patches(image, self.config.patch, getattr(self.config, "class_token", False))
+
+
+def input_builder(model: nn.Module, task: Task, text: AnyImage, documents: bool) -> InputBuilder:
+    """For a text, or an image by its file's name or its bytes."""
+    if isinstance(task, ImageTask):
+        return ImageInputBuilder(model, task, text)
+    if isinstance(task, MaskedLanguageModel):
+        return MaskedInputBuilder(model, task, documents)
+    return InputBuilder(model, task, documents)
+
+
+def patch_sentence(config: Any) -> Sentence:  # noqa: ANN401
+    """The patches of an image as tokens "row,column", after the class token where there is one."""
+    across = config.image // config.patch
+    patches = [f"{row + 1},{column + 1}" for row in range(across) for column in range(across)]
+    tokens = [CLASS_TOKEN, *patches] if getattr(config, "class_token", False) else patches
+    numbers = list(range(len(tokens)))
+    return Sentence(numbers, tokens, numbers, tokens)
+
+
+def image_patches(image: Float[Tensor, "channels height width"], patch: int, class_token: bool) -> ImagePatches:
+    colours = image.expand(3, -1, -1) if image.shape[0] == 1 else image[:3]
+    pixels = (colours.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).contiguous()
+    packed = base64.b64encode(pixels.numpy().tobytes()).decode()
+    return ImagePatches(size=image.shape[-1], patch=patch, class_token=class_token, pixels=packed)
+
+
+def encoder_output(model: nn.Module, source: Sequences) -> Tensor | None:
+    """The encoder's hidden vectors (batch, time, width); None for a model without an encoder."""
     encode: Any = getattr(model, "encode", None)
     if encode is None:
         return None
-    said = encode(source)
-    return said if isinstance(said, Tensor) else getattr(said, "vectors", None)
+    output = encode(source)
+    return output if isinstance(output, Tensor) else getattr(output, "vectors", None)
 
 
 def checked(ids: list[int]) -> list[int]:
-    """Refuses more tokens than a page shows."""
     if len(ids) > LONGEST:
         raise RegardError(f"text: a page shows at most {LONGEST:,} tokens, got {len(ids):,}; shorten it")
     return ids

@@ -1,4 +1,4 @@
-"""`render`: the page, one HTML file with its program, its style and its data; it asks no other host for anything."""
+"""`render`: the page, one HTML file with its script, style and data; it needs no network."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ POLICY = "<!--regard-policy-->"
 
 
 def render(payload: dict[str, Any], live: bool = False) -> str:
-    """The whole page with its data inside; live, it may ask the server that it came from for more."""
+    """The page with a payload inside; live, it may request more from its own server."""
     text = json.dumps({**payload, "live": live}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     policy = f'<meta http-equiv="Content-Security-Policy" content="{content_security_policy(live, header=False)}">'
     page = template().replace(POLICY, policy, 1)
@@ -22,14 +22,14 @@ def render(payload: dict[str, Any], live: bool = False) -> str:
 
 
 def packed(text: str) -> str:
-    """Text as zlib packs it, in base64: small, and it cannot open or end an element, whatever it says."""
+    """Base64 of zlib: small, and it cannot open or close an HTML element."""
     return base64.b64encode(zlib.compress(text.encode(), level=6)).decode()
 
 
 def content_security_policy(live: bool = False, *, header: bool = True) -> str:
-    """What the page needs and no more: its own script and style by their hashes, and (live) its own server.
+    """Allows the page's own script and style by their hashes, and (live) its own server.
 
-    As a header it also keeps other sites from framing the page, which a meta element cannot say.
+    As a header it also forbids framing, which a meta element cannot.
     """
     scripts = " ".join(_hashes("script"))
     styles = " ".join(_hashes("style"))
@@ -47,12 +47,12 @@ def content_security_policy(live: bool = False, *, header: bool = True) -> str:
 
 @cache
 def template() -> str:
-    """The built page without data."""
+    """The built page without data; its source is page/."""
     return files("regard.look").joinpath("page.html").read_text(encoding="utf-8")
 
 
 @cache
 def _hashes(element: str) -> list[str]:
     """SHA-256 of each inline script or style, as a policy names it."""
-    found = re.findall(rf"<{element}>(.*?)</{element}>", template(), re.DOTALL)
-    return [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in found]
+    elements = re.findall(rf"<{element}>(.*?)</{element}>", template(), re.DOTALL)
+    return [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in elements]

@@ -1,7 +1,8 @@
-"""Who may attend to whom, as a picture: the lecture's four panels, and what a trained model does with a text."""
+"""Attention patterns as a figure: the lecture's four panels, and those of a trained model on a text."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -9,13 +10,48 @@ from torch import Tensor, nn
 
 from regard.decode.search import AnySearch
 from regard.errors import ConfigError
-from regard.look.trace import patterns
+from regard.look.groups import by_group
+from regard.look.model_input import input_builder
+from regard.look.payload import GroupName, TraceConfig
+from regard.look.replay import replay
+from regard.look.trace import model_input, search_for
 from regard.nn.attention.kinds import BigBirdConfig, four_panels
 from regard.tasks import Task
 
 LECTURE = BigBirdConfig(block=2, reach=1, global_tokens=2, random=1)
-"""Settings of the lecture's picture, for sequences of this many tokens:"""
+"""Settings of the lecture's figure, for sequences of this many tokens:"""
 LECTURE_LENGTH = 32
+
+
+class Pattern(NamedTuple):
+    """Which pairs may attend in any head of the first layer of a group."""
+
+    group: GroupName
+    queries: list[str]
+    keys: list[str]
+    allowed: list[list[bool]]
+
+
+def patterns(
+    model: nn.Module,
+    task: Task,
+    text: str,
+    target: str | None = None,
+    documents: bool = False,
+    search: AnySearch | None = None,
+) -> list[Pattern]:
+    builder = input_builder(model, task, text, documents)
+    inputs = model_input(builder, text, target, search_for(builder, search, TraceConfig()))
+    source, target_tokens = ([] if side is None else side.tokens for side in (inputs.source, inputs.target))
+    return [
+        Pattern(
+            group,
+            source if group == "encoder" else target_tokens,
+            target_tokens if group == "decoder" else source,
+            layers[0].allowed.any(0).tolist(),
+        )
+        for group, layers in by_group(replay(model, inputs.arguments)[1], inputs).items()
+    ]
 
 
 def draw_lecture(png: Path) -> list[str]:
@@ -32,26 +68,22 @@ def draw_patterns(
     png: Path,
     search: AnySearch | None = None,
 ) -> list[str]:
-    """What each attention of a model lets be seen in a text; where that is BigBird, its three parts first."""
+    """The pattern of each group of a model; BigBird's three parts come first. Returns the panels' names."""
     panels: dict[str, Tensor] = {}
-    for name, rows, _, allowed in patterns(model, task, text, target, documents, search):
-        config = _attention_of(model, name)
+    for group, queries, _, allowed in patterns(model, task, text, target, documents, search):
+        config = _attention_config(model, group)
         if isinstance(config, BigBirdConfig):
-            parts = four_panels(len(rows), config, causal=name == "decoder")
-            panels |= {f"{name}: {part}": panel for part, panel in parts.items() if part != "bigbird"}
-        kind = "full" if name == "cross" else getattr(config, "kind", "full")
-        panels[f"{name}: {kind}"] = torch.tensor(allowed)
+            parts = four_panels(len(queries), config, causal=group == "decoder")
+            panels |= {f"{group}: {part}": panel for part, panel in parts.items() if part != "bigbird"}
+        panels[f"{group}: {getattr(config, 'kind', 'full')}"] = torch.tensor(allowed)
     if not panels:
-        raise ConfigError("model.kind", f"'{_kind_of(model)}' has no attention, so it has no pattern to show")
+        kind = getattr(getattr(model, "config", None), "kind", type(model).__name__)
+        raise ConfigError("model.kind", f"'{kind}' has no attention, so it has no pattern to show")
     return _draw(panels, png)
 
 
-def _kind_of(model: nn.Module) -> str:
-    return getattr(getattr(model, "config", None), "kind", type(model).__name__)
-
-
-def _attention_of(model: nn.Module, group: str) -> object:
-    """The attention settings of one group; none where the model is no Transformer or the group listens to another."""
+def _attention_config(model: nn.Module, group: GroupName) -> object:
+    """The attention settings of a group; None for cross-attention and for models that are no Transformers."""
     config = getattr(model, "config", None)
     if group == "decoder" and getattr(config, "decoder_attention", None) is not None:
         return config.decoder_attention  # type: ignore[union-attr]
@@ -59,14 +91,14 @@ def _attention_of(model: nn.Module, group: str) -> object:
 
 
 def _draw(panels: Mapping[str, Tensor], png: Path) -> list[str]:
-    """All panels in rows of four: blue where a query (row) may look at a key (column)."""
+    """All panels in rows of four: blue where a query (row) may attend to a key (column)."""
     columns, rows = min(4, len(panels)), -(-len(panels) // 4)
     figure = Figure(figsize=(2.8 * columns, 3.1 * rows), layout="constrained")
-    places = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, (name, panel) in zip(places, panels.items(), strict=False):
+    all_axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, (name, panel) in zip(all_axes, panels.items(), strict=False):
         axes.imshow(panel.numpy(), cmap="Blues", vmin=0, vmax=1.4, interpolation="nearest")
         axes.set(title=name, xticks=[], yticks=[], xlabel="keys", ylabel="queries")
-    for spare in places[len(panels) :]:
+    for spare in all_axes[len(panels) :]:
         spare.set_axis_off()
     figure.savefig(png, format="png", dpi=120)
     return list(panels)

@@ -1,95 +1,90 @@
-"""What a model's position kind does, in numbers: vectors by place, products and biases by distance."""
+"""What the position encoding computes, by position and by distance; and the same words in another order."""
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.decode.search import AnySearch
 from regard.look.encoding import pack_signed, rounded
-from regard.look.replay import Part, is_cross
-from regard.nn.position import Learned, Position, Rotary, Sinusoidal, TreePosition
+from regard.look.generation import generate, generates, trace_labels
+from regard.look.model_input import InputBuilder, ModelInput, encoder_output
+from regard.look.payload import HeadBias, Positions, Shuffle
+from regard.look.replay import RecordedAttention, is_cross
+from regard.look.tokens import Sentence
+from regard.nn.position import Learned, Position, Rotary
 from regard.nn.position.absolute import Absolute
 
-PLACES = 64
-"""How many places are drawn, where the kind itself sets no limit."""
-NUMBERS = 128
-"""Most numbers of each place's vector that are drawn."""
+COUNT = 64
+"""Positions that are drawn, where the kind itself sets no limit."""
+DIMS = 128
+"""Most dimensions of position vectors that are drawn."""
 
 ABOUT = {
-    "none": "No positions at all: apart from what may see what, the model sees a bag of words.",
-    "sinusoidal": "Fixed waves of growing length are added to the inputs; each place has a pattern of its own.",
-    "learned": "Each place has a vector that was learnt and is added to the inputs.",
+    "none": "No position encoding: apart from the mask, the model sees a bag of words.",
+    "sinusoidal": "Sines and cosines of growing wavelength are added to the inputs.",
+    "learned": "A learned vector for each position is added to the inputs.",
     "relative": "Learned vectors by clipped distance act on keys and values; what they add to the scores is shown.",
-    "rotary": "Queries and keys are turned by angles that grow with the place, so their product knows the distance.",
+    "rotary": "Queries and keys are rotated by angles proportional to the position, so q·k depends on the distance.",
     "t5": "A learned bias for each head and bucket of distances is added to the scores.",
-    "alibi": "A fixed penalty that grows with the distance is taken off the scores, steeper in some heads.",
+    "alibi": "A fixed penalty proportional to the distance is subtracted from the scores, with a slope for each head.",
     "tree": "Depth in the dependency tree is added to the inputs, distance in it to the scores.",
 }
+NO_ENCODING = "This kind of model reads its tokens in order and needs no position encoding."
 
 
-def positions_tree(model: nn.Module, parts: Sequence[Part]) -> dict[str, Any]:
-    """The position kind of the model's first stack, with what it computes."""
-    found = next((part for part in model.modules() if isinstance(part, Position) and type(part) is not Position), None)
-    kind = kind_of(model)
-    tree: dict[str, Any] = {"kind": kind, "about": ABOUT.get(kind, "This kind of model reads its tokens one by one.")}
-    if isinstance(found, Absolute):
-        tree |= vectors_tree(found)
-    elif isinstance(found, Rotary):
-        tree |= rotation_tree(found)
-    elif isinstance(found, TreePosition) or found is not None:
-        tree |= bias_tree(parts)
-    return tree
-
-
-def kind_of(model: nn.Module) -> str:
-    """The position kind's name in the recipe; a model whose order is in its wiring has none."""
-    position = getattr(getattr(model, "config", None), "position", None)
-    return str(getattr(position, "kind", "order"))
+def trace_positions(model: nn.Module, attentions: Sequence[RecordedAttention]) -> Positions:
+    """The position encoding of the model's first stack."""
+    modules = (part for part in model.modules() if isinstance(part, Position) and type(part) is not Position)
+    position = next(modules, None)
+    config = getattr(getattr(model, "config", None), "position", None)
+    kind = str(getattr(config, "kind", "order"))
+    positions = Positions(kind=kind, about=ABOUT.get(kind, NO_ENCODING))
+    if isinstance(position, Absolute):
+        add_vectors(positions, position)
+    elif isinstance(position, Rotary):
+        add_rotation(positions, position)
+    elif position is not None:
+        positions.bias = head_biases(attentions)
+    return positions
 
 
 @torch.no_grad()
-def vectors_tree(position: Absolute) -> dict[str, Any]:
-    """Vectors by place, how alike the places are, and the products by offset."""
-    count = min(PLACES, position.table.num_embeddings) if isinstance(position, Learned) else PLACES
+def add_vectors(positions: Positions, position: Absolute) -> None:
+    count = min(COUNT, position.table.num_embeddings) if isinstance(position, Learned) else COUNT
     device = position.table.weight.device if isinstance(position, Learned) else None
     vectors = position.vectors(torch.arange(count, device=device)[None])[0].float().cpu()
     unit = vectors / vectors.norm(dim=-1, keepdim=True).clamp(min=1e-9)
-    products = vectors @ vectors.T
-    return {
-        "places": count,
-        "numbers": min(NUMBERS, vectors.shape[1]),
-        "vectors": pack_signed(vectors[:, :NUMBERS]),
-        "similarity": pack_signed(unit @ unit.T),
-        "by_offset": rounded(by_offset(products)),
-        "formula": "sin/cos" if isinstance(position, Sinusoidal) else "learned",
-    }
+    positions.count, positions.dims = count, min(DIMS, vectors.shape[1])
+    positions.vectors = pack_signed(vectors[:, :DIMS])
+    positions.similarity = pack_signed(unit @ unit.T)
+    positions.by_offset = rounded(by_offset(vectors @ vectors.T))
 
 
-def rotation_tree(position: Rotary) -> dict[str, Any]:
-    """The angle of each pair of numbers per place, and what turning does to a product by distance."""
+def add_rotation(positions: Positions, position: Rotary) -> None:
+    """The frequency of each pair of dimensions, and the mean of cos(offset · frequency)."""
     pairs = torch.arange(0, position.turned, 2, dtype=torch.float32)
-    speed = position.theta ** (-pairs / position.turned)
-    offsets = torch.arange(-PLACES + 1, PLACES, dtype=torch.float32)
-    return {
-        "speeds": rounded(speed, 6),
-        "by_offset": rounded((offsets[:, None] * speed).cos().mean(-1)),
-        "places": PLACES,
-    }
+    frequencies = position.theta ** (-pairs / position.turned)
+    offsets = torch.arange(-COUNT + 1, COUNT, dtype=torch.float32)
+    positions.count = COUNT
+    positions.frequencies = rounded(frequencies, 6)
+    positions.by_offset = rounded((offsets[:, None] * frequencies).cos().mean(-1))
 
 
-def bias_tree(parts: Sequence[Part]) -> dict[str, Any]:
-    """What positions added to the scores in this very pass, by distance, for each head of each first layer."""
-    stacks: dict[str, Part] = {}
-    for part in parts:
-        if not is_cross(part.name) and part.weights.shape[1] == part.weights.shape[2]:
-            stacks.setdefault(part.name.partition(".")[0], part)
-    return {"bias": [{"module": part.name, "heads": rounded(added(part), 4)} for part in stacks.values()]}
+def head_biases(attentions: Sequence[RecordedAttention]) -> list[HeadBias]:
+    """What positions added to the scores in this pass, by offset, for the first layer of each stack."""
+    stacks: dict[str, RecordedAttention] = {}
+    for attention in attentions:
+        if not is_cross(attention.name) and attention.weights.shape[1] == attention.weights.shape[2]:
+            stacks.setdefault(attention.name.partition(".")[0], attention)
+    return [HeadBias(module=first.name, heads=rounded(bias_by_offset(first), 4)) for first in stacks.values()]
 
 
-def added(part: Part) -> Tensor:
+def bias_by_offset(attention: RecordedAttention) -> Tensor:
     """Mean over all pairs of one offset j − i of what was added to the scaled score; (heads, 2·time − 1)."""
-    bias = (part.steps.scaled - part.steps.scores * part.scale)[0].float()
+    bias = (attention.steps.scaled - attention.steps.scores * attention.scale)[0].float()
     return torch.stack([by_offset(head) for head in bias])
 
 
@@ -97,3 +92,74 @@ def by_offset(matrix: Tensor) -> Tensor:
     """The mean of each diagonal, from the lowest (j − i = −(time − 1)) to the highest."""
     time = len(matrix)
     return torch.stack([matrix.diagonal(offset).mean() for offset in range(1 - time, time)])
+
+
+@torch.no_grad()
+def trace_shuffles(builder: InputBuilder, inputs: ModelInput, count: int, search: AnySearch) -> list[Shuffle]:
+    """Shuffles of the input's words; the tokens of a word stay together."""
+    sentence = inputs.source or inputs.target
+    assert sentence is not None
+    movable = [group for group in sentence.groups if not _is_special(sentence.tokens[group[0]])]
+    if inputs.source is None:
+        movable = [group for group in movable if group[-1] < inputs.prompt_length]
+    before = last_hidden(builder, sentence.ids)
+    shuffles = []
+    for seed in range(count if len(movable) > 1 else 0):
+        order = _reordered(len(sentence.ids), movable, shuffled(len(movable), seed))
+        ids = [sentence.ids[position] for position in order]
+        shuffles.append(
+            Shuffle(
+                text=builder.source.decode(ids),
+                tokens=[sentence.tokens[position] for position in order],
+                order=order,
+                similarity=_similarity(before, last_hidden(builder, ids), order),
+                output=_output(builder, ids[: inputs.prompt_length] if inputs.source is None else ids, search),
+            )
+        )
+    return shuffles
+
+
+def shuffled(count: int, seed: int) -> list[int]:
+    """A permutation other than the identity."""
+    order = list(range(count))
+    generator = random.Random(seed)
+    while order == sorted(order):
+        generator.shuffle(order)
+    return order
+
+
+def _reordered(length: int, movable: list[list[int]], word_order: list[int]) -> list[int]:
+    """For each position the one its token came from; special tokens stay at their end of the sentence."""
+    first = movable[0][0]
+    moved = [position for word in word_order for position in movable[word]]
+    rest = [position for position in range(first, length) if position not in set(moved)]
+    return [*range(first), *moved, *rest]
+
+
+def last_hidden(builder: InputBuilder, ids: list[int]) -> Tensor | None:
+    """The last hidden vectors of the encoder, or of the only stack; None where there are none."""
+    model: Any = builder.model
+    sequences = builder.sequences(ids)
+    hidden = encoder_output(model, sequences) if builder.shape == "pair" else model.hidden(sequences)
+    return None if hidden is None else hidden[0].float()
+
+
+def _similarity(before: Tensor | None, after: Tensor | None, order: list[int]) -> list[float]:
+    """The cosine of each token's vector with that in the original order."""
+    if before is None or after is None:
+        return []
+    return [round(number, 6) for number in torch.cosine_similarity(after, before[order], dim=-1).tolist()]
+
+
+def _output(builder: InputBuilder, ids: list[int], search: AnySearch) -> str:
+    if builder.shape == "label":
+        logits = builder.model(builder.sequences(ids))
+        label, probability = trace_labels(builder, logits, Sentence.of(builder.source, ids))[0]
+        return f"{label} ({probability:.1%})"
+    if not generates(builder.model):
+        return ""
+    return builder.target.decode(generate(builder, ids, search))
+
+
+def _is_special(token: str) -> bool:
+    return token.startswith("<") and token.endswith(">")

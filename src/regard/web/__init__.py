@@ -1,4 +1,4 @@
-"""Trained runs over HTTP: the page, a translator as LibreTranslate's clients know it, completions as OpenAI's do."""
+"""Trained runs over HTTP: the page, translation for LibreTranslate's clients, completions for OpenAI's."""
 
 from regard.web.app import make_app as make_app
 from regard.web.server import serve as serve

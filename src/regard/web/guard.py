@@ -1,18 +1,20 @@
-"""What every request passes: whose host it names, who it is from, how large its body is and how long it takes.
+"""ASGI middleware around the application: host check, API key, limits of the body, timeouts, security headers.
 
-It stands outside the application, reads the whole body before anything else happens, and puts the security headers on
-every answer.
+The whole body is read before the application sees the request.
 """
 
 import asyncio
+import base64
+import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from secrets import compare_digest
 from typing import Any
 
-from regard.web.auth import IN_BODY, given_key, key_in_body, same
-from regard.web.errors import Refusal, error_response
-from regard.web.prometheus import Meters
+from regard.web.errors import CLIENT_CLOSED_REQUEST, ClientDisconnected, RequestError, error_response
+from regard.web.prometheus import ServerMetrics
+from regard.web.request_body import fields_of
 from regard.web.settings import ServeConfig, is_loopback
 
 Message = MutableMapping[str, Any]
@@ -21,6 +23,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 OPEN_ROUTES = ("/health",)
+KEY_IN_BODY = ("/translate", "/languages")
+"""Routes whose clients send their key as a field of the body."""
 HEADERS = {
     b"content-security-policy": b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     b"x-content-type-options": b"nosniff",
@@ -31,24 +35,18 @@ HEADERS = {
     b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
     b"cache-control": b"no-store",
 }
-LEFT = 499  # no answer was sent, as the client had left; the number is nginx's
 log = logging.getLogger("regard.serve")
 
 
-class Gone(Exception):  # noqa: N818
-    """The client has left."""
-
-
 class Guard:
-    """The application's only door."""
-
-    def __init__(self, app: Application, config: ServeConfig, meters: Meters, give_up: Callable[[], None]) -> None:
-        self.app, self.config, self.meters = app, config, meters
+    def __init__(
+        self, app: Application, config: ServeConfig, metrics: ServerMetrics, give_up: Callable[[], None]
+    ) -> None:
+        self.app, self.config, self.metrics = app, config, metrics
         self.give_up = give_up
-        """Answers at once whatever waits for a model: the server must go."""
+        """Fails all pending requests at once, to stop the server."""
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """One request, or the application's own life."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
@@ -57,115 +55,142 @@ class Guard:
             await send({"type": "websocket.close", "code": 1000})
 
     async def _request(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        began, out = time.perf_counter(), Answer(send, self.config.send_seconds)
+        start, response = time.perf_counter(), Response(send, self.config.send_seconds)
         try:
-            replayed = await self._admit(scope, receive)
-            await self.app(scope, replayed, out)
-        except Refusal as refusal:
-            answer = error_response(scope["path"], refusal.status, str(refusal), refusal.headers)
-            await answer(scope, receive, out)
-        except (Gone, TimeoutError):  # whoever takes nothing gets nothing
+            await self.app(scope, await self._admit(scope, receive), response)
+        except RequestError as error:
+            await error_response(scope["path"], error.status, str(error), error.headers)(scope, receive, response)
+        except (ClientDisconnected, TimeoutError):  # nobody receives the response
             pass
         except Exception:
             log.exception("%s %s failed", scope["method"], scope.get("path"))
-            if out.status is None:
-                await error_response(scope["path"], 500, "the server failed; its log says why")(scope, receive, out)
+            if response.status is None:
+                failed = error_response(scope["path"], 500, "the server failed; its log says why")
+                await failed(scope, receive, response)
         finally:
-            labels = {"route": getattr(scope.get("route"), "path", "none"), "status": str(out.status or LEFT)}
-            self.meters.count("regard_requests_total", labels)
-            self.meters.time({"route": labels["route"]}, time.perf_counter() - began)
+            labels = {
+                "route": getattr(scope.get("route"), "path", "none"),
+                "status": str(response.status or CLIENT_CLOSED_REQUEST),
+            }
+            self.metrics.count("regard_requests_total", labels)
+            self.metrics.time({"route": labels["route"]}, time.perf_counter() - start)
 
     async def _admit(self, scope: MutableMapping[str, Any], receive: Receive) -> Receive:
-        """The body, read in time and within its limit, for a client that may ask."""
+        """A `receive` with the whole body, for a client with the right key."""
         headers = dict(scope["headers"])
         self._check_site(scope, headers)
         path, key = scope["path"], self.config.api_key
-        known = key is None or path in OPEN_ROUTES or same(given_key(headers), key)
-        if not known and path not in IN_BODY:
-            raise unknown_client(path)
+        authorised = key is None or path in OPEN_ROUTES or matches(key_in_headers(headers), key)
+        if not authorised and path not in KEY_IN_BODY:
+            raise unauthorised(path)
         body = await self._body(headers, receive)
         content_type = headers.get(b"content-type", b"").decode("latin-1")
-        if not known and not same(key_in_body(body, content_type), key or ""):
-            raise unknown_client(path)
+        if not authorised and not matches(key_in_body(body, content_type), key or ""):
+            raise unauthorised(path)
         return replay(body, receive)
 
     def _check_site(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
-        """A page of another site may not use a visitor's browser to reach this machine."""
+        """Refuses requests that a page of another site makes through a visitor's browser."""
         host = headers.get(b"host", b"localhost").decode("latin-1")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if self.config.local and not is_loopback(name):
-            raise Refusal(400, "the Host header names another machine; use 127.0.0.1 or localhost")
+            raise RequestError(400, "the Host header names another machine; use 127.0.0.1 or localhost")
         if headers.get(b"sec-fetch-site") == b"cross-site" and scope["method"] != "GET":
-            raise Refusal(400, "a page of another site may not ask this server")
+            raise RequestError(400, "a page of another site may not use this server")
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         limit, declared = self.config.body_bytes, headers.get(b"content-length")
         if declared is None and b"transfer-encoding" not in headers:
             return b""
-        too_large = Refusal(413, f"the body has more than {limit:,} bytes", {"Connection": "close"})
+        too_large = RequestError(413, f"the body has more than {limit:,} bytes", {"Connection": "close"})
         if declared is not None and int(declared) > limit:
             raise too_large
         parts: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(self.config.read_seconds):
-                async for part in _parts(receive):
+                async for part in _body_parts(receive):
                     parts.append(part)
                     size += len(part)
                     if size > limit:
                         raise too_large
         except TimeoutError:
             seconds = self.config.read_seconds
-            raise Refusal(408, f"the body took longer than {seconds:g} s", {"Connection": "close"}) from None
+            raise RequestError(408, f"the body took longer than {seconds:g} s", {"Connection": "close"}) from None
         return b"".join(parts)
 
 
-class Answer:
-    """`send` with the security headers, a limit on how long a client may take, and the status for the meters."""
+class Response:
+    """`send` with the security headers and a time limit; keeps the status for the metrics."""
 
     def __init__(self, send: Send, seconds: float) -> None:
         self._send, self._seconds = send, seconds
         self.status: int | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Passes a message on."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            given = {name.lower() for name, _ in message.get("headers", [])}
-            added = [(name, value) for name, value in HEADERS.items() if name not in given]
+            present = {name.lower() for name, _ in message.get("headers", [])}
+            added = [(name, value) for name, value in HEADERS.items() if name not in present]
             message = {**message, "headers": [*message.get("headers", []), *added]}
         async with asyncio.timeout(self._seconds):
             await self._send(message)
 
 
-async def _parts(receive: Receive) -> AsyncIterator[bytes]:
+async def _body_parts(receive: Receive) -> AsyncIterator[bytes]:
     more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise ClientDisconnected
         yield message.get("body", b"")
         more = message.get("more_body", False)
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body at once, then what else comes: that the client has left."""
-    given = False
+    """A `receive` that returns the body at once, and then only a disconnect."""
+    sent = False
 
     async def again() -> Message:
-        nonlocal given
-        if given:
+        nonlocal sent
+        if sent:
             message = await receive()
             while message["type"] != "http.disconnect":
                 message = await receive()
             return message
-        given = True
+        sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
 
 
-def unknown_client(path: str) -> Refusal:
-    """The refusal; before the page a browser asks its user for the key."""
+def unauthorised(path: str) -> RequestError:
+    """The error without a key; for the page, the browser then asks its user for it."""
     scheme = 'Basic realm="regard: any name, and the API key"' if path == "/" else "Bearer"
-    return Refusal(401, "the API key is missing or wrong", {"WWW-Authenticate": scheme})
+    return RequestError(401, "the API key is missing or wrong", {"WWW-Authenticate": scheme})
+
+
+def key_in_headers(headers: Mapping[bytes, bytes]) -> str | None:
+    """The key of `Authorization: Bearer KEY`, or the password of Basic, which browsers ask for."""
+    scheme, _, value = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+    return None
+
+
+def key_in_body(body: bytes, content_type: str) -> str | None:
+    try:
+        key = fields_of(body, content_type).get("api_key")
+    except RequestError:
+        return None
+    return key if isinstance(key, str) else None
+
+
+def matches(candidate: str | None, key: str) -> bool:
+    """In constant time, so that the duration says nothing about the key."""
+    return candidate is not None and compare_digest(candidate.encode("utf-8", "replace"), key.encode())

@@ -9,30 +9,29 @@ from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from regard.data.lines import plain_text
-from regard.web.errors import Refusal
+from regard.web.errors import RequestError
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 FIELDS = 200
 
 
-def _whole(value: object) -> object:
+def _integer(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-WHOLE = BeforeValidator(_whole)
-"""Beside an int, after its limits: a whole number as JSON has it, where 9.0 is one too."""
+INTEGER = BeforeValidator(_integer)
+"""For an int, after its limits: accepts 9.0 too, which is an integer in JSON."""
 
 
 @dataclass(frozen=True)
 class OrNull:
-    """Beside a type, last: the field may be null, which clients send for what they leave to the server."""
+    """For a type, last: the field may be null, which some clients send in place of leaving it out."""
 
     default: Any
-    """The value it then has."""
+    """The value for null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
-        """The type's own schema, or null."""
         nullable = core_schema.nullable_schema(handler(source))
         return core_schema.no_info_after_validator_function(
             lambda value: self.default if value is None else value, nullable
@@ -48,14 +47,14 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": fields}
 
 
-def _without_blank(value: object) -> object:
+def _blank_to_empty(value: object) -> object:
     return "" if isinstance(value, str) and value.isspace() else value
 
 
-BLANK = BeforeValidator(_without_blank)
-"""Beside a text with a limit: of a blank one a model reads nothing, however long it is."""
+BLANK = BeforeValidator(_blank_to_empty)
+"""For a text with a length limit: a blank text counts as empty, however long it is."""
 PLAIN = AfterValidator(plain_text)
-"""Beside a text: no half of a surrogate pair, which JSON can spell, and no byte order mark."""
+"""For a text: no lone surrogates, which JSON can encode, and no byte order mark."""
 
 
 def fields_of(body: bytes, content_type: str) -> dict[str, Any]:
@@ -64,13 +63,13 @@ def fields_of(body: bytes, content_type: str) -> dict[str, Any]:
     if kind == FORM:
         return _form(body)
     if kind != JSON:
-        raise Refusal(415, f"expected a body of {JSON} or {FORM}, got '{kind}'")
+        raise RequestError(415, f"expected a body of {JSON} or {FORM}, got '{kind}'")
     try:
         tree = json.loads(body)
     except (ValueError, RecursionError):
-        raise Refusal(422, "the body is not JSON") from None
+        raise RequestError(422, "the body is not JSON") from None
     if not isinstance(tree, dict):
-        raise Refusal(422, "expected a JSON object")
+        raise RequestError(422, "expected a JSON object")
     return tree
 
 
@@ -78,7 +77,7 @@ def _form(body: bytes) -> dict[str, Any]:
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
     except ValueError:
-        raise Refusal(422, f"expected a form in UTF-8 of at most {FIELDS} fields") from None
+        raise RequestError(422, f"expected a form in UTF-8 of at most {FIELDS} fields") from None
     fields: dict[str, Any] = {}
     for name, value in pairs:
         fields[name] = value if name not in fields else [*_listed(fields[name]), value]

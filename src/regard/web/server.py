@@ -1,4 +1,4 @@
-"""The server itself: granian in this process, stopped gently by SIGTERM or Ctrl-C."""
+"""The server: granian in this process, with a graceful shutdown on SIGTERM or Ctrl-C."""
 
 import asyncio
 import gc
@@ -15,46 +15,46 @@ from regard.errors import ConfigError
 from regard.web.guard import Guard
 from regard.web.settings import ServeConfig
 
-STOPS = (signal.SIGTERM, signal.SIGINT)
-LAST_WORDS = 2.0  # seconds to tell clients that their requests were given up
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+ABORT_SECONDS = 2.0  # to send the errors of aborted requests
 log = logging.getLogger("regard.serve")
 
 
 def serve(app: Guard, config: ServeConfig, ready: Callable[[str], None]) -> None:
-    """Serves until a signal comes, then answers what is under way; `ready` is told the address."""
+    """Serves until a signal, then finishes running requests; `ready` is called with the address."""
     port = free_port(config.host, config.port)
     gc.collect()
-    gc.freeze()  # all that is loaded by now stays: to walk it again and again would hold up answers
+    gc.freeze()  # what is loaded by now stays, and collecting it again and again would delay responses
 
-    async def life() -> None:
-        told, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in STOPS:
-            loop.add_signal_handler(number, told.set)
-        await serve_until(told, app, config, port, ready)
+    async def run() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, stop.set)
+        await serve_until(stop, app, config, port, ready)
 
-    asyncio.run(life())
+    asyncio.run(run())
 
 
 async def serve_until(
-    told: asyncio.Event, app: Guard, config: ServeConfig, port: int, ready: Callable[[str], None]
+    stop: asyncio.Event, app: Guard, config: ServeConfig, port: int, ready: Callable[[str], None]
 ) -> None:
-    """Serves until told to stop; what is under way then has `stop_seconds` left."""
+    """Serves until `stop` is set; running requests then have `stop_seconds`."""
     server = make_server(app, config, port)
-    serving, stopping = asyncio.ensure_future(server.serve()), asyncio.ensure_future(told.wait())
+    serving, stopping = asyncio.ensure_future(server.serve()), asyncio.ensure_future(stop.wait())
     await _until_open(config.host, port, serving)
     ready(f"http://{f'[{config.host}]' if ':' in config.host else config.host}:{port}")
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     server.stop()
-    done, _ = await asyncio.wait({serving}, timeout=config.stop_seconds)
-    if not done:
-        log.warning("some requests were not answered within %g s", config.stop_seconds)
+    finished, _ = await asyncio.wait({serving}, timeout=config.stop_seconds)
+    if not finished:
+        log.warning("some requests did not finish within %g s", config.stop_seconds)
         app.give_up()
-        await asyncio.wait({serving}, timeout=LAST_WORDS)
+        await asyncio.wait({serving}, timeout=ABORT_SECONDS)
     stopping.cancel()
 
 
 def make_server(app: Guard, config: ServeConfig, port: int) -> Server:
-    """granian with our limits; HTTP/1 only, as its timeout for headers holds there alone."""
+    """granian with our limits; HTTP/1 only, since its timeout for headers applies only there."""
     return Server(
         app,
         address=config.host,
@@ -70,7 +70,7 @@ def make_server(app: Guard, config: ServeConfig, port: int) -> Server:
 
 
 async def _until_open(host: str, port: int, serving: "asyncio.Future[None]") -> None:
-    """Waits for the first connection to be taken."""
+    """Waits until the port accepts connections."""
     while not serving.done():
         try:
             _, writer = await asyncio.open_connection(host if host not in ("0.0.0.0", "::") else None, port)
@@ -82,7 +82,7 @@ async def _until_open(host: str, port: int, serving: "asyncio.Future[None]") -> 
 
 
 def free_port(host: str, port: int) -> int:
-    """The port, which nobody else may listen at; a free one for 0."""
+    """The port if it is free; any free one for 0."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What a server is told, and what it allows its clients."""
+"""Settings of a server, and limits of a request."""
 
 from ipaddress import ip_address
 
@@ -6,47 +6,46 @@ from pydantic import Field, model_validator
 
 from regard.config import Config, refuse
 
-# What one request may ask for; these stand in the OpenAPI document.
+# Limits of one request; they are part of the OpenAPI document.
 CHARACTERS = 10_000
 TEXTS = 64
 ALTERNATIVES = 10
 CHOICES = 16
-TOKENS_TO_WRITE = 1024
+MAX_TOKENS = 1024
 PROMPT_TOKENS = 2048
-LOOKED_AT_TOKENS = 512
+TRACED_TOKENS = 512
 IMAGE_CHARACTERS = 900_000
 IMAGE_PIXELS = 1 << 22
 STOPS = 4
-LIKELIEST = 5
+TOP_LOGPROBS = 5
 
 
 class ServeConfig(Config):
-    """Where a server listens and how much it takes on."""
+    """Address and limits of a server."""
 
     host: str = "127.0.0.1"
     """Address to listen at; any but a loopback address needs an `api_key`."""
     port: int = Field(8000, ge=0, le=65535)
     """Port to listen at; 0 takes a free one."""
     api_key: str | None = Field(None, min_length=8)
-    """What clients must know; every route but /health then asks for it."""
+    """Key that clients must send to every route but /health."""
     queue: int = Field(256, gt=0)
-    """Requests that may wait for each run; beyond them the answer is 503."""
+    """Length of each run's queue; beyond it requests get 503."""
     tokens_per_batch: int = Field(4096, gt=0)
-    """Most tokens that are answered together; one request alone may have more."""
+    """Most tokens of a batch; one request alone may have more."""
     body_bytes: int = Field(1_000_000, gt=0)
     """Largest body of a request."""
     read_seconds: float = Field(10.0, gt=0, le=60)
-    """A client that takes longer to send its headers, or its body, is cut off."""
+    """Time limit for a client to send its headers, and its body."""
     send_seconds: float = Field(20.0, gt=0)
-    """A client that does not take what it asked for is cut off after this."""
+    """Time limit for a client to receive a part of its response."""
     stop_seconds: float = Field(10.0, gt=0)
-    """How long requests may still be answered once the server is told to stop."""
+    """Time that running requests have when the server stops."""
     connections: int = Field(1024, gt=0)
-    """Connections at the same time; others wait to be accepted."""
+    """Most open connections; others wait to be accepted."""
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach the server."""
         return is_loopback(self.host)
 
     @model_validator(mode="after")
@@ -59,7 +58,6 @@ class ServeConfig(Config):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
     if host == "localhost":
         return True
     try:

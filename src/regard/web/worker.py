@@ -1,96 +1,116 @@
-"""One thread that owns a run's model, and the bounded queue before it.
+"""Jobs, and the thread of each run that owns its model and executes them.
 
-A batch is what waits at the moment the model is free: nobody waits for company, and nobody who could share is left.
+A batch is whatever is queued when the model becomes free: no job waits for a batch to fill up.
 """
 
 import asyncio
 import logging
 import threading
 from collections import deque
-from concurrent.futures import InvalidStateError
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from fastapi import Request
 
 from regard.errors import Failure, RegardError
 from regard.web.engine import Engine
-from regard.web.jobs import Job
-from regard.web.prometheus import Meters
+from regard.web.errors import Busy, ClientDisconnected, Stopping, request_error
+from regard.web.prometheus import ServerMetrics
+from regard.web.text_stream import Chunk, TextStream
 
-ANSWERS_AT_ONCE = 4
-"""Answers of one batch that go out before the loop hears whoever else asks, such as for /health."""
+RESPONSES_AT_ONCE = 4
+"""Responses of one batch that are sent before the event loop serves other requests, such as /health."""
 log = logging.getLogger("regard.serve")
 
 
-class Busy(RegardError):  # noqa: N818
-    """More requests wait than the queue holds."""
+class Work(Protocol):
+    """What a route wants of a model; jobs whose work is equal may share a batch."""
+
+    repeatable: ClassVar[bool]
+    """Whether each job of a failed batch is tried again alone."""
+
+    def run(self, engine: Engine, items: Sequence[Any]) -> Sequence[Any]:
+        """One result for each item."""
+        ...
 
 
-class Stopping(RegardError):  # noqa: N818
-    """The server is going away."""
+@dataclass(eq=False)
+class Job:
+    """What one request wants of one run."""
+
+    work: Work
+    items: Sequence[Any]
+    """Texts, images or streams."""
+    longest: int
+    """Tokens of the longest item, read and generated."""
+    future: "Future[list[Any]]" = field(default_factory=Future)
+    """One result for each item."""
+
+    def cancel(self) -> None:
+        """The client has disconnected: a queued job is dropped, a running generation stops."""
+        self.future.cancel()
+        for item in self.items:
+            if isinstance(item, TextStream):
+                item.cancel()
 
 
 class Worker:
-    """Answers jobs in the order they come, those with the same ask together."""
+    """Executes jobs in the order they come, those with equal work together."""
 
-    def __init__(self, name: str, engine: Engine, *, queue: int, tokens_per_batch: int, meters: Meters) -> None:
-        self.name, self.engine, self.meters = name, engine, meters
+    def __init__(self, name: str, engine: Engine, *, queue: int, tokens_per_batch: int, metrics: ServerMetrics) -> None:
+        self.name, self.engine, self.metrics = name, engine, metrics
         self.queue, self.tokens_per_batch = queue, tokens_per_batch
-        self.turn = asyncio.Semaphore(ANSWERS_AT_ONCE)
-        self._waiting: deque[Job] = deque()
-        self._at_work: list[Job] = []
+        self.responses = asyncio.Semaphore(RESPONSES_AT_ONCE)
+        self._queued: deque[Job] = deque()
+        self._running: list[Job] = []
         self._ready = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"regard {name}", daemon=True)
-        meters.watch("regard_queue_requests", "Requests that wait for the model.", {"model": name}, self.waiting)
+        metrics.watch("regard_queue_requests", "Requests in the queue.", {"model": name}, lambda: len(self._queued))
 
     def start(self) -> None:
-        """Begins to answer."""
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Refuses what waits and what comes, and ends after the batch at hand, which has so many seconds left."""
+        """Refuses queued and new jobs, and ends after the current batch or these seconds."""
         with self._ready:
             self._stopping = True
-            left = list(self._waiting)
-            self._waiting.clear()
+            refused = list(self._queued)
+            self._queued.clear()
             self._ready.notify_all()
-        for job in left:
+        for job in refused:
             if job.future.set_running_or_notify_cancel():
                 job.future.set_exception(Stopping("the server is stopping"))
         if self._thread.is_alive():
             self._thread.join(seconds)
-        self._give_up()
-
-    def _give_up(self) -> None:
-        """Tells those whose batch has not ended that it is too late."""
-        for job in self._at_work:
-            job.leave()
-            with suppress(InvalidStateError):  # it has ended after all
+        for job in self._running:
+            job.cancel()
+            with suppress(InvalidStateError):  # it has finished after all
                 job.future.set_exception(Stopping("the server is stopping"))
 
-    def waiting(self) -> int:
-        """Jobs that are not begun."""
-        return len(self._waiting)
-
     def submit(self, job: Job) -> None:
-        """Puts a job in the queue, at once or not at all."""
+        """Queues a job; a full queue refuses it at once."""
         with self._ready:
             if self._stopping:
                 raise Stopping("the server is stopping")
-            if len(self._waiting) >= self.queue:
-                self._waiting = deque(waiting for waiting in self._waiting if not waiting.future.cancelled())
-            if len(self._waiting) >= self.queue:
-                raise Busy(f"{self.name} is busy: {self.queue} requests wait already; try again soon")
-            self._waiting.append(job)
+            if len(self._queued) >= self.queue:
+                self._queued = deque(queued for queued in self._queued if not queued.future.cancelled())
+            if len(self._queued) >= self.queue:
+                raise Busy(f"{self.name} is busy: {self.queue} requests are queued already; try again soon")
+            self._queued.append(job)
             self._ready.notify()
 
     def _run(self) -> None:
-        while batch := self._take():
-            self._at_work = batch
-            self._answer(batch)
-            self._at_work = []
+        while batch := self._next_batch():
+            self._running = batch
+            self._execute(batch)
+            self._running = []
 
-    def _take(self) -> list[Job]:
-        """The first that waits, and all behind it that may share its batch and fit in; none when told to stop."""
+    def _next_batch(self) -> list[Job]:
+        """Waits for a job; empty when the worker is stopped."""
         with self._ready:
             while not self._stopping:
                 if batch := self._gather():
@@ -99,43 +119,100 @@ class Worker:
             return []
 
     def _gather(self) -> list[Job]:
+        """The first job of the queue, and all behind it with equal work that fit into its batch."""
         batch: list[Job] = []
-        kept: deque[Job] = deque()
+        remaining: deque[Job] = deque()
         rows = longest = 0
-        for job in self._waiting:
-            rows_then, longest_then = rows + len(job.items), max(longest, job.longest)
-            fits = not batch or (job.ask == batch[0].ask and rows_then * longest_then <= self.tokens_per_batch)
+        for job in self._queued:
+            new_rows, new_longest = rows + len(job.items), max(longest, job.longest)
+            fits = not batch or (job.work == batch[0].work and new_rows * new_longest <= self.tokens_per_batch)
             if not fits:
-                kept.append(job)
-            elif job.future.set_running_or_notify_cancel():  # those whose client has left are dropped here
+                remaining.append(job)
+            elif job.future.set_running_or_notify_cancel():  # drops those whose client has disconnected
                 batch.append(job)
-                rows, longest = rows_then, longest_then
-        self._waiting = kept
+                rows, longest = new_rows, new_longest
+        self._queued = remaining
         return batch
 
-    def _answer(self, batch: list[Job]) -> None:
-        ask, items = batch[0].ask, [item for job in batch for item in job.items]
+    def _execute(self, batch: list[Job]) -> None:
+        work, items = batch[0].work, [item for job in batch for item in job.items]
         try:
-            results = iter(ask.answer(self.engine, items))
-        except Exception as error:  # whatever it was, the thread must live for the others
+            results = iter(work.run(self.engine, items))
+        except Exception as error:  # whatever it was, the thread must survive for the other jobs
             self._fail(batch, error)
             return
-        self.meters.count("regard_batches_total", {"model": self.name})
-        self.meters.count("regard_batched_inputs_total", {"model": self.name}, len(items))
+        self.metrics.count("regard_batches_total", {"model": self.name})
+        self.metrics.count("regard_batched_inputs_total", {"model": self.name}, len(items))
         for job in batch:
-            own = [next(results) for _ in job.items]
-            with suppress(InvalidStateError):  # given up while it was at work
-                job.future.set_result(own)
+            job_results = [next(results) for _ in job.items]
+            with suppress(InvalidStateError):  # cancelled while it was running
+                job.future.set_result(job_results)
 
     def _fail(self, batch: list[Job], error: Exception) -> None:
-        """Where one of several was at fault, each is tried alone."""
-        if len(batch) > 1 and batch[0].ask.repeatable:
+        """Tries each job alone where one of several may be at fault."""
+        if len(batch) > 1 and batch[0].work.repeatable:
             for job in batch:
-                self._answer([job])
+                self._execute([job])
             return
         if not isinstance(error, RegardError):
-            log.error("%s failed on %r", self.name, batch[0].ask, exc_info=error)
+            log.error("%s failed on %r", self.name, batch[0].work, exc_info=error)
             error = Failure("the model failed on this input; the server's log says why")
         for job in batch:
             with suppress(InvalidStateError):
                 job.future.set_exception(error)
+
+
+async def results_of(request: Request, worker: Worker, job: Job) -> list[Any]:
+    """The results of a job, one for each item; the job is cancelled when the client disconnects."""
+    _submit(worker, job)
+    finished, disconnected = asyncio.wrap_future(job.future), asyncio.ensure_future(_disconnect(request))
+    try:
+        await asyncio.wait({finished, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+        if not finished.done():
+            raise ClientDisconnected
+        async with worker.responses:
+            return finished.result()
+    except RegardError as error:
+        raise request_error(error) from error
+    finally:
+        disconnected.cancel()
+        finished.cancel()
+        job.cancel()
+
+
+def chunks_of(worker: Worker, job: Job) -> AsyncIterator[Chunk]:
+    """The chunks of a job's streams as they come; closing the iterator cancels the job."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[Chunk | None]()
+
+    def put(chunk: Chunk | None) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, chunk)
+
+    for stream in job.items:
+        assert isinstance(stream, TextStream)
+        stream.on_chunk = put
+    job.future.add_done_callback(lambda _: put(None))
+    _submit(worker, job)  # before the iterator starts, so that a full queue is still an HTTP status
+    return _chunks(queue, job)
+
+
+async def _chunks(queue: "asyncio.Queue[Chunk | None]", job: Job) -> AsyncIterator[Chunk]:
+    try:
+        while (chunk := await queue.get()) is not None:
+            yield chunk
+        job.future.result()
+    except RegardError as error:
+        raise request_error(error) from error
+    finally:
+        job.cancel()
+
+
+def _submit(worker: Worker, job: Job) -> None:
+    try:
+        worker.submit(job)
+    except RegardError as error:
+        raise request_error(error) from None
+
+
+async def _disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

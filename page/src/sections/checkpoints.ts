@@ -1,27 +1,28 @@
-// One head forming: what it did with this input at each checkpoint that was kept.
+// One head during training: its weights on this input at each checkpoint.
 
 import { onThemeChange } from "../colour";
 import { h, replace, slider } from "../dom";
 import { cells } from "../heatmap";
-import { again, attention } from "../server";
+import { sameInput, attention } from "../server";
 import type { Store } from "../store";
+import { headName } from "../input";
 import type { Payload } from "../types";
 import { snapshotWeights } from "../weights";
 
-const HINT = "With several checkpoints kept (train.keep), a slider here shows a head forming.";
+const HINT = "With several checkpoints kept (train.keep), a slider here shows a head during training.";
 
-/** Live, earlier checkpoints are asked for when this comes into view: reading them takes a while. */
-export function forming(payload: Payload, store: Store): HTMLElement {
+/** Live, earlier checkpoints are requested when this comes into view: loading them takes a while. */
+export function checkpoints(payload: Payload, store: Store): HTMLElement {
   const holder = h("div");
-  const show = (found: Payload) => replace(holder, found.snapshots.length < 2 ? hint(HINT) : frames(found, store));
+  const show = (result: Payload) => replace(holder, result.snapshots.length < 2 ? hint(HINT) : frames(result, store));
   if (!payload.groups.length || !payload.live || payload.snapshots.length) show(payload);
   else {
-    replace(holder, hint("Earlier checkpoints are read as soon as this is in view."));
+    replace(holder, hint("Earlier checkpoints are loaded as soon as this is in view."));
     onceSeen(holder, async () => {
-      replace(holder, hint("Reading earlier checkpoints …"));
-      const found = await earlier(payload);
-      if (typeof found === "string") replace(holder, hint(found));
-      else show(found);
+      replace(holder, hint("Loading earlier checkpoints …"));
+      const result = await earlier(payload);
+      if (typeof result === "string") replace(holder, hint(result));
+      else show(result);
     });
   }
   return holder;
@@ -34,14 +35,14 @@ function hint(text: string): HTMLElement {
 /** The same input once more, with the checkpoints and without what the page has already. */
 function earlier(payload: Payload): Promise<Payload | string> {
   const options = { ...payload.options, coreference: false, paths: false, shuffles: 0 };
-  return attention({ model: payload.about.run, ...again(payload), target: payload.target, options, snapshots: true });
+  return attention({ model: payload.about.run, ...sameInput(payload), target: payload.target, options, snapshots: true });
 }
 
-function onceSeen(element: Element, tell: () => void): void {
+function onceSeen(element: Element, listener: () => void): void {
   const watching = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     watching.disconnect();
-    tell();
+    listener();
   });
   watching.observe(element);
 }
@@ -53,11 +54,11 @@ function frames(payload: Payload, store: Store): HTMLElement {
   const caption = h("p", { class: "side" });
   const draw = () => {
     const { group, layer, head } = store.state;
-    const own = payload.groups[group];
-    const values = snapshotWeights(shots[at], own, layer, head);
-    const size = own.layers[layer];
-    caption.textContent = `${own.title}, layer ${layer + 1}, head ${head + 1}, after step ${shots[at].step}: a row for each token that asks, a column for each that is asked`;
-    if (!values) return replace(frame, h("p", {}, "This head was not recorded then."));
+    const selected = payload.groups[group];
+    const values = snapshotWeights(shots[at], selected, layer, head);
+    const size = selected.layers[layer];
+    caption.textContent = `${headName(selected, layer, head)}, after step ${shots[at].step}: rows are queries, columns are keys`;
+    if (!values) return replace(frame, h("p", {}, "This checkpoint has no such head."));
     const picture = cells(values, size.queries, size.keys);
     picture.className = "map square";
     picture.setAttribute("role", "img");
@@ -69,5 +70,5 @@ function frames(payload: Payload, store: Store): HTMLElement {
   const slide = slider("Checkpoint", { min: 0, max: shots.length - 1, step: 1, value: at }, (value) => `step ${shots[value].step}`, (value) => { at = value; draw(); });
   slide.element.classList.add("long");
   draw();
-  return h("div", {}, h("h3", {}, "One head forming"), h("div", { class: "controls" }, slide.element), caption, frame);
+  return h("div", {}, h("h3", {}, "One head during training"), h("div", { class: "controls" }, slide.element), caption, frame);
 }
