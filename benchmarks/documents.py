@@ -29,8 +29,7 @@ from regard.models import DecoderConfig
 from regard.nn.attention.module import Attention
 from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.run.recipe import read_recipe
-from regard.tasks.summarisation import losses_at_answers
-from regard.tasks.summarisation_sequence import joined_inputs
+from regard.tasks.summarisation import joined_inputs, losses_at_targets
 from regard.text.special_tokens import BOS, EOS
 from regard.train.log import read_metrics
 from regard.train.precision import choose_precision
@@ -149,7 +148,7 @@ def training_step(config: DecoderConfig, length: int, keeps: bool, vocab: int, d
 
     def step() -> None:
         with precision.autocast():
-            loss = losses_at_answers(model, model.hidden(*inputs.arguments), inputs.targets).objective / inputs.count
+            loss = losses_at_targets(model, model.hidden(*inputs.arguments), inputs.targets).objective / inputs.count
         loss.backward()
         model.zero_grad(set_to_none=True)
 

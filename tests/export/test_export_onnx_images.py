@@ -49,7 +49,7 @@ def test_images_become_the_numbers_that_the_task_trains_with(resize: Any, tmp_pa
     config = ImageClassificationConfig(resize=resize, mean=(0.1, 0.2, 0.3), deviation=(0.4,))
     task = ImageClassification(Vocabularies({}, ("cat", "dog")), config)
     form, odd = ImageForm.of(config, VISION), picture(5, size=13)
-    ours = task.numbers(task.read([odd], VISION), torch.device("cpu"))
+    ours = task.normalise(task.read([odd], VISION), torch.device("cpu"))
     np.testing.assert_allclose(form.pixels(odd), ours[0].numpy(), atol=1e-6)
     assert ImageForm(**json.loads(json.dumps(form.tree()))).pixels(odd).tolist() == form.pixels(odd).tolist()
 

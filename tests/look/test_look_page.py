@@ -78,5 +78,5 @@ def test_an_image_has_patches():
     best = tree["generation"]["classes"][0]
     with torch.no_grad():
         assert best[1] == pytest.approx(
-            float(model(task.numbers(image[None], torch.device("cpu"))).softmax(-1).max()), abs=1e-5
+            float(model(task.normalise(image[None], torch.device("cpu"))).softmax(-1).max()), abs=1e-5
         )

@@ -9,9 +9,21 @@ from regard.compare.significance import EVIDENCE, TESTS
 from regard.errors import ConfigError
 from regard.metrics.registry import METRICS, PairedTest, metric, require_registered
 from regard.run.scoring import SCORERS
-from regard.tasks import TaskConfig
+from regard.tasks import (
+    Classification,
+    ImageClassification,
+    ImageDescription,
+    LanguageModel,
+    MaskedLanguageModel,
+    Summarisation,
+    Tagging,
+    TaskConfig,
+    Translation,
+)
 from regard.tasks.base import Task, TaskBase
 
+TASKS = [Classification, ImageClassification, ImageDescription, LanguageModel, MaskedLanguageModel, Summarisation,
+         Tagging, Translation]  # fmt: skip
 CONFIGS: list[type[TaskBase]] = list(get_args(get_args(TaskConfig)[0]))
 
 
@@ -20,17 +32,18 @@ def test_every_task_is_walked_over():
         "translation", "language_model", "masked_language_model", "classification", "summarisation", "tagging",
         "image_classification", "image_description",
     }  # fmt: skip
-    assert len(SCORERS) == len(CONFIGS)
+    assert {config.scoring for config in CONFIGS} == SCORERS.keys()
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_score_of_a_task_is_registered(config: type[TaskBase]):
-    assert config.scores, "the first is what models are compared by"
-    require_registered(config.scores)
-    assert METRICS[config.scores[0]].is_quality
+    scores = config().scores
+    assert scores, "the first is what models are compared by"
+    require_registered(scores)
+    assert METRICS[scores[0]].is_quality
 
 
-@pytest.mark.parametrize("task", SCORERS)
+@pytest.mark.parametrize("task", TASKS)
 def test_every_metric_of_a_validation_is_registered(task: type[Task]):
     bare = task.__new__(task)
     require_registered(task.summarise(bare, Counter()))

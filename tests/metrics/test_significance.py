@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import DataError
-from regard.metrics import accuracy_test, bleu, bootstrap_interval, paired_test, sign_flips, significance, smallest_p
+from regard.metrics import (
+    METRICS,
+    accuracy_test,
+    bleu,
+    bootstrap_interval,
+    paired_test,
+    sign_flips,
+    significance,
+    smallest_p,
+)
 
 random = np.random.default_rng(0)
 WORDS = ["the", "a", "cat", "dog", "runs", "sleeps", "here", "now"]
@@ -111,7 +120,7 @@ def test_p_values_are_sacrebleus_to_the_bit_however_much_is_held_at_once(metric,
     from sacrebleu.significance import PairedTest
 
     monkeypatch.setattr(significance, "ELEMENTS_AT_ONCE", at_once)
-    systems, scorer = [("one", BAD), ("other", spoilt(0.42, 3))], significance.METRICS[metric]()
+    systems, scorer = [("one", BAD), ("other", spoilt(0.42, 3))], METRICS[metric].sacrebleu()
     signatures, rows = PairedTest(systems, {metric: scorer}, [REFERENCES], significance.METHODS[method][0], 100)()
     [name] = signatures
     found = paired_test(*(lines for _, lines in systems), REFERENCES, metric=metric, method=method, samples=100)
@@ -132,7 +141,7 @@ def test_memory_does_not_grow_with_examples_times_samples():
     values = np.random.default_rng(1).normal(0.01, 1, 100_000)
     assert peak(lambda: sign_flips(values, flips=200)) < 40, "all flips at once would take 320 MB"
     stats = np.ones((100_000, 10))
-    scorer, random = significance.METRICS["bleu"](), np.random.default_rng(1)
+    scorer, random = METRICS["bleu"].sacrebleu(), np.random.default_rng(1)
     for sample in (significance._bootstrap_differences, significance._randomised_differences):
         assert peak(lambda sample=sample: sample(scorer, stats, stats, random, 64)) < 60, "at once: 300 MB and more"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.metrics import Restoration, bits_per_byte
-from regard.metrics.spelling import bits_to_spell
+from regard.metrics.language import bits_to_spell
 from regard.run.scoring.loss import restore
 from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 

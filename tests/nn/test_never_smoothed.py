@@ -13,7 +13,7 @@ from regard.models import DecoderConfig
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Sequences
 from regard.tasks.base import GenerationTask, Inputs
-from regard.tasks.consistency import consistent_cross_entropy
+from regard.tasks.regularisation import consistent_losses
 from regard.text.special_tokens import BOS, EOS
 
 NEVER, VOCAB = (1, 4, 4), 11
@@ -46,7 +46,7 @@ def test_two_readings_are_smoothed_alike() -> None:
     model, text = config.build(VOCAB), Sequences.padded([[BOS, 7, 8]])
     targets = torch.tensor([[7, 8, EOS]])
     logits: Tensor = model(text)
-    once = consistent_cross_entropy(logits, logits, targets, 0.1, 1.0, model.head.spread)
+    once = consistent_losses(logits, logits, targets, 0.1, 1.0, model.head.spread).objective
     torch.testing.assert_close(once, model.head.loss(model.hidden(text), targets, 0.1))
     task: Any = SimpleNamespace(config=SimpleNamespace(smoothing=0.1, consistency=1.0))
     torch.testing.assert_close(GenerationTask.losses(task, model, Inputs((text,), targets, 3, 3, 0.0)).objective, once)

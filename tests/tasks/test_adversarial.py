@@ -15,9 +15,9 @@ from regard.errors import ConfigError
 from regard.models import DecoderConfig, EncoderConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import cross_entropy
-from regard.tasks.adversarial import adversarial_loss, worst_move
 from regard.tasks.base import Inputs, Vocabularies
 from regard.tasks.classification import Classification, ClassificationConfig
+from regard.tasks.regularisation import adversarial_loss, adversarial_perturbation
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 ROWS = [[5, 6, 7], [8, 9], [4, 4, 4, 4]]
@@ -56,7 +56,7 @@ def test_a_text_moves_by_its_share_along_its_slope(share: float, seed: int):
     draw = torch.Generator().manual_seed(seed)
     x, slope = torch.randn(3, 4, 5, generator=draw), torch.randn(3, 4, 5, generator=draw)
     valid = Sequences.padded(ROWS).layout.valid
-    move = worst_move(x, slope, valid, share)
+    move = adversarial_perturbation(x, slope, valid, share)
     assert (move[~valid] == 0).all()
     for row in range(3):
         real, own = valid[row], move[row].flatten()
@@ -67,7 +67,7 @@ def test_a_text_moves_by_its_share_along_its_slope(share: float, seed: int):
 
 def test_a_flat_loss_moves_nothing():
     x = torch.randn(3, 4, 5)
-    assert (worst_move(x, torch.zeros_like(x), Sequences.padded(ROWS).layout.valid, 1.0) == 0).all()
+    assert (adversarial_perturbation(x, torch.zeros_like(x), Sequences.padded(ROWS).layout.valid, 1.0) == 0).all()
 
 
 @pytest.mark.parametrize("shape", [EncoderConfig, DecoderConfig])
@@ -99,5 +99,5 @@ def test_frozen_word_vectors_can_be_moved_too():
 
 
 def test_it_is_refused_beside_consistency():
-    with pytest.raises(ConfigError, match=r"task.adversarial: .* consistency do not go together"):
+    with pytest.raises(ConfigError, match=r"task.adversarial: it does not go together with task.consistency"):
         ClassificationConfig(adversarial=0.1, consistency=1.0).check(EncoderConfig(), DataConfig())

@@ -7,7 +7,7 @@ from torch.distributions import Categorical, kl_divergence
 from regard.models import DecoderConfig, EncoderConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED, cross_entropy
-from regard.tasks.consistency import consistent_cross_entropy, disagreement, twice
+from regard.tasks.regularisation import consistent_losses, divergence, twice
 
 ROWS = [[5, 6, 7], [8, 9], [4, 4, 4, 4]]
 
@@ -17,13 +17,13 @@ def test_disagreement_is_the_mean_of_both_divergences():
     counted = torch.rand(4, 3) < 0.7
     p, q = Categorical(logits=first), Categorical(logits=second)
     expected = (kl_divergence(p, q) + kl_divergence(q, p)) / 2
-    torch.testing.assert_close(disagreement(first, second, counted), expected[counted].sum())
+    torch.testing.assert_close(divergence(first, second, counted), expected[counted].sum())
 
 
 def test_answers_that_agree_cost_their_cross_entropy_only():
     logits, targets = torch.randn(4, 3, 7), torch.randint(7, (4, 3))
     targets[0, 1] = IGNORED
-    loss = consistent_cross_entropy(logits, logits, targets, smoothing=0.1, weight=3.0)
+    loss = consistent_losses(logits, logits, targets, smoothing=0.1, weight=3.0).objective
     torch.testing.assert_close(loss, cross_entropy(logits, targets, 0.1))
 
 
@@ -52,4 +52,4 @@ def test_twice_repeats_trees(lay):
 def test_dropout_makes_two_readings_differ():
     model = EncoderConfig(width=16, depth=1, heads=2, dropout=0.5).build(10, 2)
     first, second = model(*twice((Sequences.padded(ROWS),))).chunk(2)
-    assert disagreement(first, second, torch.ones(3, dtype=torch.bool)) > 0
+    assert divergence(first, second, torch.ones(3, dtype=torch.bool)) > 0

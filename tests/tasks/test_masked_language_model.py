@@ -1,6 +1,7 @@
 """Masked language models: the objective by hand, whole runs, what is measured, and masks filled in."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,10 @@ from regard.errors import ConfigError, RegardError
 from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderConfig
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe
-from regard.run.scoring.masked_language_model import spread
+from regard.run.scoring.loss import spread_tokens
 from regard.tasks import MaskedLanguageModelConfig, Vocabularies
 from regard.tasks.evaluation import measuring_batches
-from regard.tasks.mask_filling import fill, masked_ids, surprises
-from regard.tasks.masked_language_model import MaskedLanguageModel, head_flops
+from regard.tasks.masked_language_model import MaskedLanguageModel, fill, head_flops, masked_ids, masked_nlls
 from regard.tasks.prepare import Preparation
 from regard.text.special_tokens import EOS, MASK
 from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer, WordConfig
@@ -83,7 +83,7 @@ def test_the_loss_is_that_of_the_hidden_tokens_given_what_is_seen(lay):
     seen, tokens = inputs.arguments[0], batch.fields["text"].tokens
     logprobs = model(seen).log_softmax(-1)  # of every token at every place
     changed = map(tuple, np.argwhere(seen.tokens.numpy() != tokens).tolist())
-    chosen = [divmod(int(place), tokens.shape[1]) for place in inputs.places]
+    chosen = [divmod(int(place), tokens.shape[1]) for place in inputs.positions]
     assert set(changed) <= set(chosen)
     by_hand = -torch.stack([logprobs[row, place, tokens[row, place]] for row, place in chosen]).sum()
     torch.testing.assert_close(task.loss(model, inputs), by_hand)
@@ -159,7 +159,7 @@ def test_pseudo_perplexity_hides_each_token_alone(trained: Path):
     run = api.load(trained)
     rows = [WORDS.encode(line) for line in LINES[:3]]
     asked = [(row, place) for row in rows for place in range(len(row))]
-    found = surprises(run.model, asked, CPU)
+    found = masked_nlls(run.model, asked, CPU)
     for (row, place), surprise in zip(asked, found, strict=True):
         hidden = torch.tensor([[*row[:place], MASK, *row[place + 1 :]]])
         logprobs = run.model(Sequences.full(hidden))[0, place].log_softmax(-1)
@@ -172,7 +172,7 @@ def test_what_is_measured_does_not_depend_on_seed_or_batch_size(trained: Path, t
     found = []
     for per_batch in (32, 4096):
         changed = run.recipe.but(seed=per_batch, train=run.recipe.train.but(tokens_per_batch=per_batch))
-        other = type(run)(run.folder, changed, run.task, run.model, run.step, run.device)
+        other = replace(run, recipe=changed)
         found.append(api.evaluate(other, source).metrics)
     assert found[0] == pytest.approx(found[1], rel=1e-4)
 
@@ -181,8 +181,8 @@ def test_tokens_for_the_pseudo_perplexity_are_spread_evenly(trained: Path):
     run = api.load(trained)
     preparation = Preparation(run.recipe.task, run.recipe.data, run.recipe.tokenizer, trained / "cache")
     batches = measuring_batches(preparation.open(run.task, "valid"), run.recipe.task.batching(run.recipe.data), 64)
-    every = spread(batches, 10**6)
-    some = spread(batches, 10)
+    every = spread_tokens(batches, 10**6)
+    some = spread_tokens(batches, 10)
     assert len(some) == 10
     assert some[0] == every[0]
     assert some[-1] == every[-1]

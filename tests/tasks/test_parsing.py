@@ -14,7 +14,8 @@ from regard.data.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.run.scoring import Report, ScoringRequest
-from regard.run.scoring.generation import score_translation
+from regard.run.scoring.text import score_texts
+from regard.tasks import TranslationConfig
 
 TREEBANK = Path(__file__).parents[2] / "examples" / "syntax" / "test.conllu"
 
@@ -30,9 +31,9 @@ def scored(source: SourceConfig, change: tuple[str, str] = ("", "")) -> Report:
         def translate(self, texts: list[str], _search: Any, cut: bool) -> list[list[Any]]:
             return [[SimpleNamespace(text=references[text].replace(*change))] for text in texts]
 
-    task: Any = SimpleNamespace(generator=lambda *_: Changed())
+    task: Any = SimpleNamespace(generator=lambda *_: Changed(), config=TranslationConfig())
     preparation: Any = SimpleNamespace(base=Path())
-    return score_translation(
+    return score_texts(
         ScoringRequest(
             task, nn.Module(), source, preparation, torch.device("cpu"), GreedyConfig(), tokens_per_batch=100
         )

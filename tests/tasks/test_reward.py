@@ -9,9 +9,9 @@ from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED
 from regard.tasks.reward import (
     RewardConfig,
-    draw,
     expected_reward_loss,
     repeat_rows,
+    sample_translations,
     score_samples,
     sequence_logprobs,
 )
@@ -33,7 +33,7 @@ def written(tokens: list[int], finished: bool = True) -> Hypothesis:
 
 def test_logprobs_are_those_of_the_search(model):
     source = Sequences.padded(SOURCES)
-    drawn = draw(model.eval(), source, RewardConfig(samples=3, max_length=6))
+    drawn = sample_translations(model.eval(), source, RewardConfig(samples=3, max_length=6))
     flat = [one for row in drawn for one in row]
     logprobs = sequence_logprobs(model, repeat_rows(source, 3), flat)
     torch.testing.assert_close(logprobs, torch.tensor([sum(one.token_logprobs) for one in flat]), atol=1e-4, rtol=1e-4)
@@ -80,7 +80,7 @@ def test_training_on_a_reward_raises_it(model):
 
     def mean_reward() -> float:
         torch.manual_seed(9)
-        drawn = draw(model, source, RewardConfig(samples=100, max_length=5))
+        drawn = sample_translations(model, source, RewardConfig(samples=100, max_length=5))
         return float(score_samples(drawn, references, "gleu").mean())
 
     before = mean_reward()

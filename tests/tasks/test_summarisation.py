@@ -21,8 +21,7 @@ from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED
 from regard.tasks import Summarisation, SummarisationConfig, Translation, TranslationConfig, Vocabularies
 from regard.tasks.prepare import Preparation
-from regard.tasks.summarisation import need_separator
-from regard.tasks.summarisation_sequence import join, joined_inputs
+from regard.tasks.summarisation import join, joined_inputs, need_separator
 from regard.text.special_tokens import BOS, EOS, SEP
 from regard.text.tokenizer import BpeConfig, Tokenizer
 

@@ -98,7 +98,7 @@ def _other_targets(recipes: Recipes, planner: Planner) -> list[tuple[str, str, s
     """
 
     def settings(recipe: Recipe) -> str:
-        data, masking = (recipe.data.split("train"), recipe.data.folder), getattr(recipe.task, "masking", None)
+        data, masking = (recipe.data.split("train"), recipe.data.folder), recipe.task.target_masking
         return repr((recipe.task.kind, masking, data, recipe.tokenizer, recipe.start))
 
     if not _differing({name: settings(recipe) for name, recipe in recipes.items()}):

@@ -125,7 +125,7 @@ class Sweep:
     @property
     def metric(self) -> str:
         """The score of the table, unless vocabularies differ and it is a mean over tokens."""
-        return self.config.metric or self.variants[0].recipe.task.scores[0]
+        return self.config.metric or self.variants[0].recipe.task.default_score
 
 
 def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: Any) -> Sweep:  # noqa: ANN401

@@ -17,9 +17,11 @@ from regard.look.payload import ImagePatches, Shape
 from regard.look.tokens import Sentence
 from regard.models import Patches
 from regard.nn.layout import Sequences
-from regard.tasks import MaskedLanguageModel, Summarisation, Task
-from regard.tasks.images import AnyImage, ImageTask
-from regard.tasks.mask_filling import SHOWN, masked_ids
+from regard.tasks import MaskedLanguageModel, Task
+from regard.tasks.contract import config_of
+from regard.tasks.generation import AnyInput
+from regard.tasks.images import ImageTask
+from regard.tasks.masked_language_model import MASK_TEXT, masked_ids
 from regard.text.special_tokens import BOS, EOS, MASK, SEP, SPECIAL_TOKENS, UNK
 from regard.text.tokenizer import Tokenizer
 
@@ -51,7 +53,7 @@ class InputBuilder:
 
     def __init__(self, model: nn.Module, task: Task, documents: bool = False) -> None:
         self.model, self.task = model, task
-        self.joins = isinstance(task, Summarisation) and model.config.shape == "decoder"  # type: ignore[union-attr]
+        self.joins = task.joins_source(config_of(model))
         """Whether a decoder reads the source and continues it after a separator."""
         self.documents = documents or self.joins
         self.device = next(model.parameters()).device
@@ -122,7 +124,7 @@ class MaskedInputBuilder(InputBuilder):
     def ids(self, text: str) -> list[int]:
         if not text.strip():
             raise RegardError("text: expected something to look at, got a blank text")
-        ids = masked_ids(self.source, text) if SHOWN in text else self.source.encode(text)
+        ids = masked_ids(self.source, text) if MASK_TEXT in text else self.source.encode(text)
         return checked((ids or [UNK]) + [EOS] * self.documents)
 
     def predictions(self, logits: Tensor, sentence: Sentence) -> list[tuple[str, float]]:
@@ -146,11 +148,11 @@ class ImageInputBuilder(InputBuilder):
 
     reads_text = False
 
-    def __init__(self, model: nn.Module, task: ImageTask, image: AnyImage) -> None:
+    def __init__(self, model: nn.Module, task: ImageTask, image: AnyInput) -> None:
         super().__init__(model, task)
         self.config: Any = model.config
         self.pixels: UInt8[np.ndarray, "height width channels"] = task.read([image], self.config)[0]
-        self.images = task.numbers(self.pixels[None], self.device)
+        self.images = task.normalise(self.pixels[None], self.device)
         self.patches = patch_sentence(self.config)
 
     @override
@@ -175,7 +177,7 @@ class ImageInputBuilder(InputBuilder):
         return image_patches(image, self.config.patch, getattr(self.config, "class_token", False))
 
 
-def input_builder(model: nn.Module, task: Task, text: AnyImage, documents: bool) -> InputBuilder:
+def input_builder(model: nn.Module, task: Task, text: AnyInput, documents: bool) -> InputBuilder:
     """For a text, or an image by its file's name or its bytes."""
     if isinstance(task, ImageTask):
         return ImageInputBuilder(model, task, text)

@@ -1,17 +1,20 @@
-"""Accuracy, macro-F1, the confusion matrix and exact match; shares are between 0 and 1."""
+"""Accuracy, macro-F1 and the confusion matrix; shares are between 0 and 1."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import DataError
-from regard.metrics.score import check_counts
+from regard.metrics.registry import Metric, check_counts, register
 
 Label = TypeVar("Label", bound=Hashable)
+
+register(Metric("accuracy", "accuracy", True, comparable="same_targets", test="sign_test", percent=True))
+register(Metric("macro_f1", "macro F1", True, comparable="same_targets", percent=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +34,7 @@ class ConfusionMatrix(Generic[Label]):
 def accuracy(predicted: Sequence[Hashable], expected: Sequence[Hashable]) -> float:
     """Share of examples whose label is right."""
     check_counts(predicted, [expected])
-    return sum(got == wanted for got, wanted in zip(predicted, expected, strict=True)) / len(predicted)
-
-
-def exact_match(hypotheses: Sequence[Any], *references: Sequence[Any]) -> float:
-    """Share of hypotheses that equal one of their references."""
-    check_counts(hypotheses, references)
-    return sum(written in wanted for written, *wanted in zip(hypotheses, *references, strict=True)) / len(hypotheses)
+    return sum(got == label for got, label in zip(predicted, expected, strict=True)) / len(predicted)
 
 
 def confusion_matrix(
@@ -45,20 +42,20 @@ def confusion_matrix(
 ) -> ConfusionMatrix[Label]:
     """How often each label was taken for each other; by default over all labels that occur, sorted by name."""
     check_counts(predicted, [expected])
-    known = sorted({*predicted, *expected}, key=str) if labels is None else list(labels)
-    places = {label: place for place, label in enumerate(known)}
-    strange = next((label for label in (*expected, *predicted) if label not in places), None)
-    if strange is not None:
-        raise DataError("labels", f"'{strange}' is none of the {len(known)} known labels")
-    counts = np.zeros((len(known), len(known)), dtype=np.int64)
-    np.add.at(counts, ([places[label] for label in expected], [places[label] for label in predicted]), 1)
-    return ConfusionMatrix(known, counts)
+    names = sorted({*predicted, *expected}, key=str) if labels is None else list(labels)
+    index = {label: number for number, label in enumerate(names)}
+    unknown = next((label for label in (*expected, *predicted) if label not in index), None)
+    if unknown is not None:
+        raise DataError("labels", f"'{unknown}' is none of the {len(names)} known labels")
+    counts = np.zeros((len(names), len(names)), dtype=np.int64)
+    np.add.at(counts, ([index[label] for label in expected], [index[label] for label in predicted]), 1)
+    return ConfusionMatrix(names, counts)
 
 
 def f1_scores(predicted: Sequence[Label], expected: Sequence[Label]) -> dict[Label, float]:
     """The F1 of each label that occurs among either; counted label by label, as a matrix of all pairs may be large."""
     check_counts(predicted, [expected])
-    right = Counter(got for got, wanted in zip(predicted, expected, strict=True) if got == wanted)
+    right = Counter(got for got, label in zip(predicted, expected, strict=True) if got == label)
     either = Counter(predicted) + Counter(expected)
     return {label: 2 * right[label] / either[label] for label in sorted(either, key=str)}
 

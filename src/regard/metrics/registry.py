@@ -1,14 +1,19 @@
 """Every score that regard knows: its label, which direction is better, what makes two values comparable, its test.
 
-Validation, tables, plots, stars and the choice of the best checkpoint all read this table. A score that is not in it is
-an error where it is made: without a direction, a checkpoint would be kept or a star given by chance.
+Each metric registers itself in the file that computes it; validation, tables, plots, significance tests and the choice
+of the best checkpoint all read `METRICS`. A score that is not registered is an error where it is computed: without a
+direction, a checkpoint would be kept or a star given by chance. A metric of generated texts needs nothing else: with
+`compute` and `tasks` it is reported wherever such a task is tested.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.errors import ConfigError, nearest
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+
+from regard.data.sources import SourceConfig
+from regard.errors import ConfigError, DataError, nearest
 
 Comparable = Literal["same_examples", "same_targets"]
 """What two runs must share for their values to have a common unit. same_targets: a mean over what the model predicts;
@@ -20,6 +25,43 @@ answers; sign_flips_of_…: approximate randomisation over one value for each ex
 
 
 @dataclass(frozen=True)
+class Score:
+    """A corpus score and how it was computed; two scores compare only where their signatures agree."""
+
+    name: str
+    value: float
+    signature: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value:.2f} ({self.signature})"
+
+
+def check_counts(hypotheses: Sized, references: Sequence[Sized]) -> None:
+    """Refuses an empty corpus, and references that are not as many as the hypotheses."""
+    if not len(hypotheses):
+        raise DataError("hypotheses", "expected at least one, got none")
+    if not references:
+        raise DataError("references", "expected at least one list of references, got none")
+    for number, stream in enumerate(references, 1):
+        if len(stream) != len(hypotheses):
+            name = "references" if len(references) == 1 else f"references {number}"
+            raise DataError(name, f"expected {len(hypotheses)}, one for each hypothesis, got {len(stream)}")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Generated texts beside what they were generated from and what people wrote."""
+
+    sources: Sequence[str]
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+
+    def each(self) -> "Iterable[Texts]":
+        for source, hypothesis, reference in zip(self.sources, self.hypotheses, self.references, strict=True):
+            yield Texts([source], [hypothesis], [reference])
+
+
+@dataclass(frozen=True)
 class Metric:
     """A score, and all that depends on which one it is."""
 
@@ -27,8 +69,6 @@ class Metric:
     label: str
     """What tables and plots call it."""
     higher_is_better: bool
-    needs_text: bool = False
-    """Whether the model has to generate text for it."""
     comparable: Comparable = "same_examples"
     test: PairedTest | None = None
     """The paired test of a difference; None: there is none, and no star."""
@@ -38,9 +78,21 @@ class Metric:
     """Decimals that a table shows."""
     is_quality: bool = True
     """Whether it says how good a model is; if not, nothing is chosen or compared by it."""
+    compute: Callable[[Texts], Score | None] | None = None
+    """The score of generated texts, or None where they have none; left out where predictions are scored."""
+    tasks: tuple[str, ...] = ()
+    """The kinds of tasks whose generated texts it scores."""
+    applies_to: Callable[[SourceConfig], bool] | None = None
+    """Which data it needs; left out: any."""
+    sacrebleu: type[SacrebleuMetric] | None = None
+    """What resampling draws its statistics from."""
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether the model has to generate text for it."""
+        return self.compute is not None
 
     def better(self, value: float, than: float) -> bool:
-        """Whether one value is better than another."""
         return value > than if self.higher_is_better else value < than
 
     @property
@@ -49,33 +101,18 @@ class Metric:
         return f"{self.label} (%)" if self.percent else self.label
 
 
-def _registered(*metrics: Metric) -> Mapping[str, Metric]:
-    return {metric.name: metric for metric in metrics}
+METRICS: dict[str, Metric] = {}
 
 
-METRICS = _registered(
-    Metric("loss", "loss", False, comparable="same_targets", test="sign_flips_of_batches", digits=3),
-    Metric("perplexity", "perplexity", False, comparable="same_targets", test="sign_flips_of_batches"),
-    Metric("pseudo_perplexity", "pseudo-perplexity", False, comparable="same_targets"),
-    Metric("bits_per_byte", "bits per byte", False, test="sign_flips_of_batches", digits=3),
-    Metric("accuracy", "accuracy", True, comparable="same_targets", test="sign_test", percent=True),
-    Metric("macro_f1", "macro F1", True, comparable="same_targets", percent=True),
-    Metric("bleu", "BLEU", True, needs_text=True, test="resampling"),
-    Metric("chrf", "chrF", True, needs_text=True, test="resampling"),
-    Metric("ter", "TER", False, needs_text=True, test="resampling"),
-    Metric("rouge_1", "ROUGE-1", True, needs_text=True, test="sign_flips_of_examples"),
-    Metric("rouge_2", "ROUGE-2", True, needs_text=True, test="sign_flips_of_examples"),
-    Metric("rouge_l", "ROUGE-L", True, needs_text=True, test="sign_flips_of_examples"),
-    Metric("exact_match", "exact match", True, needs_text=True, percent=True),
-    Metric("pronoun", "pronoun accuracy", True, needs_text=True, percent=True),
-    Metric("uas", "UAS", True, needs_text=True, percent=True),
-    Metric("las", "LAS", True, needs_text=True, percent=True),
-    Metric("cut", "inputs cut", False, percent=True, is_quality=False),
-)
+def register(metric: Metric) -> Metric:
+    if metric.name in METRICS:
+        raise TypeError(f"score '{metric.name}' is registered twice")
+    METRICS[metric.name] = metric
+    return metric
 
 
 def metric(name: str, setting: str = "metric") -> Metric:
-    """The score of a name; ConfigError, which names the setting, for one that is not registered."""
+    """The metric of a name; ConfigError, which names the setting, for one that is not registered."""
     if name not in METRICS:
         raise ConfigError(setting, f"unknown score '{name}'; {nearest(name, METRICS)}")
     return METRICS[name]
@@ -86,8 +123,17 @@ def needs_text(name: str | None) -> bool:
     return name is not None and name in METRICS and METRICS[name].needs_text
 
 
+def text_metrics(task: str, source: SourceConfig | None = None) -> list[Metric]:
+    """The metrics of texts that models of a task generate from some data; without a source, from any data."""
+    return [
+        metric
+        for metric in METRICS.values()
+        if task in metric.tasks and (metric.applies_to is None or (source is not None and metric.applies_to(source)))
+    ]
+
+
 def require_registered(names: Iterable[str]) -> None:
     """Refuses scores that are not registered: a mistake in a task or a scorer, not in a recipe."""
     unknown = sorted(set(names) - METRICS.keys())
     if unknown:
-        raise TypeError(f"score '{unknown[0]}' is not registered; add it to regard.metrics.registry.METRICS")
+        raise TypeError(f"score '{unknown[0]}' is not registered; call regard.metrics.registry.register for it")

@@ -8,17 +8,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from regard.errors import DataError
-from regard.metrics.score import check_counts
+from regard.metrics.registry import check_counts
+from regard.metrics.registry import metric as metric_of
 
 Method = Literal["bootstrap", "randomisation"]
 METHODS = {"bootstrap": ("bs", 1000), "randomisation": ("ar", 10_000)}
 """sacrebleu's names of the methods, and how many samples it draws."""
-METRICS: dict[str, type[SacrebleuMetric]] = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 SIGN_FLIPS = 10_000
 ELEMENTS_AT_ONCE = 1 << 20
 """Random elements that are held at a time: memory does not grow with examples times samples."""
@@ -43,7 +40,7 @@ def paired_test(
     baseline: Sequence[str],
     system: Sequence[str],
     *references: Sequence[str],
-    metric: Literal["bleu", "chrf", "ter"] = "bleu",
+    metric: str = "bleu",
     method: Method = "bootstrap",
     samples: int | None = None,
 ) -> Comparison:
@@ -59,7 +56,10 @@ def paired_test(
         raise DataError("samples", f"expected at least 1, got {samples}")
     key, usual = METHODS[method]
     samples = samples or usual
-    scorer = METRICS[metric]()
+    resampled = metric_of(metric).sacrebleu
+    if resampled is None:
+        raise DataError("metric", f"'{metric}' has no statistics to resample; use bleu, chrf or ter")
+    scorer = resampled()
     statistics = [scorer._extract_corpus_statistics(side, references) for side in (baseline, system)]
     before, after = (scorer._aggregate_and_compute(rows).score for rows in statistics)
     seed = os.environ.get("SACREBLEU_SEED", "12345").lower()
@@ -79,28 +79,28 @@ def _bootstrap_differences(
 ) -> NDArray[np.float64]:
     """How far the scores of resampled test sets are apart, less the mean of all."""
     one, other = one.astype(np.float32), other.astype(np.float32)
-    found = []
+    differences: list[float] = []
     for _ in range(samples):
-        drawn = random.choice(len(one), size=len(one), replace=True)
-        scores = [scorer._compute_score_from_stats(side[drawn].sum(0)).score for side in (one, other)]  # type: ignore[arg-type]
-        found.append(abs(scores[1] - scores[0]))
-    differences = np.array(found)
-    return differences - differences.mean()
+        rows = random.choice(len(one), size=len(one), replace=True)
+        scores = [scorer._compute_score_from_stats(side[rows].sum(0)).score for side in (one, other)]  # type: ignore[arg-type]
+        differences.append(abs(scores[1] - scores[0]))
+    column = np.array(differences)
+    return column - column.mean()
 
 
 def _randomised_differences(
     scorer: SacrebleuMetric, one: NDArray, other: NDArray, random: np.random.Generator, samples: int
 ) -> NDArray[np.float64]:
-    """How far the scores are apart when each sentence's two outputs are swapped or not, at random."""
-    found = []
+    """How far the scores are apart when each sentence's two outputs are from_one or not, at random."""
+    differences: list[float] = []
     total = one.sum(0) + other.sum(0)
     for rows in _chunks(samples, len(one), multiple=32):  # numpy draws 32 bits at once and drops what is left over
-        kept = random.integers(2, size=(rows, len(one)), dtype=bool)
-        mixed = kept @ one + ~kept @ other
+        from_one = random.integers(2, size=(rows, len(one)), dtype=bool)
+        mixed = from_one @ one + ~from_one @ other
         for side in mixed:
             scores = [scorer._aggregate_and_compute([rest]).score for rest in (side, total - side)]  # type: ignore[list-item]
-            found.append(abs(scores[0] - scores[1]))
-    return np.array(found)
+            differences.append(abs(scores[0] - scores[1]))
+    return np.array(differences)
 
 
 def sign_flips(differences: NDArray[np.float64], flips: int = SIGN_FLIPS, seed: int = 1) -> float:
@@ -164,7 +164,7 @@ def bootstrap_interval(
     check_counts(values, [values])
     if not 0 < level < 1:
         raise DataError("level", f"expected a share between 0 and 1, got {level}")
-    given, random = np.asarray(values, dtype=np.float64), np.random.default_rng(seed)
-    means = [random.choice(given, len(given)).mean() for _ in range(samples)]
+    column, random = np.asarray(values, dtype=np.float64), np.random.default_rng(seed)
+    means = [random.choice(column, len(column)).mean() for _ in range(samples)]
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

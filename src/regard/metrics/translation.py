@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER by sacrebleu, with its signatures; and two scores of single sentences for rewards."""
+"""BLEU, chrF and TER by sacrebleu, with its signatures; exact match; and two scores of single sentences for rewards."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -8,8 +8,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from regard.data import street
 from regard.errors import DataError
-from regard.metrics.score import Score, check_counts
+from regard.metrics.registry import Metric, Score, Texts, check_counts, register
 
 BleuTokens = Literal["13a", "intl", "char", "zh", "none"]
 
@@ -31,6 +32,34 @@ def ter(hypotheses: Sequence[str], *references: Sequence[str], case_sensitive: b
     return _corpus(TER(case_sensitive=case_sensitive), hypotheses, references)
 
 
+def exact_match(hypotheses: Sequence[Hashable], *references: Sequence[Hashable]) -> float:
+    """Share of hypotheses that equal one of their references."""
+    check_counts(hypotheses, references)
+    matches = sum(hypothesis in wordings for hypothesis, *wordings in zip(hypotheses, *references, strict=True))
+    return matches / len(hypotheses)
+
+
+def _pronouns(texts: Texts) -> Score | None:
+    right, total = street.pronoun_accuracy(texts.sources, texts.hypotheses)
+    return Score("pronoun accuracy", right / total, "") if total else None
+
+
+PAIRS, CAPTIONS = "translation", "image_description"
+for _metric in (
+    Metric("bleu", "BLEU", True, test="resampling", sacrebleu=BLEU, tasks=(PAIRS, CAPTIONS),
+           compute=lambda texts: bleu(texts.hypotheses, texts.references)),
+    Metric("chrf", "chrF", True, test="resampling", sacrebleu=CHRF, tasks=(PAIRS, CAPTIONS),
+           compute=lambda texts: chrf(texts.hypotheses, texts.references)),
+    Metric("ter", "TER", False, test="resampling", sacrebleu=TER, tasks=(PAIRS,),
+           compute=lambda texts: ter(texts.hypotheses, texts.references)),
+    Metric("exact_match", "exact match", True, percent=True, tasks=(PAIRS, CAPTIONS),
+           compute=lambda texts: Score("exact match", exact_match(texts.hypotheses, texts.references), "")),
+    Metric("pronoun", "pronoun accuracy", True, percent=True, tasks=(PAIRS,), compute=_pronouns,
+           applies_to=lambda source: source.street is not None),
+):  # fmt: skip
+    register(_metric)
+
+
 def sentence_bleu(hypothesis: str, *references: str, tokenize: BleuTokens = "13a", lowercase: bool = False) -> float:
     """BLEU of one sentence, 0 to 100, exponentially smoothed; n-grams longer than the sentence do not count."""
     check_counts([hypothesis], [[reference] for reference in references])
@@ -45,9 +74,9 @@ def gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable], longest:
     """
     if isinstance(hypothesis, str) or isinstance(reference, str):
         raise DataError("gleu", "expected lists of words or token ids, got text; split it first")
-    written, wanted = _ngrams(hypothesis, longest), _ngrams(reference, longest)
-    most = max(written.total(), wanted.total())
-    return (written & wanted).total() / most if most else 1.0
+    ours, theirs = _ngrams(hypothesis, longest), _ngrams(reference, longest)
+    most = max(ours.total(), theirs.total())
+    return (ours & theirs).total() / most if most else 1.0
 
 
 def _corpus(metric: BLEU | CHRF | TER, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:

@@ -21,7 +21,6 @@ from regard.progress.text import duration
 from regard.run.recipe import Recipe
 from regard.run.trained import Run
 from regard.tasks import Task
-from regard.tasks.baseline import trivial_baseline
 from regard.train.curves import curves
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
@@ -32,16 +31,6 @@ MOST_PAIRS = 1000
 """Pairs whose sources are scored as if they were translations."""
 LONGEST_SAMPLE = 40
 """Characters of a text in a command."""
-USES = {
-    "translation": "echo 'Your text' | regard translate {folder}",
-    "summarisation": "echo 'Your text' | regard translate {folder}",
-    "language_model": "echo 'Once upon' | regard generate {folder}",
-    "masked_language_model": "regard train RECIPE model.from={folder}",
-    "tagging": "echo 'Your words , one space apart' | regard classify {folder}",
-    "classification": "echo 'Your text' | regard classify {folder}",
-    "image_classification": "regard classify {folder} image.png",
-    "image_description": "regard translate {folder} image.png",
-}
 
 Line = Mapping[str, Any]
 
@@ -53,8 +42,8 @@ def write_baselines(
     folder: Path, recipe: Recipe, task: Task, splits: Mapping[str, Store], base: Path, metric: str
 ) -> None:
     """Scores of trivial answers on the validation data: always the most frequent one, or a copy of the source."""
-    baselines = [trivial_baseline(task, splits["train"], splits["valid"])]
-    if recipe.task.kind == "translation" and needs_text(metric):
+    baselines = [task.trivial_baseline(splits["train"], splits["valid"])]
+    if recipe.task.copy_baseline and needs_text(metric):
         baselines.append(_copy_baseline(recipe, base))
     text = to_json({baseline.answer: dict(baseline.scores) for baseline in baselines}, indent=1)
     write_atomic(folder / BASELINE_FILE, f"{text}\n")
@@ -123,7 +112,7 @@ def model_card(folder: Path, recipe: Recipe, task: Task, trainer: Trainer) -> st
         *(f"| {METRICS[name].label} | {value:,.4g} |" for name, value in scores.items()),
         "",
         "```",
-        USES[recipe.task.kind].format(folder=folder),
+        recipe.task.example_command.format(folder=folder),
         f"regard evaluate {folder}",
         "```",
         "",

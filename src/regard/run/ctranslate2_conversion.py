@@ -14,7 +14,6 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from regard.ctranslate2.model_folder import REFUSED, ConvertedModel, Precision, folder_for, is_ready
 from regard.ctranslate2.process import EngineProcess
@@ -25,6 +24,7 @@ from regard.errors import ConfigError, DataError, Failure, RegardError
 from regard.export.export import export_model
 from regard.export.exported_model import ExportedModel, HeldOut
 from regard.run.trained import Run
+from regard.tasks.base import TaskBase
 from regard.text.special_tokens import SPECIAL_TOKENS
 from regard.text.vocabulary import Vocabulary
 
@@ -36,14 +36,6 @@ TIMED = 32
 """Inputs that speed is measured on."""
 POSITIONS = 4096
 """Of a table of positions that is computed, not trained."""
-TRAINING = frozenset({"kind", "smoothing", "consistency"})
-TASK_SETTINGS = {
-    "translation": TRAINING | {"reward"},
-    "summarisation": TRAINING | {"input_tokens", "predict_input"},
-    "language_model": TRAINING,
-}
-"""Settings of each task that only training reads, or that a converted model supports; all others must be left at their
-defaults."""
 NEEDS_TORCH = {
     "unknown": "unknown words are replaced through attention, which only torch shows",
     "dictionary": "unknown words are replaced through attention, which only torch shows",
@@ -97,13 +89,14 @@ def _exported_model(run: Run) -> ExportedModel:
     return ExportedModel.of(run, length, spare_positions=1)
 
 
-def refuse_task(task: Any) -> None:  # noqa: ANN401
+def refuse_task(task: TaskBase) -> None:
     """ConfigError for a task, or a setting of it, that CTranslate2 does not support."""
-    if task.kind not in TASK_SETTINGS:
-        raise ConfigError("task", f"CTranslate2 runs models that generate text from text, got a run of {task.kind}")
+    supported = task.ctranslate2_settings
+    if supported is None:
+        raise ConfigError("task", f"CTranslate2 runs models that generate text from text, got a run of {task.name}")
     usual = type(task)()
     for setting in type(task).model_fields:
-        if setting not in TASK_SETTINGS[task.kind] and getattr(task, setting) != getattr(usual, setting):
+        if setting not in supported and getattr(task, setting) != getattr(usual, setting):
             raise ConfigError(f"task.{setting}", NEEDS_TORCH.get(setting, "CTranslate2 has no such setting"))
 
 

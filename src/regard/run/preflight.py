@@ -24,6 +24,7 @@ from regard.progress import tracked
 from regard.run.recipe import Recipe
 from regard.run.scoring import ScoringRequest, score
 from regard.tasks import Task
+from regard.tasks.contract import as_stepper, config_of
 from regard.tasks.prepare import Preparation
 from regard.train.settings import TrainConfig
 from regard.train.trackers import require_trackers
@@ -70,11 +71,11 @@ def try_validation(
     model.eval()
     with torch.no_grad(), autocast():
         rows = len(valid.batch(0, 0).examples)
-        inputs = task.inputs(valid.batch(0, 0, 0, rows), model.config, device)
+        inputs = task.inputs(valid.batch(0, 0, 0, rows), config_of(model), device)
         metrics = task.summarise(task.measure(model, inputs))
         if task.verb == "generate":
             train = recipe.data.train
-            generator = task.generator(model, device, recipe.longest_input, preparation.base)
+            generator = task.generator(as_stepper(model), device, recipe.longest_input, preparation.base)
             generator.generate([""], _short(recipe.usual_search), documents=train is None or not train.is_running_text)
         elif task.verb == "translate":
             metrics |= _try_translation(recipe, task, model, preparation, device)

@@ -22,11 +22,9 @@ from regard.files.run_folder import CHECKPOINTS_FOLDER, MANIFEST_FILE, step_fold
 from regard.run.output_writer import LINES_PER_PART, SUFFIXES, Note, PartFormat, Write, maker, write_file
 from regard.run.parts import Parts
 from regard.run.scoring import Report
-from regard.run.scoring.generation import report_written
 from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
-from regard.run.scoring.summaries import report_summaries
+from regard.run.scoring.text import GeneratedTexts, report_texts
 from regard.run.trained import Run
-from regard.tasks import Summarisation, Translation
 from regard.text.inputs import Overlong
 
 
@@ -67,7 +65,7 @@ def score_in_parts(
     began = time.perf_counter()
     source.require(run.recipe.task.content, "data")
     pairs, overlong = list(read_pairs(source, Path(run.recipe.data.folder or ""))), overlong or run.recipe.data.overlong
-    beyond = overlong_pairs(run.task, pairs, run.longest_with(others)) if isinstance(run.task, Translation) else {}
+    beyond = overlong_pairs(run.task, pairs, run.longest_with(others)) if run.recipe.task.splits_inputs else {}
     refuse(beyond, overlong)
     if overlong == "skip":
         pairs = [pair for number, pair in enumerate(pairs) if number not in beyond]
@@ -78,9 +76,8 @@ def score_in_parts(
     parts.work(lambda: sources, translate)
     rows = (json.loads(row) for number in range(len(parts)) for row in _rows(parts.file(number)))
     written = [row["outputs"][0]["text"] for row in rows]
-    if isinstance(run.task, Summarisation):
-        return report_summaries(sources, references, written, began)
-    return with_overlong(report_written(sources, references, written, source, began), beyond, overlong)
+    texts = GeneratedTexts(pairs, sources, written, references)
+    return with_overlong(report_texts(run.recipe.task, texts, source, began), beyond, overlong)
 
 
 def _rows(file: Path) -> list[str]:

@@ -31,6 +31,7 @@ from regard.run.fingerprint import Fingerprint, changed_settings, identities, sh
 from regard.run.recipe import Recipe, read_run_tree
 from regard.tasks import Vocabularies
 from regard.tasks.base import Verb
+from regard.tasks.contract import as_stepper
 from regard.tasks.generation import Output, TextGenerator
 from regard.tasks.trained import Trained
 from regard.text.splitting import SplitTexts, Splitting, load_splitting
@@ -114,8 +115,8 @@ class Run(Trained):
 
     def generator(self, *others: "Run") -> TextGenerator:
         """Generates text with this run's model, or with an ensemble of several runs' models."""
-        steppers: list[Any] = [self.model, *(other.model for other in others)]
-        stepper = self.model if not others else Ensemble(steppers)
+        steppers = [as_stepper(run.model) for run in (self, *others)]
+        stepper = Ensemble(steppers) if others else steppers[0]
         self.require_same_vocabulary(others)
         generator = self.task.generator(
             stepper, self.device, self.longest_with(others), Path(self.recipe.data.folder or "")

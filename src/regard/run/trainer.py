@@ -16,6 +16,7 @@ from regard.run.preflight import check_disk, score_generated, try_validation
 from regard.run.recipe import Recipe
 from regard.run.trained import Run
 from regard.tasks import Task
+from regard.tasks.contract import as_stepper
 from regard.tasks.evaluation import limited_steps, measure, measuring_batches
 from regard.tasks.prepare import Preparation
 from regard.train.loop import Trainer
@@ -53,7 +54,9 @@ def build_trainer(
     _initialise_from_run(recipe, task, model, start, watcher)
     if world.is_main:
         if task.verb in ("translate", "generate"):
-            limit = task.generator(model, torch.device("cpu"), None, preparation.base).limit(recipe.usual_search)
+            limit = task.generator(as_stepper(model), torch.device("cpu"), None, preparation.base).limit(
+                recipe.usual_search
+            )
             preparation.notes += [limit] if limit else []
         unpartitioned = config.parallel != "fsdp" and expert_size == 1
         candidate = model.to(world.device) if unpartitioned else model

@@ -6,75 +6,90 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
+from jaxtyping import Int64
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import Config, Unused
 from regard.data.batches import Batch, BatchingConfig, BucketedConfig, StreamConfig
-from regard.data.examples import Example
+from regard.data.examples import Example, Pair
 from regard.data.fields import AnyField
+from regard.data.masking import MaskingConfig
 from regard.data.settings import DataConfig
 from regard.data.sources import Content, SourceConfig
 from regard.data.store import Store, open_store
 from regard.data.store_writer import LINE, Row
-from regard.decode import BeamConfig, GreedyConfig, SampleConfig
+from regard.decode import AnySearch, AnyStepper, BeamConfig
 from regard.errors import ConfigError, DataError
 from regard.files.run_folder import LABELS_FILE
+from regard.metrics.baseline import Baseline, unigram_loss
+from regard.metrics.registry import text_metrics
 from regard.models import kinds_of
 from regard.nn.experts import balance_loss
 from regard.nn.loss import Losses
-from regard.tasks.consistency import consistent_losses, twice
-from regard.tasks.generation import TextGenerator
+from regard.tasks.contract import ModelConfig, sequences, token_model
+from regard.tasks.generation import AnyInput, TextGenerator
+from regard.tasks.regularisation import consistent_losses, twice
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, load_tokenizers, save_tokenizers
 
 PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")
-"""Settings of how each example is cut, which a stream of text does not have."""
+"""Settings of how each example is tokenised, which a stream of text does not have."""
+BASELINE_EXAMPLES = 20_000
+"""Examples of which frequencies are counted: more would hardly change them."""
+TRAINING_SETTINGS = frozenset({"kind", "smoothing", "consistency"})
 Verb = Literal["translate", "generate", "classify"]
+Scoring = Literal["texts", "tokens", "masked_tokens", "labels"]
+
+
+class StorePlace(TypedDict):
+    """Where a store is cached, and all that its rows depend on."""
+
+    cache: Path
+    settings: Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """What was learnt from the training data before the model: vocabularies, and the names of the classes."""
+    """What is learnt from the training data before the model: tokenizers, and the names of the labels."""
 
     tokenizers: Mapping[str, Tokenizer]
     labels: Sequence[str] = ()
 
     def save(self, folder: Path) -> None:
-        """Writes it into a run folder."""
         save_tokenizers(self.tokenizers, folder)
         if self.labels:
             (folder / LABELS_FILE).write_text(json.dumps(list(self.labels), ensure_ascii=False), encoding="utf-8")
 
     @classmethod
     def load(cls, texts: Sequence[str], folder: Path) -> "Vocabularies":
-        """Reads it from a run folder."""
-        file, labels = folder / LABELS_FILE, []
+        file = folder / LABELS_FILE
+        labels: object = []
         if file.exists():
             try:
                 labels = json.loads(file.read_text(encoding="utf-8"))
             except (ValueError, RecursionError):
                 labels = None
-            if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-                raise DataError(file, "expected a JSON list of the classes' names")
-        return cls(load_tokenizers(texts, folder), labels)
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in cast(list[object], labels)):
+            raise DataError(file, "expected a JSON list of the classes' names")
+        return cls(load_tokenizers(texts, folder), cast(list[str], labels))
 
 
 @dataclass(frozen=True)
 class Inputs:
     """One batch as tensors, and what it counts for."""
 
-    arguments: tuple[Any, ...]
-    """What the model's `hidden` takes."""
+    arguments: tuple[object, ...]
+    """Arguments of the model's `hidden`."""
     targets: Tensor
     count: int
     """Targets that count in the loss; losses are means over these."""
     tokens: int
-    """Tokens that are no padding, on all sides."""
+    """Tokens without padding, on all sides."""
     flops: float
     """FLOPs of one forward and backward pass."""
 
@@ -85,30 +100,42 @@ class Inputs:
 
 
 class TaskBase(Config):
-    """What the configs of all tasks answer."""
+    """The settings that all tasks share, and what the other rooms ask of a task's kind."""
 
     content: ClassVar[Content]
-    """What kind of examples the task learns from."""
+    """What kind of examples it is trained on."""
     texts: ClassVar[tuple[str, ...]]
     """The text fields of an example."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The label fields of an example."""
     cuts_inputs: ClassVar[bool] = False
     """Whether it reads the beginning of an input that is too long, in training and after."""
+    cuts_examples: ClassVar[bool] = True
+    """Whether an example that is too long can be cut (data.overlong = "cut")."""
     gives_trees: ClassVar[bool] = False
     """Whether its examples come with dependency trees."""
-    usual_search: ClassVar[GreedyConfig | BeamConfig | SampleConfig] = BeamConfig()
-    """How its models write unless the recipe says otherwise."""
+    usual_search: ClassVar[AnySearch] = BeamConfig()
+    """How its models search unless the recipe says otherwise."""
     generates: ClassVar[bool] = False
     """Whether its models generate text."""
     usual_model: ClassVar[str] = "encoder-decoder"
     """The kind of its models unless the recipe says otherwise."""
-    scores: ClassVar[tuple[str, ...]]
-    """What its tests report, by names of `metrics.registry`; the first is what models are compared by."""
+    scoring: ClassVar[Scoring]
+    """How it is tested: by generated texts, by predicted tokens or masked tokens, or by labels."""
+    default_score: ClassVar[str]
+    """The score that models are compared by, a name of `metrics.METRICS`."""
+    measured: ClassVar[tuple[str, ...]] = ()
+    """The scores of its predictions; those of its generated texts are the metrics registered for its kind."""
     splits_inputs: ClassVar[bool] = False
     """Whether an input of several sentences may be given to its models sentence by sentence."""
     predicts_tokens: ClassVar[bool] = False
-    """Whether what its models predict are tokens of the vocabulary of the last of `texts`, and not labels."""
+    """Whether its models predict tokens of the vocabulary of the last of `texts`, and not labels."""
+    copy_baseline: ClassVar[bool] = False
+    """Whether an output that copies the input is a baseline."""
+    example_command: ClassVar[str]
+    """How a person uses a trained model; `{folder}` is that of the run."""
+    ctranslate2_settings: ClassVar[frozenset[str] | None] = None
+    """Settings that concern training only, or that CTranslate2 takes over; None: it cannot run the task."""
 
     smoothing: float = Field(0.0, ge=0, lt=1)
     """Label smoothing: the share of each answer's probability that is spread over all answers. Losses are shown without
@@ -118,29 +145,47 @@ class TaskBase(Config):
     where data is scarce, and doubles the cost of a step."""
 
     @property
+    def name(self) -> str:
+        """The task's `kind`, which each task declares for itself."""
+        return str(type(self).model_fields["kind"].default)
+
+    @property
     def reads(self) -> str | None:
-        """The text field that its models are given; None where they are given something else than text."""
+        """The text field that its models read; None where they read something else than text."""
         return next((name for name in self.texts if name in ("source", "text")), None)
 
+    @property
+    def reads_images(self) -> bool:
+        return self.content in ("images", "captions")
+
+    @property
+    def input_limit(self) -> int | None:
+        """Most tokens of an input, which is cut there, in training and after; None: none is cut."""
+        return None
+
+    @property
+    def target_masking(self) -> MaskingConfig | None:
+        """Which tokens are targets, where not all are."""
+        return None
+
     def task(self, vocabularies: Vocabularies) -> "Task":
-        """The task, once vocabularies and classes are known."""
         raise TypeError(f"{type(self).__name__} must make its task")
 
     def batching(self, data: DataConfig) -> BatchingConfig:
         """How examples share a batch."""
         return data.batching or BucketedConfig()
 
-    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
+    def check(self, model: ModelConfig, data: DataConfig) -> None:
         """Refuses a model or data that this task cannot use."""
         for split in ("train", "valid", "test"):
-            source = getattr(data, split)
+            source: SourceConfig | None = getattr(data, split)
             if source is not None:
                 source.require(self.content, f"data.{split}")
         if needs_tree(model) and not self.gives_trees:
             raise ConfigError("model.position", "only tagging reads sentences with their trees; choose another kind")
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
-        """Settings that change nothing for this task with such a model and such data, and why."""
+    def unused(self, model: ModelConfig, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:
+        """Settings without effect on this task with such a model and such data, and why."""
         if not self.texts:
             yield Unused("tokenizer", "on a task without texts")
             yield from (Unused(f"data.{name}", "on a task without texts") for name in ("max_length", "overlong"))
@@ -155,21 +200,33 @@ class TaskBase(Config):
             yield Unused("model.embedding.share", "where labels are predicted, and no tokens of a vocabulary")
 
     def is_answered(self, example: Example) -> bool:
-        """Whether models answer such an example once they are trained; one that they do not is not scored either."""
+        """Whether trained models answer such an example; one that they do not is not scored either."""
         return True
 
-    def scores_on(self, source: SourceConfig) -> tuple[str, ...]:
-        """What a test on this data reports; some scores need data of a certain kind."""
-        return self.scores
+    def input_of(self, example: Example) -> AnyInput:
+        """What a model is given of an example, to generate its reference from."""
+        assert isinstance(example, Pair)
+        return example.source
+
+    def reference_of(self, example: Example) -> str:
+        """What a person wrote for an example."""
+        assert isinstance(example, Pair)
+        return example.target
+
+    def scores_on(self, source: SourceConfig | None) -> tuple[str, ...]:
+        """The scores of a test on this data, the default one first; some need data of a certain kind."""
+        names = [*(metric.name for metric in text_metrics(self.name, source)), *self.measured]
+        return (self.default_score, *(name for name in names if name != self.default_score))
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The scores of a test on any data."""
+        return self.scores_on(None)
 
     @property
     def has_classes(self) -> bool:
-        """Whether the training data names classes that the model tells apart."""
+        """Whether its examples have labels that the model predicts."""
         return bool(self.labels)
-
-    def classes_of(self, example: Example) -> Sequence[str]:
-        """The classes that an example names."""
-        return [getattr(example, name) for name in self.labels]
 
 
 class Task(ABC):
@@ -178,41 +235,44 @@ class Task(ABC):
     best_metric: ClassVar[str] = "loss"
     """Metric by which the best checkpoint is chosen unless the recipe says otherwise."""
     verb: ClassVar[Verb | None] = None
-    """What its models do for people: the command that uses them."""
+    """The command that uses its models."""
     predicted: ClassVar[tuple[str, ...]] = ()
     """Texts that are predicted token by token: the model reads all of their tokens but the last."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Fields that are as long as the text they belong to."""
 
     def __init__(self, vocabularies: Vocabularies, config: TaskBase) -> None:
         self.vocabularies, self.config = vocabularies, config
-        self._costs: dict[tuple[int, ...], int] = {}
+        self._flops: dict[tuple[int, ...], int] = {}
 
     @property
     def passes(self) -> float:
-        """How often a training step reads its batch, forth and back."""
+        """Forward and backward passes over a batch in a training step."""
         return 2.0 if self.config.consistency else 1.0
 
     def packed_flops(self, flops: Callable[..., int], *lengths: NDArray[np.int64]) -> float:
-        """FLOPs of sequences that are packed: each costs what it costs alone, which is computed once a length."""
+        """FLOPs of packed sequences: each costs what it costs alone, which is computed once a length."""
         total = 0
         for sizes in zip(*(column.tolist() for column in lengths), strict=True):
-            if sizes not in self._costs:
-                self._costs[sizes] = flops(*sizes)
-            total += self._costs[sizes]
+            if sizes not in self._flops:
+                self._flops[sizes] = flops(*sizes)
+            total += self._flops[sizes]
         return float(total)
 
     @abstractmethod
     def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> Mapping[str, AnyField]:
         """How each text of an example becomes tokens."""
 
-    def position_limits(self, model: Any) -> dict[str, int]:  # noqa: ANN401
+    def position_limits(self, model: ModelConfig) -> dict[str, int]:
         """Most tokens of each text, begin and end token counted, that fit into the positions of a model."""
-        written = None if model.longest_target is None else model.longest_target + 1
-        limits = {name: written if name in self.predicted else model.longest for name in self.config.texts}
+        target = None if model.longest_target is None else model.longest_target + 1
+        limits = {name: target if name in self.predicted else model.longest for name in self.config.texts}
         limits |= dict.fromkeys(self.beside, model.longest)
         return {name: limit for name, limit in limits.items() if limit is not None}
 
-    beside: ClassVar[tuple[str, ...]] = ()
-    """Fields that are as long as the text they belong to."""
+    def joins_source(self, model: ModelConfig) -> bool:
+        """Whether a model reads source and target as one sequence."""
+        return False
 
     @abstractmethod
     def row(self, example: Example) -> Row:
@@ -222,24 +282,35 @@ class Task(ABC):
         self,
         examples: Callable[[], Iterable[Example]],
         fields: Mapping[str, AnyField],
-        model: Any,  # noqa: ANN401
+        model: ModelConfig | None,
         training: bool,
-        **where: Any,  # noqa: ANN401
+        **where: Unpack[StorePlace],
     ) -> Store:
         """The store of a split; a task whose examples are more than texts and labels opens one of another kind."""
-        rows = lambda: ({**self.row(example), LINE: example.location.line} for example in examples())  # noqa: E731
+
+        def rows() -> Iterator[Row]:
+            return ({**self.row(example), LINE: example.location.line} for example in examples())
+
         return open_store(rows, fields, self.config.labels, **where)
 
+    def trivial_baseline(self, train: Store, valid: Store) -> Baseline:
+        """What an answer that ignores the input scores on the validation data: here, token frequencies."""
+        field = self.predicted[0] if self.predicted else self.config.texts[-1]
+        begins = bool(self.predicted) and getattr(valid.fields[field], "begin", False)  # that token is not predicted
+        size = valid.fields[field].different
+        loss = unigram_loss(*(token_counts(store, field, size, begins) for store in (train, valid)))
+        return Baseline("each token by its frequency", {"loss": loss})
+
     @abstractmethod
-    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
+    def build(self, model: ModelConfig) -> nn.Module:
         """The model for these vocabularies."""
 
     @abstractmethod
-    def num_params(self, model: Any) -> int:  # noqa: ANN401
-        """Learned numbers of the model, without building it."""
+    def num_params(self, model: ModelConfig) -> int:
+        """Parameters of the model, without building it."""
 
     @abstractmethod
-    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+    def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """A batch as tensors."""
 
     @abstractmethod
@@ -247,12 +318,11 @@ class Task(ABC):
         """The summed objective that training minimises, and beside it the cross-entropy that validation reports."""
 
     def loss(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        """The objective alone."""
         return self.losses(model, inputs).objective
 
     @abstractmethod
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Sums over a batch from which `summarise` makes metrics; `nll` and `count` among them."""
+        """Sums over a batch from which `summarise` computes metrics; `nll` and `count` among them."""
 
     def measure_labels(self, model: nn.Module, inputs: Inputs) -> tuple[dict[str, float], Tensor | None]:
         """The sums of `measure`, and the likeliest label at each target where labels are predicted."""
@@ -260,28 +330,24 @@ class Task(ABC):
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Metrics of a whole split from the sums of its batches."""
-        return {"loss": sums["nll"] / sums["count"] if sums["count"] else math.nan}  # of nothing, no loss is best
+        return {"loss": sums["nll"] / sums["count"] if sums["count"] else math.nan}  # without targets, no loss is best
 
     def generator(
-        self,
-        stepper: Any,  # noqa: ANN401
-        device: torch.device,
-        longest: int | None = None,
-        base: Path = Path(),
+        self, stepper: AnyStepper, device: torch.device, longest: int | None = None, base: Path = Path()
     ) -> TextGenerator:
-        """What writes with a model, or with an ensemble of them."""
-        raise ConfigError("task", f"a model of {self.config.kind} writes no text")  # type: ignore[attr-defined]
+        """Text generation with a model, or with an ensemble of them."""
+        raise ConfigError("task", f"a model of {self.config.name} generates no text")
 
     def classify(
         self,
         model: nn.Module,
-        texts: Sequence[str],
+        texts: Sequence[AnyInput],
         device: torch.device,
         longest: int | None = None,
         cut: bool = False,
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each input; None for a blank one."""
-        raise ConfigError("task", f"a model of {self.config.kind} gives no labels")  # type: ignore[attr-defined]
+        raise ConfigError("task", f"a model of {self.config.name} gives no labels")
 
 
 class GenerationTask(Task):
@@ -290,47 +356,58 @@ class GenerationTask(Task):
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of all targets, smoothed if set."""
         smoothing, consistency = self.config.smoothing, self.config.consistency
+        parts = token_model(model)
         if consistency:
-            logits = model(*twice(inputs.arguments))
-            first, second = logits.chunk(2, 1 if inputs.arguments[-1].layout.packed else 0)
-            spread: Any = model.head.spread  # type: ignore[union-attr]
-            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency, spread)
+            logits = parts(*twice(inputs.arguments))
+            first, second = logits.chunk(2, 1 if sequences(inputs.arguments[-1]).layout.packed else 0)
+            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency, parts.head.spread)
         else:
-            x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-            losses = model.head.losses(x, inputs.targets, smoothing)  # type: ignore[union-attr, operator]
+            losses = parts.head.losses(parts.hidden(*inputs.arguments), inputs.targets, smoothing)
         return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy without smoothing."""
-        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-        return {"nll": float(model.head.loss(x, inputs.targets)), "count": inputs.count}  # type: ignore[union-attr, operator]
+        parts = token_model(model)
+        return {"nll": float(parts.head.loss(parts.hidden(*inputs.arguments), inputs.targets)), "count": inputs.count}
 
 
 def with_balance(model: nn.Module, losses: Losses, count: int) -> Losses:
-    """The objective with what keeps experts evenly used, if the model has any."""
+    """The objective with the load-balancing loss of experts, if the model has any."""
     extra = balance_loss(model)
     return losses if extra is None else Losses(losses.objective + extra * count, losses.cross_entropy)
 
 
-def need_shape(model: Any, shapes: Sequence[str], task: str) -> None:  # noqa: ANN401
+def need_shape(model: ModelConfig, shapes: Sequence[str], task: str) -> None:
     """Refuses a model of another shape than the task can train."""
     if model.shape not in shapes:
-        known = ", ".join(kind for shape in shapes for kind in kinds_of(shape))
-        raise ConfigError("model.kind", f"{task} needs one of {known}; got {model.kind}")
+        kinds = ", ".join(kind for shape in shapes for kind in sorted(kinds_of(shape), key=lambda kind: kind != shape))
+        raise ConfigError("model.kind", f"{task} needs one of {kinds}; got {model.kind}")
 
 
-def needs_tree(model: Any) -> bool:  # noqa: ANN401
+def needs_tree(model: ModelConfig) -> bool:
     """Whether the positions of a model follow the sentence's dependency tree."""
     return bool(getattr(getattr(model, "position", None), "needs_tree", False))
 
 
 def total_tokens(batch: Batch) -> int:
-    """Tokens of all fields, padding left out."""
+    """Tokens of all fields, without padding."""
     return int(sum(np.sum(field.lengths) for field in batch.fields.values()))
 
 
-def examples_text(examples: Iterator[Example], field: str) -> Iterator[str]:
+def examples_text(examples: Iterable[Example], field: str) -> Iterator[str]:
     """One text of each example."""
     for example in examples:
-        text = getattr(example, field)
-        yield text + getattr(example, "end", "")
+        yield getattr(example, field) + getattr(example, "end", "")
+
+
+def token_counts(store: Store, field: str, size: int, begins: bool) -> Int64[np.ndarray, " tokens"]:
+    """How often each token occurs in a sample of the examples, without the begin token of each."""
+    ragged = store.gather(field, sampled(len(store)))
+    starts = np.concatenate([[0], np.cumsum(ragged.lengths)[:-1]]).astype(np.int64)
+    tokens = np.delete(ragged.tokens, starts) if begins else ragged.tokens
+    return np.bincount(tokens.astype(np.int64), minlength=size)
+
+
+def sampled(examples: int) -> Int64[np.ndarray, " examples"]:
+    """All examples, or so many spread evenly over them."""
+    return np.unique(np.linspace(0, examples - 1, min(examples, BASELINE_EXAMPLES)).round().astype(np.int64))

@@ -12,6 +12,7 @@ from regard.data.store import Store
 from regard.metrics.registry import require_registered
 from regard.progress import tracked
 from regard.tasks.base import Inputs, Task
+from regard.tasks.contract import config_of
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def measure(
     chosen = range(batches.num_batches(0)) if steps is None else steps
     for step in tracked(chosen, "measuring", len(chosen), "batches"):
         batch = batches.batch(0, step)
-        inputs = task.inputs(batch, model.config, device)
+        inputs = task.inputs(batch, config_of(model), device)
         counts, predicted = task.measure_labels(model, inputs)
         sums.update(counts)
         if watch:

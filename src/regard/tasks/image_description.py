@@ -1,9 +1,9 @@
-"""Image description: read an image, write a sentence about it."""
+"""Image description: read an image, generate a sentence about it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -17,12 +17,12 @@ from regard.data.images.store import IMAGE
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
-from regard.decode import Ensemble, score, search
-from regard.decode.search import AnySearch
+from regard.decode import AnySearch, AnyStepper, Ensemble, score, search
 from regard.models import Patches
-from regard.tasks.base import GenerationTask, Inputs, Vocabularies, need_shape
-from regard.tasks.generation import Output, TextGenerator
-from regard.tasks.images import AnyImage, ImageTask, ImageTaskBase, given, rows_at_once
+from regard.tasks.base import GenerationTask, Inputs, Scoring, Vocabularies, need_shape
+from regard.tasks.contract import ImageModelConfig, ModelConfig, config_of
+from regard.tasks.generation import AnyInput, Output, TextGenerator
+from regard.tasks.images import ImageTask, ImageTaskBase, image_config, images_at_once, is_image
 from regard.tasks.tensors import shift
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 from regard.text.tokenizer import TokenizerConfig
@@ -38,16 +38,24 @@ class ImageDescriptionConfig(ImageTaskBase):
     content: ClassVar[Content] = "captions"
     texts: ClassVar[tuple[str, ...]] = ("target",)
     usual_model: ClassVar[str] = "vision-encoder-decoder"
-    scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "exact_match")
+    scoring: ClassVar[Scoring] = "texts"
+    default_score: ClassVar[str] = "bleu"
+    example_command: ClassVar[str] = "regard translate {folder} image.png"
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True
 
     def task(self, vocabularies: Vocabularies) -> "ImageDescription":
-        """The task, once the vocabulary is known."""
         return ImageDescription(vocabularies, self)
 
-    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
-        """Refuses a model or data that this task cannot use."""
+    def input_of(self, example: Example) -> AnyInput:
+        assert isinstance(example, DescribedPicture)
+        return example.picture
+
+    def reference_of(self, example: Example) -> str:
+        assert isinstance(example, DescribedPicture)
+        return example.target
+
+    def check(self, model: ModelConfig, data: DataConfig) -> None:
         need_shape(model, ["vision-encoder-decoder"], "image_description")
         super().check(model, data)
 
@@ -63,15 +71,11 @@ class ImageDescription(ImageTask, GenerationTask):
         self.target = vocabularies.tokenizers["target"]
 
     def generator(
-        self,
-        stepper: Any,  # noqa: ANN401
-        device: torch.device,
-        longest: int | None = None,
-        base: Path = Path(),
+        self, stepper: AnyStepper, device: torch.device, longest: int | None = None, base: Path = Path()
     ) -> TextGenerator:
-        """What describes images with a model, or with an ensemble of them."""
-        model: Any = stepper.members[0] if isinstance(stepper, Ensemble) else stepper
-        return ImageDescriber(stepper, None, self.target, device, task=self, model=model.config)
+        model = stepper.members[0] if isinstance(stepper, Ensemble) else stepper
+        config = image_config(config_of(cast(nn.Module, model)))
+        return ImageDescriber(stepper, None, self.target, device, task=self, model=config)
 
     def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """Sentences begin and end with their tokens."""
@@ -80,62 +84,62 @@ class ImageDescription(ImageTask, GenerationTask):
         return {"target": TextField(self.target, sampler, begin=True, max_length=limit, overlong=data.overlong)}
 
     def row(self, example: Example) -> Row:
-        """The sentence about an image."""
         assert isinstance(example, DescribedPicture)
         return {"target": example.target}
 
-    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
-        """The model for the vocabulary."""
+    def build(self, model: ModelConfig) -> nn.Module:
         return model.build(self.target.vocab_size)
 
-    def num_params(self, model: Any) -> int:  # noqa: ANN401
-        """Learned numbers of the model, without building it."""
+    def num_params(self, model: ModelConfig) -> int:
         return model.num_params(self.target.vocab_size)
 
-    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+    def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Images and the shifted sentences about them."""
-        target, images = batch.fields["target"], self.numbers(batch.images[IMAGE], device)
-        written, targets = shift(target, device)
+        target, images = batch.fields["target"], self.normalise(batch.images[IMAGE], device)
+        tokens, targets = shift(target, device)
+        config = image_config(model)
         count = int(np.sum(target.lengths - 1))
         rows, time = target.tokens.shape
         flops = 3.0 * model.flops(rows, time - 1, self.target.vocab_size) * self.passes
-        arguments = (Patches.of(images, model.patch), written)
-        return Inputs(arguments, targets, count, count + rows * model.patches, flops)
+        arguments = (Patches.of(images, config.patch), tokens)
+        return Inputs(arguments, targets, count, count + rows * config.patches, flops)
 
 
 @dataclass(frozen=True)
 class ImageDescriber(TextGenerator):
-    """A trained model that writes about images, with its vocabulary."""
+    """Generates descriptions of images."""
 
     task: ImageDescription | None = None
-    model: Any = None
+    model: ImageModelConfig | None = None
     """The model's settings."""
 
     def translate(
-        self, texts: Sequence[AnyImage], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = False
+        self, texts: Sequence[AnyInput], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = False
     ) -> list[list[Output]]:
         """The descriptions of each image, a file's name or its bytes, best first; none for a blank name."""
         starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
-        jobs = [(image, start) for image, start in zip(texts, starts, strict=True) if given(image)]
-        at_once = rows_at_once(self.model)
-        found = iter(
+        jobs = [(image, start) for image, start in zip(texts, starts, strict=True) if is_image(image)]
+        assert self.model is not None
+        at_once = images_at_once(self.model)
+        descriptions = iter(
             outputs
             for start in range(0, len(jobs), at_once)
             for outputs in self._describe(jobs[start : start + at_once], config)
         )
-        return [next(found) if given(image) else [Output("", 0.0, [], [], True)] for image in texts]
+        return [next(descriptions) if is_image(image) else [Output("", 0.0, [], [], True)] for image in texts]
 
-    def score(self, sources: Sequence[AnyImage], targets: Sequence[str]) -> list[list[float]]:
+    def score(self, sources: Sequence[AnyInput], targets: Sequence[str]) -> list[list[float]]:
         """The log-probability of each token of given descriptions, the end token last."""
         rows = [self.target.encode(target) for target in targets]
         return score(self.stepper, self._patches(sources), rows, eos=EOS, bos=BOS)
 
-    def _describe(self, jobs: Sequence[tuple[AnyImage, list[int]]], config: AnySearch) -> list[list[Output]]:
+    def _describe(self, jobs: Sequence[tuple[AnyInput, list[int]]], config: AnySearch) -> list[list[Output]]:
         self.watch()
         grid, prompts = self._patches([image for image, _ in jobs]), [start for _, start in jobs]
         rows = search(self.stepper, grid, prompts, config, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
         return self._outputs(rows, prompts)
 
-    def _patches(self, images: Sequence[AnyImage]) -> Patches:
+    def _patches(self, images: Sequence[AnyInput]) -> Patches:
         assert self.task is not None
-        return Patches.of(self.task.numbers(self.task.read(images, self.model), self.device), self.model.patch)
+        assert self.model is not None
+        return Patches.of(self.task.normalise(self.task.read(images, self.model), self.device), self.model.patch)

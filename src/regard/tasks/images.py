@@ -1,8 +1,8 @@
-"""What the tasks that read images share: settings, the store of pixels, and pixels as the numbers a model takes."""
+"""What the tasks that read images share: settings, the store of pixels, and normalised pixels."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack, cast
 
 import numpy as np
 import torch
@@ -18,14 +18,13 @@ from regard.data.images.store import ImageStore, open_image_store
 from regard.data.settings import DataConfig
 from regard.errors import ConfigError
 from regard.nn.device import to_device
-from regard.tasks.base import Task, TaskBase
+from regard.tasks.base import StorePlace, Task, TaskBase
+from regard.tasks.contract import ImageModelConfig, ModelConfig
+from regard.tasks.generation import AnyInput
 
 TOKENS_AT_ONCE = 1 << 15
 """Patches that a model is given at once when it is used."""
 GREY_AND_COLOURS = (1, 3)
-
-AnyImage = str | bytes | Picture
-"""The name of a file, an encoded image, or an image of a data set."""
 
 
 class ImageTaskBase(TaskBase):
@@ -36,26 +35,26 @@ class ImageTaskBase(TaskBase):
     resample: Resample = "bicubic"
     """Filter by which images of another size are resized."""
     mean: tuple[float, ...] = (0.5,)
-    """Taken off each colour, which is between 0 and 1: one number for all, or one for each."""
+    """Subtracted from each colour, which is between 0 and 1: one number for all, or one for each."""
     deviation: tuple[float, ...] = (0.5,)
     """What each colour is divided by after that."""
     augment: AugmentConfig | None = None
     """How images are changed at random while training."""
 
-    def canvas(self, model: Any) -> Canvas:  # noqa: ANN401
+    def canvas(self, model: ImageModelConfig) -> Canvas:
         """The form in which a model takes its images."""
         return Canvas(model.image, model.channels, self.resize, self.resample)
 
-    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
-        """Refuses colours that do not fit, and batches without padding."""
+    def check(self, model: ModelConfig, data: DataConfig) -> None:
         super().check(model, data)
+        channels = image_config(model).channels
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"images need 'bucketed' batches, got '{data.batching.kind}'")
-        if model.channels not in GREY_AND_COLOURS:
-            raise ConfigError("model.channels", f"images are read in grey (1) or in colours (3), got {model.channels}")
+        if channels not in GREY_AND_COLOURS:
+            raise ConfigError("model.channels", f"images are read in grey (1) or in colours (3), got {channels}")
         for name, numbers in (("mean", self.mean), ("deviation", self.deviation)):
-            if len(numbers) not in (1, model.channels):
-                raise ConfigError(f"task.{name}", f"expected 1 or {model.channels} numbers, got {len(numbers)}")
+            if len(numbers) not in (1, channels):
+                raise ConfigError(f"task.{name}", f"expected 1 or {channels} numbers, got {len(numbers)}")
         if self.resize == "refuse" and self.resample != "bicubic":
             raise ConfigError(
                 "task.resample", "no image is resized with task.resize = 'refuse'; choose 'crop' or 'stretch'"
@@ -73,57 +72,67 @@ class ImageTask(Task):
         self,
         examples: Callable[[], Iterable[Example]],
         fields: Mapping[str, AnyField],
-        model: Any,  # noqa: ANN401
+        model: ModelConfig | None,
         training: bool,
-        **where: Any,  # noqa: ANN401
+        **where: Unpack[StorePlace],
     ) -> ImageStore:
         """The store of a split, with its pixels; only while training they change from epoch to epoch."""
+        assert model is not None
+        images = image_config(model)
         return open_image_store(
-            lambda: pictured(examples()),
+            lambda: with_pictures(examples()),
             self.row,
             fields,
             self.config.labels,
-            canvas=self.config.canvas(model),
-            patches=model.tokens,
+            canvas=self.config.canvas(images),
+            patches=images.tokens,
             augment=self.config.augment if training else None,
             **where,
         )
 
-    def numbers(
+    def normalise(
         self, pixels: UInt8[np.ndarray, "batch height width channels"], device: torch.device
     ) -> Float[Tensor, "batch channels height width"]:
-        """Pixels as a model takes them: around zero, colour by colour."""
+        """Pixels minus mean, divided by deviation, colour by colour."""
         x = to_device(torch.from_numpy(np.ascontiguousarray(pixels)), device).permute(0, 3, 1, 2).float() / 255
         mean, deviation = (torch.tensor(part, device=device) for part in (self.config.mean, self.config.deviation))
         return ((x - mean[:, None, None]) / deviation[:, None, None]).contiguous()
 
-    def read(self, images: Sequence[AnyImage], model: Any) -> UInt8[np.ndarray, "batch height width channels"]:  # noqa: ANN401
+    def read(
+        self, images: Sequence[AnyInput], model: ImageModelConfig
+    ) -> UInt8[np.ndarray, "batch height width channels"]:
         """The pixels of images in the form that a model takes."""
         canvas = self.config.canvas(model)
         return np.stack([read_any(image, canvas) for image in images])
 
 
-def pictured(examples: Iterable[Example]) -> Iterable[LabelledPicture | DescribedPicture]:
+def with_pictures(examples: Iterable[Example]) -> Iterable[LabelledPicture | DescribedPicture]:
     """The same examples, known to have images."""
     for example in examples:
         assert isinstance(example, LabelledPicture | DescribedPicture)
         yield example
 
 
-def read_any(image: AnyImage, canvas: Canvas) -> UInt8[np.ndarray, "height width channels"]:
+def read_any(image: AnyInput, canvas: Canvas) -> UInt8[np.ndarray, "height width channels"]:
     """The pixels of an image, wherever it comes from."""
     if isinstance(image, Picture):
         return canvas.picture(image)
     if isinstance(image, bytes):
         return canvas.pixels(image, "image")
-    return canvas.pixels(read_image(Path(image).expanduser()), image)
+    file = str(image)
+    return canvas.pixels(read_image(Path(file).expanduser()), file)
 
 
-def given(image: AnyImage) -> bool:
-    """Whether there is an image at all: a blank line names none."""
+def is_image(image: AnyInput) -> bool:
+    """Whether an input names an image: a blank line does not."""
     return not isinstance(image, str) or bool(image.strip())
 
 
-def rows_at_once(model: Any) -> int:  # noqa: ANN401
+def images_at_once(model: ImageModelConfig) -> int:
     """How many images a model is given at once."""
     return max(1, TOKENS_AT_ONCE // model.tokens)
+
+
+def image_config(model: ModelConfig) -> ImageModelConfig:
+    """The settings of a model, known to read images."""
+    return cast(ImageModelConfig, model)

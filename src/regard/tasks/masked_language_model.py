@@ -1,9 +1,8 @@
-"""Masked language modelling: hidden tokens from all that stands around them, on both sides (BERT, Devlin 2019).
+"""Masked language modelling: masked tokens from their context on both sides (BERT, Devlin 2019).
 
-An encoder that has learnt this is where others begin: `model.from` starts a classifier with its weights.
+`model.from` initialises a classifier with the weights of an encoder that was trained so.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,32 +21,46 @@ from regard.data.masking import MaskingConfig
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
-from regard.errors import ConfigError
+from regard.decode import in_batches
+from regard.errors import ConfigError, InputError
 from regard.models.recurrent.single_stack import SingleRecurrentConfig
 from regard.nn.device import to_device
+from regard.nn.layout import Sequences
 from regard.nn.loss import Losses, cross_entropy
-from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, total_tokens, with_balance
-from regard.tasks.consistency import consistent_losses, twice
-from regard.tasks.mask_filling import Filled, fill
+from regard.tasks.base import Inputs, Scoring, Task, TaskBase, Vocabularies, need_shape, total_tokens, with_balance
+from regard.tasks.contract import ModelConfig, sequences, token_model
+from regard.tasks.labels import accuracy
+from regard.tasks.regularisation import consistent_losses, twice
 from regard.tasks.tensors import to_sequences
-from regard.text.tokenizer import TokenizerConfig
+from regard.text.special_tokens import EOS, MASK, SPECIAL_TOKENS
+from regard.text.tokenizer import Tokenizer, TokenizerConfig
+
+MASK_TEXT = SPECIAL_TOKENS[MASK]
+FIRST = len(SPECIAL_TOKENS)
+TOKENS_AT_ONCE = 4096
 
 
 class MaskedLanguageModelConfig(TaskBase):
-    """Guesses hidden tokens of plain text from both sides: pre-training for encoders."""
+    """Predicts masked tokens of plain text from both sides: pre-training for encoders."""
 
     kind: Literal["masked_language_model"] = "masked_language_model"
     content: ClassVar[Content] = "text"
     texts: ClassVar[tuple[str, ...]] = ("text",)
     usual_model: ClassVar[str] = "encoder"
-    scores: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy", "pseudo_perplexity")
+    scoring: ClassVar[Scoring] = "masked_tokens"
+    default_score: ClassVar[str] = "loss"
+    measured: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy", "pseudo_perplexity")
+    example_command: ClassVar[str] = "regard train RECIPE model.from={folder}"
     predicts_tokens: ClassVar[bool] = True
 
     masking: MaskingConfig = MaskingConfig()
-    """What is hidden, and how."""
+    """Which tokens are masked, and how."""
+
+    @property
+    def target_masking(self) -> MaskingConfig:
+        return self.masking
 
     def task(self, vocabularies: Vocabularies) -> "MaskedLanguageModel":
-        """The task, once the vocabulary is known."""
         return MaskedLanguageModel(vocabularies, self)
 
     def batching(self, data: DataConfig) -> BatchingConfig:
@@ -55,15 +68,14 @@ class MaskedLanguageModelConfig(TaskBase):
         chosen = data.batching or StreamConfig()
         return chosen.but(context=chosen.context - 1) if isinstance(chosen, StreamConfig) else chosen
 
-    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
-        """Refuses a model or data that this task cannot use."""
+    def check(self, model: ModelConfig, data: DataConfig) -> None:
         super().check(model, data)
         need_shape(model, ["encoder"], "masked_language_model")
         if isinstance(data.batching, StreamConfig) and data.batching.context < 2:
-            raise ConfigError("data.batching.context", "a token is guessed from others: expected at least 2, got 1")
+            raise ConfigError("data.batching.context", "a token is predicted from others: expected at least 2, got 1")
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
-        """Tokens that are words have no parts to hide together."""
+    def unused(self, model: ModelConfig, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:
+        """Words of one token have no parts to mask together."""
         yield from super().unused(model, data, tokenizer)
         if tokenizer.kind == "word":
             yield Unused("task.masking.whole_words", "on a vocabulary of whole words")
@@ -71,14 +83,23 @@ class MaskedLanguageModelConfig(TaskBase):
 
 @dataclass(frozen=True)
 class MaskedInputs(Inputs):
-    """One batch as tensors: `targets` are the hidden tokens, one after another."""
+    """One batch as tensors: `targets` are the masked tokens, one after another."""
 
-    places: Int[Tensor, " chosen"]
-    """Where they stand, counted through the grid row by row."""
+    positions: Int[Tensor, " masked"]
+    """Their indices in the flattened batch."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text with its masks filled in."""
+
+    text: str
+    guesses: list[list[tuple[str, float]]]
+    """For each mask the likeliest tokens and their probabilities."""
 
 
 class MaskedLanguageModel(Task):
-    """−Σ log P(x_i | everything but the hidden tokens), over the hidden tokens i."""
+    """−Σ log P(x_i | all tokens that are not masked), over the masked tokens i."""
 
     def __init__(self, vocabularies: Vocabularies, config: MaskedLanguageModelConfig) -> None:
         super().__init__(vocabularies, config)
@@ -99,16 +120,14 @@ class MaskedLanguageModel(Task):
         assert isinstance(example, Text)
         return {"text": example.text + example.end}
 
-    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
-        """The model for the vocabulary."""
+    def build(self, model: ModelConfig) -> nn.Module:
         return model.build(self.tokenizer.vocab_size)
 
-    def num_params(self, model: Any) -> int:  # noqa: ANN401
-        """Learned numbers of the model, without building it."""
+    def num_params(self, model: ModelConfig) -> int:
         return model.num_params(self.tokenizer.vocab_size)
 
-    def inputs(self, batch: Batch, model: Any, device: torch.device) -> MaskedInputs:  # noqa: ANN401
-        """The tokens with some of them hidden, and what was hidden; the same for the same seed, epoch and example."""
+    def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> MaskedInputs:
+        """The tokens, some of them masked, and the masked ones; the same for the same seed, epoch and example."""
         text = batch.fields["text"]
         masked = self.masking.mask(text, batch.examples, batch.seed, batch.epoch)
         vocab, count = self.tokenizer.vocab_size, len(masked.answers)
@@ -120,59 +139,123 @@ class MaskedLanguageModel(Task):
         return MaskedInputs(
             (to_sequences(masked.field, device),),
             to_device(torch.from_numpy(masked.answers), device),
-            max(1, count),  # texts without a token to hide are no reason to divide by zero
+            max(1, count),  # texts without a token to mask must not divide by zero
             total_tokens(batch),
             3.0 * flops * self.passes,
             to_device(torch.from_numpy(masked.positions), device),
         )
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
-        """Cross-entropy of the hidden tokens; the output layer is asked at their places only."""
+        """Cross-entropy of the masked tokens; logits are computed at their positions only."""
         assert isinstance(inputs, MaskedInputs)
         smoothing, consistency = self.config.smoothing, self.config.consistency
-        head: Any = model.head
+        parts = token_model(model)
         if consistency:
-            halves = hidden(model, twice(inputs.arguments)).chunk(2, 1 if inputs.arguments[0].layout.packed else 0)
-            first, second = (head(at(half, inputs.places)) for half in halves)
-            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency, head.spread)
+            packed = sequences(inputs.arguments[0]).layout.packed
+            halves = parts.hidden(*twice(inputs.arguments)).chunk(2, 1 if packed else 0)
+            first, second = (parts.head(at(half, inputs.positions)) for half in halves)
+            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency, parts.head.spread)
         else:
-            x = at(hidden(model, inputs.arguments), inputs.places)
-            losses = head.losses(x[None], inputs.targets[None], smoothing)
+            x = at(parts.hidden(*inputs.arguments), inputs.positions)
+            losses = parts.head.losses(x[None], inputs.targets[None], smoothing)
         return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy without smoothing, and how many hidden tokens are guessed right."""
+        """Cross-entropy without smoothing, and how many masked tokens are predicted right."""
         assert isinstance(inputs, MaskedInputs)
-        head: Any = model.head
-        logits = head(at(hidden(model, inputs.arguments), inputs.places))
+        parts = token_model(model)
+        logits = parts.head(at(parts.hidden(*inputs.arguments), inputs.positions))
         right = (logits.argmax(-1) == inputs.targets).sum()
         nll = cross_entropy(logits, inputs.targets)
         return {"nll": float(nll), "right": float(right), "count": len(inputs.targets)}
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Mean loss of the hidden tokens and the share that is guessed right."""
-        return {**super().summarise(sums), "accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
+        return {**super().summarise(sums), **accuracy(sums)}
 
     def fill(
         self, model: nn.Module, texts: Sequence[str], device: torch.device, top: int = 5, ends: bool = False
     ) -> list[Filled]:
-        """Each text with the likeliest token in the place of every `<mask>`; `ends`: put the end token after it."""
+        """Each text with every `<mask>` replaced by its likeliest token; `ends`: append the end token."""
         return fill(model, self.tokenizer, texts, device, top, ends)
 
 
-def hidden(model: nn.Module, arguments: tuple[Any, ...]) -> Float[Tensor, "batch time width"]:
-    """The vectors that the output layer is given."""
-    return model.hidden(*arguments)  # type: ignore[operator]
+def at(x: Float[Tensor, "batch time width"], positions: Int[Tensor, " masked"]) -> Float[Tensor, "masked width"]:
+    """The vectors at some positions of the flattened batch."""
+    return x.flatten(0, 1)[positions]
 
 
-def at(x: Float[Tensor, "batch time width"], places: Int[Tensor, " chosen"]) -> Float[Tensor, "chosen width"]:
-    """The vectors at some places, counted through the grid row by row."""
-    return x.flatten(0, 1)[places]
+def head_flops(model: ModelConfig, vocab: int, positions: int) -> float:
+    """Matrix-product FLOPs of the output layer at so many positions."""
+    config: Any = model
+    width = config.layers()[-1].width if isinstance(model, SingleRecurrentConfig) else config.width
+    factor = config.embedding.factor if config.embedding.shares_output else None
+    return float(config.head_for(None).flops(width, vocab, positions, factor))
 
 
-def head_flops(model: Any, vocab: int, places: int) -> float:  # noqa: ANN401
-    """Matrix-product FLOPs of the output layer at so many places."""
-    width = model.layers()[-1].width if isinstance(model, SingleRecurrentConfig) else model.width
-    factor = model.embedding.factor if model.embedding.shares_output else None
-    head: Any = model.head_for(None)
-    return float(head.flops(width, vocab, places, factor))
+def fill(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    device: torch.device,
+    top: int = 5,
+    ends: bool = False,
+) -> list[Filled]:
+    """Each text with every `<mask>` replaced by its likeliest token, each predicted independently.
+
+    `ends` appends the end token to each text, for models that were trained with it.
+    """
+    rows = [masked_ids(tokenizer, text, number) + [EOS] * ends for number, text in enumerate(texts, start=1)]
+    predictions = mask_logprobs(model, rows, device)
+    return [_filled(tokenizer, row, logprobs, top) for row, logprobs in zip(rows, predictions, strict=True)]
+
+
+def masked_nlls(model: nn.Module, tokens: Sequence[tuple[Sequence[int], int]], device: torch.device) -> list[float]:
+    """−log P(token | all others of its row) for each (row, position): every token masked alone."""
+    rows = [[*row[:position], MASK, *row[position + 1 :]] for row, position in tokens]
+    predictions = mask_logprobs(model, rows, device)
+    pairs = zip(tokens, predictions, strict=True)
+    return [-float(logprobs[0, row[position]]) for (row, position), logprobs in pairs]
+
+
+@torch.no_grad()
+def mask_logprobs(
+    model: nn.Module, rows: Sequence[list[int]], device: torch.device
+) -> list[Float[Tensor, "masks vocab"]]:
+    """The log-probability of every token at each mask of each row."""
+    parts = token_model(model)
+
+    def work(batch: list[list[int]]) -> list[Tensor]:
+        tokens = Sequences.padded(batch, device=device)
+        at_mask = tokens.tokens == MASK
+        logits = parts.head(parts.hidden(tokens)[at_mask]).float()
+        return list(logits.log_softmax(-1).cpu().split(at_mask.sum(1).tolist()))
+
+    return in_batches(rows, work, tokens_per_batch=TOKENS_AT_ONCE)
+
+
+def masked_ids(tokenizer: Tokenizer, text: str, number: int = 1) -> list[int]:
+    """The tokens of a text with masks; where tokens begin with a space, the mask includes it."""
+    parts = text.replace(tokenizer.mask, MASK_TEXT).split(MASK_TEXT)
+    if len(parts) == 1:
+        raise InputError(number, f"expected a {MASK_TEXT} to fill in, got none")
+    if _has_spaces(tokenizer):
+        parts = [*(part.removesuffix(" ") for part in parts[:-1]), parts[-1]]
+    rows = [tokenizer.encode(part, prefix=False) if part else [] for part in parts]
+    return [*tokenizer.prefix_ids, *rows[0], *(token for row in rows[1:] for token in (MASK, *row))]
+
+
+def _has_spaces(tokenizer: Tokenizer) -> bool:
+    """Whether the space before a word is part of the word's token."""
+    return any(len(token) > 1 and token[0] == "▁" for token in tokenizer.tokens(range(tokenizer.vocab_size)))
+
+
+def _filled(tokenizer: Tokenizer, row: list[int], logprobs: Float[Tensor, "masks vocab"], top: int) -> Filled:
+    values, indices = logprobs[:, FIRST:].topk(min(top, logprobs.shape[1] - FIRST))
+    ids: list[list[int]] = (indices + FIRST).tolist()
+    best = iter(likely[0] for likely in ids)
+    text = tokenizer.decode([next(best) if token == MASK else token for token in row])
+    guesses = [
+        list(zip(tokenizer.tokens(likely), column.exp().tolist(), strict=True))
+        for likely, column in zip(ids, values, strict=True)
+    ]
+    return Filled(text, guesses)

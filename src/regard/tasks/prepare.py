@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import floor
 from pathlib import Path
-from typing import Any
 
 from regard.data.batches import StreamConfig
 from regard.data.content_hash import code_sha256, source_sha256
@@ -20,6 +19,7 @@ from regard.data.store import Store
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
 from regard.tasks.base import Task, TaskBase, Vocabularies, examples_text
+from regard.tasks.contract import ModelConfig
 from regard.text.splitting import SourceStatistics, measure_sources
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizers
 from regard.text.training_words import TrainingWords
@@ -36,7 +36,7 @@ class Preparation:
     """Where stores of encoded examples are kept."""
     notes: list[str] = field(default_factory=list)
     """What a person should know: warnings about the data, what a length limit removed."""
-    model: Any = None
+    model: ModelConfig | None = None
     """The model's settings, where examples take their form from them, as images do."""
     words: TrainingWords | None = None
     """Takes in the words of the training texts that a model reads, where somebody wants them."""
@@ -50,16 +50,16 @@ class Preparation:
         """Where relative paths start."""
         return Path(self.data.folder or "")
 
-    def learn(self, known: Mapping[str, Tokenizer] | None = None) -> Vocabularies:
-        """Vocabularies (unless they are known) and classes from the training data, which is checked on the way."""
+    def learn(self, tokenizers: Mapping[str, Tokenizer] | None = None) -> Vocabularies:
+        """Vocabularies (unless given) and labels from the training data, which is checked on the way."""
         source = self.data.split("train")
         if self.data.holds_out:
             self.notes.append(
                 f"data.valid is not given: {self.data.held_out:.3g} of the training data is held out for it"
             )
         labels = self._labels(source)
-        if known is not None:
-            return Vocabularies(known, labels)
+        if tokenizers is not None:
+            return Vocabularies(tokenizers, labels)
         names = self.config.texts
         with phase("tokenising", unit="texts") as advance:
             if self.tokenizer.joint and self.tokenizer.sample < 1 and len(names) > 1:  # large data: read once for all
@@ -105,7 +105,8 @@ class Preparation:
         if not len(store):
             raise DataError(
                 self._name(source),
-                f"no example is left for {split}: all are blank or too long; see data.max_length{self._room(task)}",
+                f"no example is left for {split}: all are blank or too long; "
+                f"see data.max_length{self._positions(task)}",
             )
         return store
 
@@ -123,7 +124,7 @@ class Preparation:
             for _ in self._noting_words(read_examples(self.data.split("train"), self.base)):
                 pass
 
-    def _settings(self, task: Task, source: SourceConfig, training: bool) -> dict[str, Any]:
+    def _settings(self, task: Task, source: SourceConfig, training: bool) -> dict[str, object]:
         """All that the rows of a store depend on, whole: a list of what matters could lack something."""
         return {
             "source": source.tree(),
@@ -156,7 +157,7 @@ class Preparation:
             name: field.within(limits[name], overlong) if name in limits else field for name, field in fields.items()
         }
 
-    def _room(self, task: Task) -> str:
+    def _positions(self, task: Task) -> str:
         """What the positions of the model can hold, for a sentence."""
         limits = {} if self.model is None else task.position_limits(self.model)
         held = " and ".join(f"{limit} tokens of {name}" for name, limit in limits.items())
@@ -201,7 +202,7 @@ class Preparation:
         if not self.config.has_classes:
             return []
         examples = tracked(read_examples(source, self.base), "reading data.train", unit=f"{source.unit}s")
-        seen = {name for example in examples for name in self.config.classes_of(example)}
+        seen = {name for example in examples for name in example.classes}
         if len(seen) < 2:
             raise DataError(self._name(source), f"expected at least two labels, got {sorted(seen)}")
         return sorted(seen, key=lambda label: (not label.lstrip("-").isdigit(), label.zfill(12), label))

@@ -1,4 +1,4 @@
-"""Summarisation: a short text for a long one, by two stacks (T-ED) or by one that reads and then writes (T-D).
+"""Summarisation: a short text for a long one, by an encoder-decoder (T-ED) or by a decoder alone (T-D).
 
 Liu 2018 compares four systems, each a matter of `model`:
 
@@ -6,30 +6,56 @@ Liu 2018 compares four systems, each a matter of `model`:
     T-ED                model.kind = "encoder-decoder"
     T-D                 model.kind = "decoder"                 input, separator and output as one sequence
     T-DMCA              … and model.attention = "alternating"  local and memory-compressed layers in turn
+
+A decoder reads m_1 … m_n <sep> y_1 … y_k <eos>, of which only what follows the separator is predicted, unless the input
+is to be predicted too.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
+import numpy as np
 import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data.batches import Batch
+from regard.data.collate import Packed, Padded, Ragged, pack, pad
 from regard.data.examples import Example
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
-from regard.decode import Ensemble
+from regard.decode import AnySearch, AnyStepper, Ensemble, in_batches, score
+from regard.decode.steppers import max_positions
 from regard.errors import ConfigError
 from regard.models.stepper import PrefixDecoder
+from regard.models.transformer import Decoder
+from regard.nn.device import to_device
+from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED, Losses
-from regard.tasks.base import GenerationTask, Inputs, TaskBase, Vocabularies, need_shape, with_balance
-from regard.tasks.summarisation_generation import Summariser
-from regard.tasks.summarisation_sequence import OneSequence, joined_inputs
+from regard.tasks.base import (
+    TRAINING_SETTINGS,
+    GenerationTask,
+    Inputs,
+    Scoring,
+    TaskBase,
+    Vocabularies,
+    need_shape,
+    with_balance,
+)
+from regard.tasks.contract import ModelConfig, config_of, token_model
+from regard.tasks.generation import AnyInput, TextGenerator
+from regard.tasks.tensors import shift
 from regard.tasks.translation import Translation, TranslationConfig
-from regard.text.special_tokens import BOS, SEP, SPECIAL_TOKENS
+from regard.text.inputs import SourceSegment, truncate_document
+from regard.text.outputs import Output, Summary, join_segments
+from regard.text.special_tokens import BOS, EOS, SEP, SPECIAL_TOKENS
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 
@@ -44,21 +70,27 @@ class SummarisationConfig(TaskBase):
     """Most tokens of an input, its end token counted: longer ones are cut there, in training and after, and counted.
     `data.max_length` is for the outputs."""
     predict_input: bool = False
-    """A decoder learns to predict its input too, not the output alone, as Liu 2018 does; scores count the output."""
+    """A decoder is trained to predict its input too, not the output alone, as in Liu 2018; scores count the output."""
 
     cuts_inputs: ClassVar[bool] = True
     content: ClassVar[Content] = "pairs"
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
-    scores: ClassVar[tuple[str, ...]] = ("rouge_l", "rouge_1", "rouge_2", "loss", "perplexity", "cut")
+    scoring: ClassVar[Scoring] = "texts"
+    default_score: ClassVar[str] = "rouge_l"
+    measured: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "cut")
+    example_command: ClassVar[str] = "echo 'Your text' | regard translate {folder}"
+    ctranslate2_settings: ClassVar[frozenset[str] | None] = TRAINING_SETTINGS | {"input_tokens", "predict_input"}
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True
 
+    @property
+    def input_limit(self) -> int:
+        return self.input_tokens
+
     def task(self, vocabularies: Vocabularies) -> "Summarisation":
-        """The task, once the vocabulary is known."""
         return Summarisation(vocabularies, self)
 
-    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
-        """Refuses a model or data that this task cannot use."""
+    def check(self, model: ModelConfig, data: DataConfig) -> None:
         super().check(model, data)
         need_shape(model, ["encoder-decoder", "decoder"], "summarisation")
         if data.batching is not None and data.batching.kind == "stream":
@@ -72,6 +104,132 @@ class SummarisationConfig(TaskBase):
                 f"expected at least {needed} for task.input_tokens = {self.input_tokens}"
                 f"{' and data.max_length' if needed > self.input_tokens else ''}, got {model.longest}",
             )
+
+
+Tokens = Padded | Packed
+
+
+@dataclass(frozen=True)
+class JoinedInputs(Inputs):
+    """A batch of joined sequences; scores count the outputs, whatever the objective counts."""
+
+    outputs: Tensor
+    """The targets without those of the input."""
+    output_count: int
+
+    @property
+    def scored(self) -> int:
+        return self.output_count
+
+
+def join(source: Tokens, target: Tokens) -> Tokens:
+    """Each source without its end token, the separator, and its target without its begin token."""
+    rows = [
+        np.concatenate([one[:-1], [SEP], other[1:]]) for one, other in zip(_rows(source), _rows(target), strict=True)
+    ]
+    ragged = Ragged(np.concatenate(rows), np.array([len(row) for row in rows], np.int64))
+    return pack(ragged) if isinstance(source, Packed) else pad(ragged)
+
+
+def _rows(field: Tokens) -> list[NDArray[np.int64]]:
+    if isinstance(field, Packed):
+        return np.split(field.tokens[0], np.cumsum(field.lengths)[:-1])
+    return [row[:length] for row, length in zip(field.tokens, field.lengths, strict=True)]
+
+
+def joined_inputs(
+    source: Tokens,
+    target: Tokens,
+    model: ModelConfig,
+    vocab: int,
+    device: torch.device,
+    packed_flops: Callable[..., float],
+    passes: float = 3.0,
+    predict_input: bool = False,
+) -> JoinedInputs:
+    """Joined sequences as tensors; `packed_flops` adds up what sequences cost one by one."""
+    whole = join(source, target)
+    joined_tokens, targets = shift(whole, device)
+    outputs = targets.masked_fill(
+        _before_output(joined_tokens.layout, to_device(torch.from_numpy(source.lengths), device)), IGNORED
+    )
+    tokens, count = int(np.sum(whole.lengths - 1)), int(np.sum(target.lengths - 1))
+    counted, target_count = (targets, tokens) if predict_input else (outputs, count)
+    if joined_tokens.layout.packed:
+        flops = packed_flops(partial(model.flops, 1, vocab=0), whole.lengths - 1)
+    else:
+        flops = float(model.flops(*joined_tokens.tokens.shape, vocab=0))
+    flops += target_count * output_flops(model, vocab)
+    return JoinedInputs((joined_tokens,), counted, target_count, tokens, passes * flops, outputs, count)
+
+
+def output_flops(model: ModelConfig, vocab: int) -> int:
+    """FLOPs of one token's logits: the difference to a model without a vocabulary."""
+    return model.flops(1, 1, vocab=vocab) - model.flops(1, 1, vocab=0)
+
+
+def _before_output(layout: Layout, sources: Int[Tensor, " sequences"]) -> Tensor:
+    """True at positions whose next token belongs to the input or is the separator."""
+    lengths = sources[layout.segment] if layout.packed else sources[:, None]
+    return layout.index < lengths - 1
+
+
+@dataclass(frozen=True)
+class Summariser(TextGenerator):
+    """Generates summaries from the beginning of each text; how much was not read is told with each."""
+
+    input_tokens: int = 500
+    """Most tokens of a text, its end token counted."""
+
+    def translate(
+        self, texts: Sequence[AnyInput], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = True
+    ) -> list[list[Output]]:
+        """The summaries of each text, best first; a blank text stays blank."""
+        if self.positions is not None and config.max_length > self.positions:
+            config = config.but(max_length=self.positions, min_length=min(config.min_length, self.positions - 1))
+        texts = [str(text) for text in texts]
+        starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
+        read = [self._passage(text, start) for text, start in zip(texts, starts, strict=True)]
+        jobs = [passage for text, (passage, _) in zip(texts, read, strict=True) if text.strip()]
+        outputs = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
+        return [
+            _summaries(next(outputs), unread) if text.strip() else join_segments([], [])
+            for text, (_, unread) in zip(texts, read, strict=True)
+        ]
+
+    @cached_property
+    def positions(self) -> int | None:
+        """Most tokens of a summary; of a decoder, what the longest input leaves of its positions."""
+        steppers = self.stepper.members if isinstance(self.stepper, Ensemble) else [self.stepper]
+        limits = [
+            positions - self.input_tokens + 1 if isinstance(stepper, PrefixDecoder) else positions
+            for stepper in steppers
+            if (positions := max_positions(stepper)) is not None
+        ]
+        return min(limits, default=None)
+
+    def score(self, sources: Sequence[AnyInput], targets: Sequence[str]) -> list[list[float]]:
+        """The log-probability of each token of given summaries, the end token last."""
+        pairs = [
+            self._passage(str(source), self.target.encode(target))[0]
+            for source, target in zip(sources, targets, strict=True)
+        ]
+
+        def work(batch: list[SourceSegment]) -> list[list[float]]:
+            source = Sequences.padded([pair.source for pair in batch], device=self.device)
+            return score(self.stepper, source, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
+
+        return in_batches(pairs, work, **self.at_once())
+
+    def _passage(self, text: str, prefix: list[int]) -> tuple[SourceSegment, int]:
+        """The tokens of a text that are read, and how many are not."""
+        assert self.source is not None
+        tokens, unread = truncate_document(text, self.source, self.input_tokens)
+        return SourceSegment([*tokens, EOS], prefix, text), unread
+
+
+def _summaries(outputs: Sequence[Output], unread: int) -> list[Output]:
+    return [Summary(**vars(output), unread=unread) for output in outputs]
 
 
 class Summarisation(GenerationTask):
@@ -92,92 +250,88 @@ class Summarisation(GenerationTask):
         source = TextField(self.source, fields["source"].sampler, max_length=self.input_tokens, overlong="cut")
         return {**fields, "source": source}
 
-    def position_limits(self, model: Any) -> dict[str, int]:  # noqa: ANN401
+    def position_limits(self, model: ModelConfig) -> dict[str, int]:
         """In a decoder, input, separator and output share the positions, and the input has its own limit."""
         limits = super().position_limits(model)
-        if not limits or model.shape != "decoder":
+        if model.longest is None or not limits or not self.joins_source(model):
             return limits
         return {"source": self.input_tokens, "target": model.longest - self.input_tokens + 2}
 
+    def joins_source(self, model: ModelConfig) -> bool:
+        return model.shape == "decoder"
+
     def row(self, example: Example) -> Row:
-        """A pair as the store takes it."""
         return self._pairs.row(example)
 
-    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
-        """The model for both vocabularies, or for the one of a decoder."""
-        if model.shape != "decoder":
+    def build(self, model: ModelConfig) -> nn.Module:
+        if not self.joins_source(model):
             return self._pairs.build(model)
         need_separator(self.source, self.target)
         return model.build(self.target.vocab_size)
 
-    def num_params(self, model: Any) -> int:  # noqa: ANN401
-        """Learned numbers of the model, without building it."""
-        return model.num_params(self.target.vocab_size) if model.shape == "decoder" else self._pairs.num_params(model)
+    def num_params(self, model: ModelConfig) -> int:
+        return model.num_params(self.target.vocab_size) if self.joins_source(model) else self._pairs.num_params(model)
 
-    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+    def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Input and shifted output as tensors: two sequences, or one of both."""
-        if model.shape != "decoder":
+        if not self.joins_source(model):
             return self._pairs.inputs(batch, model, device)
         source, target = batch.fields["source"], batch.fields["target"]
         vocab, passes = self.target.vocab_size, 3.0 * self.passes
         return joined_inputs(source, target, model, vocab, device, self.packed_flops, passes, self.predict_input)
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
-        """Cross-entropy of the answers; the vocabulary is scored only where there is one."""
-        if not isinstance(inputs, OneSequence):
+        """Cross-entropy of the targets; logits are computed only where there is one."""
+        if not isinstance(inputs, JoinedInputs):
             return super().losses(model, inputs)
         if self.config.consistency:
             losses = super().losses(model, inputs)
             plain = self._plain(model, inputs) if self.predict_input else losses.plain
             return Losses(losses.objective, plain)
-        x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-        losses = losses_at_answers(model, x, inputs.targets, self.config.smoothing)
+        x = token_model(model).hidden(*inputs.arguments)
+        losses = losses_at_targets(model, x, inputs.targets, self.config.smoothing)
         if self.predict_input:  # then the objective is of the inputs too, and scores are not
             with torch.no_grad():
-                losses = Losses(losses.objective, losses_at_answers(model, x.detach(), inputs.outputs).objective)
+                losses = Losses(losses.objective, losses_at_targets(model, x.detach(), inputs.outputs).objective)
         return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
         """Cross-entropy of the outputs without smoothing."""
-        if not isinstance(inputs, OneSequence):
+        if not isinstance(inputs, JoinedInputs):
             return super().measure(model, inputs)
         return {"nll": float(self._plain(model, inputs)), "count": inputs.output_count}
 
     @torch.no_grad()
-    def _plain(self, model: nn.Module, inputs: OneSequence) -> Tensor:
+    def _plain(self, model: nn.Module, inputs: JoinedInputs) -> Tensor:
         """Cross-entropy of the outputs."""
-        learning = model.training
-        model.eval()  # dropout that is drawn here would change what later parts draw
+        was_training = model.training
+        model.eval()  # random numbers of dropout here would change those of later parts
         try:
-            x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-            return losses_at_answers(model, x, inputs.outputs).objective
+            return losses_at_targets(model, token_model(model).hidden(*inputs.arguments), inputs.outputs).objective
         finally:
-            model.train(learning)
+            model.train(was_training)
 
     def generator(
-        self,
-        stepper: Any,  # noqa: ANN401
-        device: torch.device,
-        longest: int | None = None,
-        base: Path = Path(),
+        self, stepper: AnyStepper, device: torch.device, longest: int | None = None, base: Path = Path()
     ) -> Summariser:
-        """What summarises with a model, or with an ensemble of them, of one stack or two."""
         if isinstance(stepper, Ensemble):
-            reading: Any = Ensemble([reads_source(member) for member in stepper.members], stepper.mean)  # type: ignore[arg-type]
+            stepper = Ensemble([with_prompt(member) for member in stepper.members], stepper.mean)
         else:
-            reading = reads_source(stepper)
-        return Summariser(reading, self.source, self.target, device, input_tokens=self.input_tokens)
+            stepper = with_prompt(stepper)
+        return Summariser(stepper, self.source, self.target, device, input_tokens=self.input_tokens)
 
 
-def losses_at_answers(model: nn.Module, x: Tensor, targets: Tensor, smoothing: float = 0.0) -> Losses:
-    """Cross-entropy where there is an answer; a long input costs no scores over the vocabulary."""
-    answers = targets != IGNORED
-    return model.head.losses(x[answers][None], targets[answers][None], smoothing)  # type: ignore[union-attr, operator]
+def losses_at_targets(model: nn.Module, x: Tensor, targets: Tensor, smoothing: float = 0.0) -> Losses:
+    """Cross-entropy of the targets; positions without one, such as a long input, cost no logits."""
+    counted = targets != IGNORED
+    return token_model(model).head.losses(x[counted][None], targets[counted][None], smoothing)
 
 
-def reads_source(stepper: Any) -> Any:  # noqa: ANN401
-    """A model of one stack made to read a source; one of two does so already."""
-    return PrefixDecoder(stepper, begin=BOS, separator=SEP) if stepper.config.shape == "decoder" else stepper
+def with_prompt(stepper: AnyStepper) -> AnyStepper:
+    """A decoder that reads the source as its prompt; an encoder-decoder as it is."""
+    if config_of(cast(nn.Module, stepper)).shape != "decoder":
+        return stepper
+    return PrefixDecoder(cast(Decoder, stepper), begin=BOS, separator=SEP)
 
 
 def need_separator(source: Tokenizer, target: Tokenizer) -> None:

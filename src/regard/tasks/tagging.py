@@ -5,13 +5,15 @@ A word in several pieces is tagged at its first. Position kinds that follow the 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, cast
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from jaxtyping import Int64
+from torch import nn
 
 from regard.data.batches import Batch
 from regard.data.collate import Packed, Ragged, pad
@@ -19,22 +21,34 @@ from regard.data.examples import Example, SourceLocation, Tagged
 from regard.data.fields import NumbersField
 from regard.data.settings import DataConfig
 from regard.data.sources import Content
+from regard.data.store import Store
 from regard.data.store_writer import Row
 from regard.decode import in_batches
-from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError, nearest, shortened
+from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError
 from regard.nn.device import to_device
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
-from regard.nn.loss import IGNORED, Losses, cross_entropy, smoothed_losses
-from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, need_shape, needs_tree, with_balance
-from regard.tasks.consistency import consistent_losses, twice
+from regard.nn.loss import IGNORED
+from regard.tasks.base import (
+    Inputs,
+    Scoring,
+    TaskBase,
+    Vocabularies,
+    need_shape,
+    needs_tree,
+    sampled,
+)
+from regard.tasks.contract import ModelConfig, config_of
+from regard.tasks.generation import AnyInput
+from regard.tasks.labels import LabelTask
 from regard.tasks.tensors import to_sequences, with_heads
 from regard.text.inputs import TOKENS_PER_BATCH, refuse_overlong
 from regard.text.tokenizer import EncodedWords, TokenizerConfig
 
-MOST_NUMBERS = 1 << 16
-GIVEN = "input"  # the file of sentences that came as plain texts, whose file and line the caller knows
-"""Places in a sentence that the store can tell apart."""
+LONGEST_SENTENCE = 1 << 16
+"""Positions in a sentence that the store can tell apart."""
+PLAIN_TEXT = "input"
+"""The file of sentences that came as plain texts, whose file and line the caller knows."""
 NO_TREE = (
     "this model follows the dependency tree of a sentence, and here is none; give a CoNLL-U file (NAME.conllu) with "
     "the heads of its words, as a parser writes it"
@@ -49,45 +63,40 @@ class TaggingConfig(TaskBase):
     texts: ClassVar[tuple[str, ...]] = ("text",)
     gives_trees: ClassVar[bool] = True
     usual_model: ClassVar[str] = "encoder"
-    scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
+    cuts_examples: ClassVar[bool] = False
+    scoring: ClassVar[Scoring] = "labels"
+    default_score: ClassVar[str] = "accuracy"
+    measured: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
+    example_command: ClassVar[str] = "echo 'Your words , one space apart' | regard classify {folder}"
 
     def task(self, vocabularies: Vocabularies) -> "Tagging":
-        """The task, once vocabulary and tags are known."""
         return Tagging(vocabularies, self)
 
     @property
     def has_classes(self) -> bool:
-        """The tags are classes, though not of whole sentences."""
+        """The tags are labels, though not of whole sentences."""
         return True
 
-    def classes_of(self, example: Example) -> Sequence[str]:
-        """The tags of a sentence."""
-        assert isinstance(example, Tagged)
-        return example.tags
-
-    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
-        """Refuses a model or data that this task cannot use."""
+    def check(self, model: ModelConfig, data: DataConfig) -> None:
         super().check(model, data)
         need_shape(model, ["encoder"], "tagging")
-        if model.head is not None and model.head.kind != "token":
-            raise ConfigError("model.head", f"a tag for each word needs 'token', got '{model.head.kind}'; leave it out")
+        head = cast(_TaggerConfig, model).head
+        if head is not None and head.kind != "token":
+            raise ConfigError("model.head", f"a tag for each word needs 'token', got '{head.kind}'; leave it out")
         if data.batching is not None and data.batching.kind == "stream":
             raise ConfigError("data.batching", "sentences with tags need 'bucketed' or 'packed' batches, got 'stream'")
         if data.overlong == "cut":
             raise ConfigError("data.overlong", "a sentence with its tree cannot be cut; leave it at 'skip'")
 
 
-class Tagging(Task):
+class Tagging(LabelTask):
     """−Σ log P(tag of word i | sentence)."""
 
-    best_metric = "accuracy"
-    verb = "classify"
     beside = ("heads", "tags")
 
     def __init__(self, vocabularies: Vocabularies, config: TaggingConfig) -> None:
         super().__init__(vocabularies, config)
         self.tokenizer = vocabularies.tokenizers["text"]
-        self.number = {tag: number for number, tag in enumerate(vocabularies.labels)}
 
     def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, NumbersField]:
         """Tokens, the head of each, and the tag of each that begins a word."""
@@ -96,7 +105,7 @@ class Tagging(Task):
         made_with, limit = self.tokenizer.identity, data.max_length
         return {
             "text": NumbersField(self.tokenizer.vocab_size, made_with, limit),
-            "heads": NumbersField(MOST_NUMBERS, made_with, limit),
+            "heads": NumbersField(LONGEST_SENTENCE, made_with, limit),
             "tags": NumbersField(len(self.number) + 1, made_with, limit),
         }
 
@@ -105,25 +114,16 @@ class Tagging(Task):
         assert isinstance(example, Tagged)
         cut = self.tokenizer.encode_words(example.words)
         heads = [] if example.heads is None else cut.heads(example.heads)
-        return {"text": cut.tokens, "heads": heads, "tags": cut.tags(self.numbers(example))}
+        numbers = [self.label_number(tag, example.location, "tag") for tag in example.tags]
+        return {"text": cut.tokens, "heads": heads, "tags": cut.tags(numbers)}
 
-    def numbers(self, example: Tagged) -> list[int]:
-        """The number of each word's tag; DataError for one that the training data does not have."""
-        for tag in example.tags:
-            if tag not in self.number:
-                problem = f"tag '{shortened(tag, 60)}' is unknown in the training data; {nearest(tag, self.number)}"
-                raise DataError(example.location.file, problem, example.location.line)
-        return [self.number[tag] for tag in example.tags]
-
-    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
-        """The model for vocabulary and tags."""
+    def build(self, model: ModelConfig) -> nn.Module:
         return _tagger(model).build(self.tokenizer.vocab_size, len(self.number))
 
-    def num_params(self, model: Any) -> int:  # noqa: ANN401
-        """Learned numbers of the model, without building it."""
+    def num_params(self, model: ModelConfig) -> int:
         return _tagger(model).num_params(self.tokenizer.vocab_size, len(self.number))
 
-    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+    def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Sentences, with their trees if the model follows them, and the tags of their words."""
         text, tags = batch.fields["text"], torch.from_numpy(batch.fields["tags"].tokens)
         sequences = to_sequences(text, device)
@@ -138,62 +138,43 @@ class Tagging(Task):
         count, tokens = int((tags > 0).sum()), int(text.lengths.sum())
         return Inputs((sequences,), targets, count, tokens, 3.0 * cost * self.passes)
 
-    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
-        """Cross-entropy of the words' tags."""
-        smoothing, consistency = self.config.smoothing, self.config.consistency
-        if consistency:
-            first, second = model(*twice(inputs.arguments)).chunk(2, 1 if inputs.arguments[0].layout.packed else 0)
-            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency)
-        else:
-            losses = smoothed_losses(model(*inputs.arguments), inputs.targets, smoothing)
-        return with_balance(model, losses, inputs.count)
-
-    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy, and how many words are tagged right."""
-        return self.measure_labels(model, inputs)[0]
-
-    def measure_labels(self, model: nn.Module, inputs: Inputs) -> tuple[dict[str, float], Tensor | None]:
-        """Cross-entropy and how many words are tagged right, and the likeliest tags."""
-        logits = model(*inputs.arguments)
-        nll, predicted = cross_entropy(logits, inputs.targets), logits.argmax(-1)
-        right = (predicted == inputs.targets).sum()
-        return {"nll": float(nll), "right": float(right), "count": inputs.count}, predicted
-
-    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Mean loss and the share of words that is right."""
-        return {**super().summarise(sums), "accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
+    def label_counts(self, store: Store) -> Int64[np.ndarray, " labels"]:
+        tags = store.gather("tags", sampled(len(store))).tokens
+        return np.bincount(tags[tags > 0].astype(np.int64) - 1, minlength=len(self.number))  # 0 begins no word
 
     def classify(
         self,
         model: nn.Module,
-        texts: Sequence[str | Tagged],
+        texts: Sequence[AnyInput],
         device: torch.device,
         longest: int | None = None,
         cut: bool = False,
     ) -> list[dict[str, float] | None]:
         """The likeliest tags of each sentence, one space apart, and how likely all of them are; None for a blank."""
-        sentences = [_sentence(text, place) if isinstance(text, str) else text for place, text in enumerate(texts, 1)]
-        given = {number: sentence for number, sentence in enumerate(sentences, start=1) if sentence.words}
+        sentences = [
+            text if isinstance(text, Tagged) else _sentence(str(text), line) for line, text in enumerate(texts, start=1)
+        ]
+        filled = {number: sentence for number, sentence in enumerate(sentences, start=1) if sentence.words}
         try:
-            found = iter(self.tag(model, list(given.values()), device, longest))
+            tagged = iter(self.tag(model, list(filled.values()), device, longest))
         except OverlongError as error:  # of the sentences that are not blank
-            numbers = list(given)
+            numbers = list(filled)
             raise OverlongError({numbers[number - 1]: what for number, what in error.inputs.items()}) from None
-        return [dict([_whole(next(found))]) if sentence.words else None for sentence in sentences]
+        return [dict([_whole(next(tagged))]) if sentence.words else None for sentence in sentences]
 
     @torch.no_grad()
     def tag(
         self, model: nn.Module, sentences: Sequence[Tagged], device: torch.device, longest: int | None = None
     ) -> list[list[tuple[str, float]]]:
-        """The likeliest tag of each word of each sentence, and its probability; given tags are not looked at."""
-        follows = needs_tree(model.config)
+        """The likeliest tag of each word of each sentence, and its probability; tags of the input are ignored."""
+        follows_tree = needs_tree(config_of(model))
         jobs = [_Job(sentence, self.tokenizer.encode_words(sentence.words)) for sentence in sentences]
         refuse_overlong([len(job) for job in jobs], longest)
         for job in jobs:
-            job.check_tree(follows)
+            job.check_tree(follows_tree)
 
         def work(batch: list[_Job]) -> list[list[tuple[str, float]]]:
-            likely, chosen = model(_grid(batch, follows, device)).float().softmax(-1).max(-1)
+            likely, chosen = model(_grid(batch, follows_tree, device)).float().softmax(-1).max(-1)
             rows = zip(batch, likely.tolist(), chosen.tolist(), strict=True)
             labels = list(self.vocabularies.labels)
             return [[(labels[tags[at]], sure[at]) for at in job.cut.starts] for job, sure, tags in rows]
@@ -217,17 +198,15 @@ class _Job:
             raise self._refusal(NO_TREE)
 
     def _refusal(self, problem: str) -> RegardError:
-        location = self.sentence.location
+        place = self.sentence.location
         return (
-            InputError(location.line, problem)
-            if location.file == GIVEN
-            else DataError(location.file, problem, location.line)
+            InputError(place.line, problem) if place.file == PLAIN_TEXT else DataError(place.file, problem, place.line)
         )
 
 
-def _sentence(text: str, place: int) -> Tagged:
+def _sentence(text: str, line: int) -> Tagged:
     """A line of words, one space apart."""
-    return Tagged(tuple(text.split()), (), None, SourceLocation(GIVEN, place))
+    return Tagged(tuple(text.split()), (), None, SourceLocation(PLAIN_TEXT, line))
 
 
 def _whole(tags: Sequence[tuple[str, float]]) -> tuple[str, float]:
@@ -242,6 +221,18 @@ def _grid(batch: Sequence[_Job], follows_tree: bool, device: torch.device) -> Se
     return with_heads(grid, pad(Ragged.of([job.cut.heads(job.sentence.heads or ()) for job in batch])))
 
 
-def _tagger(model: Any) -> Any:  # noqa: ANN401
-    """The model's settings with an output at each place, where they leave it open."""
-    return model if model.head is not None else model.but(head=TokenHeadConfig())
+class _AnyHead(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+
+class _TaggerConfig(Protocol):
+    @property
+    def head(self) -> _AnyHead | None: ...
+    def but(self, *, head: TokenHeadConfig) -> ModelConfig: ...
+
+
+def _tagger(model: ModelConfig) -> ModelConfig:
+    """The model's settings with a prediction at each token, where they leave it open."""
+    tagger = cast(_TaggerConfig, model)
+    return model if tagger.head is not None else tagger.but(head=TokenHeadConfig())

@@ -13,7 +13,7 @@ from regard.nn.loss import IGNORED
 
 
 def to_sequences(field: Padded | Packed, device: torch.device) -> Sequences:
-    """A field's tokens and how they lie in their grid."""
+    """The tokens of a field and their layout."""
     tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
     if isinstance(field, Packed):
         layout = Layout.packing(lengths)
@@ -25,8 +25,8 @@ def to_sequences(field: Padded | Packed, device: torch.device) -> Sequences:
 
 
 def with_heads(sequences: Sequences, heads: Padded | Packed) -> Sequences:
-    """The same sequences with the place of each token's head, which counts from the start of its own sequence."""
-    layout, lengths, places = sequences.layout, torch.from_numpy(heads.lengths), torch.from_numpy(heads.tokens)
+    """The sequences with the position of each token's head, counted from the start of its sequence."""
+    layout, lengths, positions = sequences.layout, torch.from_numpy(heads.lengths), torch.from_numpy(heads.tokens)
     if not torch.equal(lengths, layout.lengths.cpu()):
         raise ConfigError(
             "model.position",
@@ -34,15 +34,15 @@ def with_heads(sequences: Sequences, heads: Padded | Packed) -> Sequences:
             "let a parser write the heads into the CoNLL-U file, or choose another position kind",
         )
     if isinstance(heads, Packed):
-        tree = places + torch.repeat_interleave(torch.cumsum(lengths, 0) - lengths, lengths)
+        tree = positions + torch.repeat_interleave(torch.cumsum(lengths, 0) - lengths, lengths)
     else:
-        own = torch.arange(places.shape[1])
-        tree = torch.where(own < lengths[:, None], places, own)
+        index = torch.arange(positions.shape[1])
+        tree = torch.where(index < lengths[:, None], positions, index)
     return Sequences(sequences.tokens, layout.with_tree(to_device(tree, sequences.tokens.device)))
 
 
 def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[Tensor, "batch time"]]:
-    """All tokens but each sequence's last as inputs, all but its first as what they are to predict."""
+    """All tokens but each sequence's last as inputs, all but its first as targets."""
     if isinstance(field, Packed):
         ends = np.cumsum(field.lengths)
         inputs = Packed(np.delete(field.tokens, ends - 1, axis=1), field.lengths - 1)

@@ -60,7 +60,7 @@ class Trained:
     @property
     def input_tokens(self) -> int | None:
         """Where the task truncates inputs, if it does, as summarisation does; the token after them counted."""
-        return getattr(self.task, "input_tokens", None)
+        return self.task.config.input_limit
 
     @property
     def documents(self) -> bool:

@@ -1,9 +1,9 @@
-"""Translation, and every other task from text to text: read the source, write the target."""
+"""Translation, and every other task from text to text: read the source, generate the target."""
 
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -15,12 +15,22 @@ from regard.data.batches import Batch
 from regard.data.examples import Example, Pair
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content, SourceConfig
+from regard.data.sources import Content
 from regard.data.store_writer import Row
-from regard.decode import Ensemble
+from regard.decode import AnyStepper, Ensemble
 from regard.errors import ConfigError
 from regard.nn.loss import Losses
-from regard.tasks.base import GenerationTask, Inputs, TaskBase, Vocabularies, need_shape, total_tokens
+from regard.tasks.base import (
+    TRAINING_SETTINGS,
+    GenerationTask,
+    Inputs,
+    Scoring,
+    TaskBase,
+    Vocabularies,
+    need_shape,
+    total_tokens,
+)
+from regard.tasks.contract import ModelConfig, sequences, token_model
 from regard.tasks.generation import TextGenerator
 from regard.tasks.reward import RewardConfig, expected_reward_loss
 from regard.tasks.tensors import shift, to_sequences
@@ -42,27 +52,23 @@ class TranslationConfig(TaskBase):
     dictionary: FileName | None = None
     """Words and their translations for `unknown`, a tab-separated pair a line."""
     reward: RewardConfig | None = None
-    """Fine-tune on the score of what the model writes (GNMT's reinforcement learning); needs a trained start."""
+    """Fine-tune on the score of what the model generates (GNMT's reinforcement learning); needs a trained start."""
 
     content: ClassVar[Content] = "pairs"
     texts: ClassVar[tuple[str, ...]] = ("source", "target")
-    scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "ter", "exact_match")
+    scoring: ClassVar[Scoring] = "texts"
+    default_score: ClassVar[str] = "bleu"
+    example_command: ClassVar[str] = "echo 'Your text' | regard translate {folder}"
+    ctranslate2_settings: ClassVar[frozenset[str] | None] = TRAINING_SETTINGS | {"reward"}
+    copy_baseline: ClassVar[bool] = True
     splits_inputs: ClassVar[bool] = True
     predicts_tokens: ClassVar[bool] = True
     generates: ClassVar[bool] = True
 
     def task(self, vocabularies: Vocabularies) -> "Translation":
-        """The task, once vocabularies are known."""
         return Translation(vocabularies, self)
 
-    def scores_on(self, source: SourceConfig) -> tuple[str, ...]:
-        """Pronouns are scored on the embedded corpus, attachment where trees are generated."""
-        pronoun = ("pronoun",) if source.street is not None else ()
-        trees = ("uas", "las") if source.is_treebank and source.target == "brackets" else ()
-        return (*self.scores, *pronoun, *trees)
-
-    def check(self, model: Any, data: DataConfig) -> None:  # noqa: ANN401
-        """Refuses a model or data that this task cannot use."""
+    def check(self, model: ModelConfig, data: DataConfig) -> None:
         super().check(model, data)
         need_shape(model, ["encoder-decoder"], "translation")
         if data.batching is not None and data.batching.kind == "stream":
@@ -70,12 +76,12 @@ class TranslationConfig(TaskBase):
         if self.dictionary and self.unknown == "keep":
             raise ConfigError("task.dictionary", "it is used for unknown words only: set task.unknown=replace as well")
         if self.reward and self.consistency:
-            raise ConfigError("task.consistency", "two readings of a batch and a reward do not go together; set one")
+            raise ConfigError("task.consistency", "it does not go together with task.reward; set one of them")
         if self.reward and data.batching is not None and data.batching.kind == "packed":
             raise ConfigError("data.batching", "a reward needs 'bucketed' batches, got 'packed'")
 
-    def unused(self, model: Any, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:  # noqa: ANN401
-        """A reward alone does not look at references token by token."""
+    def unused(self, model: ModelConfig, data: DataConfig, tokenizer: TokenizerConfig) -> Iterator[Unused]:
+        """A reward alone does not use the references' tokens one by one."""
         yield from super().unused(model, data, tokenizer)
         if self.reward and not self.reward.likelihood:
             yield Unused("task.smoothing", "with task.reward.likelihood = 0")
@@ -94,14 +100,13 @@ class Translation(GenerationTask):
 
     @property
     def passes(self) -> float:
-        """How often a training step reads its batch, forth and back."""
         return self.reward.passes if self.reward else super().passes
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
-        """Cross-entropy of all targets; with a reward, what the model's own translations earn, and a little of that."""
+        """Cross-entropy of all targets; with a reward, its expectation, and a share of the cross-entropy."""
         if self.reward is None:
             return super().losses(model, inputs)
-        objective = expected_reward_loss(model, inputs.arguments[0], inputs.targets, self.reward)
+        objective = expected_reward_loss(model, sequences(inputs.arguments[0]), inputs.targets, self.reward)
         if not self.reward.likelihood:
             return Losses(objective, self._plain(model, inputs))
         likelihood = super().losses(model, inputs)
@@ -109,29 +114,23 @@ class Translation(GenerationTask):
 
     @torch.no_grad()
     def _plain(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        """Cross-entropy of the references, without dropout: drawing it would change what later parts draw."""
-        learning = model.training
+        """Cross-entropy of the references, without dropout, whose random numbers would change those of later parts."""
+        parts, was_training = token_model(model), model.training
         model.eval()
         try:
-            x = model.hidden(*inputs.arguments)  # type: ignore[operator]
-            return model.head.loss(x, inputs.targets)  # type: ignore[union-attr, operator]
+            return parts.head.loss(parts.hidden(*inputs.arguments), inputs.targets)
         finally:
-            model.train(learning)
+            model.train(was_training)
 
     def generator(
-        self,
-        stepper: Any,  # noqa: ANN401
-        device: torch.device,
-        longest: int | None = None,
-        base: Path = Path(),
+        self, stepper: AnyStepper, device: torch.device, longest: int | None = None, base: Path = Path()
     ) -> TextGenerator:
-        """What translates with a model, or with an ensemble of them."""
         assert isinstance(self.config, TranslationConfig)
         unknown = None
         if self.config.unknown == "replace":
             file = self.config.dictionary
-            models: list[Any] = list(stepper.members) if isinstance(stepper, Ensemble) else [stepper]
-            unknown = UnknownWords(models, read_dictionary(base / file) if file else {})
+            models = stepper.members if isinstance(stepper, Ensemble) else [stepper]
+            unknown = UnknownWords(cast(list[nn.Module], models), read_dictionary(base / file) if file else {})
         return TextGenerator(stepper, self.source, self.target, device, longest, unknown)
 
     def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
@@ -147,28 +146,25 @@ class Translation(GenerationTask):
         }
 
     def row(self, example: Example) -> Row:
-        """A pair as the store takes it."""
         assert isinstance(example, Pair)
         return {"source": example.source, "target": example.target}
 
-    def build(self, model: Any) -> nn.Module:  # noqa: ANN401
-        """The model for both vocabularies."""
+    def build(self, model: ModelConfig) -> nn.Module:
         return model.build(self.source.vocab_size, self.target.vocab_size)
 
-    def num_params(self, model: Any) -> int:  # noqa: ANN401
-        """Learned numbers of the model, without building it."""
+    def num_params(self, model: ModelConfig) -> int:
         return model.num_params(self.source.vocab_size, self.target.vocab_size)
 
-    def inputs(self, batch: Batch, model: Any, device: torch.device) -> Inputs:  # noqa: ANN401
+    def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Source and shifted target as tensors."""
         source, target = batch.fields["source"], batch.fields["target"]
-        written, targets = shift(target, device)
+        tokens, targets = shift(target, device)
         count = int(np.sum(target.lengths - 1))
-        if written.layout.packed:
+        if tokens.layout.packed:
             one = partial(model.flops, 1, vocab=self.target.vocab_size)
             flops = self.packed_flops(one, source.lengths, target.lengths - 1)
         else:
             rows, time = target.tokens.shape
             flops = model.flops(rows, source.tokens.shape[1], time - 1, self.target.vocab_size)
-        arguments = (to_sequences(source, device), written)
+        arguments = (to_sequences(source, device), tokens)
         return Inputs(arguments, targets, count, total_tokens(batch) - len(target.lengths), 3.0 * flops * self.passes)

@@ -13,6 +13,7 @@ from regard.errors import RunError
 from regard.files.run_folder import list_checkpoints
 from regard.metrics.registry import require_registered
 from regard.progress import phase
+from regard.tasks.contract import config_of
 from regard.train import checkpoint
 from regard.train.average import average
 from regard.train.budget import Spent
@@ -153,7 +154,7 @@ class Trainer(CheckpointedTraining):
     def _model_with(self, weights: Mapping[str, Tensor]) -> Iterator[nn.Module]:
         """The model with other weights for a while; where it is partitioned, an unpartitioned copy."""
         if self.partitioned:
-            model = self.task.build(self.model.config).to(self.world.device)
+            model = self.task.build(config_of(self.model)).to(self.world.device)
             load_weights(model, weights)
             yield model
             return

@@ -18,6 +18,7 @@ from regard.metrics.registry import metric
 from regard.nn.fast.sdpa import cudnn_attention, disable_cudnn_attention
 from regard.nn.loss import Losses
 from regard.tasks.base import Inputs, Task
+from regard.tasks.contract import config_of
 from regard.train.budget import Spent
 from regard.train.compilation import compile_blocks, why_compile
 from regard.train.memory import is_out_of_memory, keep_freed_memory
@@ -190,7 +191,7 @@ class TrainingStep(ABC):
         return self.prefetcher.inputs(self.micro_batches)
 
     def _inputs(self, batch: Batch) -> Inputs:
-        return self.task.inputs(batch, self.model.config, self.world.device)
+        return self.task.inputs(batch, config_of(self.model), self.world.device)
 
     def _seed_dropout(self) -> None:
         """Dropout of a step is the same whether the run was interrupted before or not."""

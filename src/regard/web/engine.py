@@ -19,8 +19,7 @@ from regard.decode.steppers import max_positions
 from regard.decode.trace import Alternative
 from regard.errors import ConfigError, Failure
 from regard.run import Run
-from regard.tasks.generation import Output
-from regard.tasks.images import AnyImage
+from regard.tasks.generation import AnyInput, Output
 from regard.text.special_tokens import EOS, PAD, UNK
 from regard.web.text_stream import TextStream, Token
 
@@ -47,7 +46,7 @@ class Engine(Protocol):
         """
         ...
 
-    def attention(self, text: AnyImage, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    def attention(self, text: AnyInput, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
         """The payload of the page for a text or an image."""
         ...
 
@@ -65,7 +64,7 @@ class RunEngine:
     def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
         return self.run.classify(texts)
 
-    def attention(self, text: AnyImage, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    def attention(self, text: AnyInput, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
         return api.attention(self.run, text, target, **options)  # type: ignore[arg-type]
 
     @torch.no_grad()

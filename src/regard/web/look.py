@@ -16,7 +16,7 @@ from regard.errors import DataError
 from regard.files.run_folder import METRICS_FILE
 from regard.files.strict_json import to_json
 from regard.look import TraceConfig, blank_tree, content_security_policy, render
-from regard.tasks.images import ImageTask
+from regard.tasks.images import ImageTask, image_config
 from regard.train.log import read_metrics
 from regard.web.classify import decode_image, image_model, reads_images
 from regard.web.engine import Engine
@@ -146,7 +146,7 @@ def first_image(served: ServedRun) -> bytes | None:
     files = sorted(run.folder.glob(f"cache/*/{PIXELS}"), key=lambda file: file.stat().st_size)
     for file in files:
         try:
-            album = Album(file.parent, file.parent.name, run.task.config.canvas(run.recipe.model))
+            album = Album(file.parent, file.parent.name, run.task.config.canvas(image_config(run.recipe.model)))
         except DataError:  # of another version, or damaged: training would rebuild it
             continue
         if len(album):

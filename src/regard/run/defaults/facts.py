@@ -115,7 +115,7 @@ def survey(task: Any, data: DataConfig) -> Facts:  # noqa: ANN401
         long_target=float(np.percentile(writes, LONG)) if writes else 0.0,
         words=max(1.0, fmean(words)) if words and not pictures else 0.0,
         closed=any(UNKNOWN in getattr(example, "text", "") for example in first[:1000]),
-        classes=len({name for example in first for name in task.classes_of(example)}) if task.has_classes else 0,
+        classes=len({name for example in first for name in example.classes}) if task.has_classes else 0,
         valid=0 if data.valid is None else _counted(data.valid, base),
         running=source.is_running_text,
         holds_out=data.holds_out,

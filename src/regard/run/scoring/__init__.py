@@ -1,6 +1,6 @@
 """A run tested on data: the scores that its task is known by, each with what it was computed with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from torch import nn
@@ -11,39 +11,22 @@ from regard.errors import ConfigError
 from regard.files.run_folder import CACHE_FOLDER
 from regard.metrics.registry import require_registered
 from regard.progress import phase
-from regard.run.scoring.generation import score_translation
-from regard.run.scoring.images import score_image_description
 from regard.run.scoring.labels import score_labels
-from regard.run.scoring.lengths import treated, with_overlong
-from regard.run.scoring.loss import score_language_model
-from regard.run.scoring.masked_language_model import score_masked
+from regard.run.scoring.lengths import with_overlong, without_overlong
+from regard.run.scoring.loss import score_language_model, score_masked
 from regard.run.scoring.report import Report as Report
 from regard.run.scoring.report import ScoringRequest as ScoringRequest
-from regard.run.scoring.summaries import score_summarisation
+from regard.run.scoring.text import score_texts
 from regard.run.trained import Run
-from regard.tasks import (
-    Classification,
-    ImageClassification,
-    ImageDescription,
-    LanguageModel,
-    MaskedLanguageModel,
-    Summarisation,
-    Tagging,
-    Task,
-    Translation,
-)
+from regard.tasks.base import Scoring
 from regard.tasks.prepare import Preparation
 from regard.text.inputs import Overlong
 
-SCORERS: dict[type[Task], Callable[[ScoringRequest], Report]] = {
-    Translation: score_translation,
-    LanguageModel: score_language_model,
-    MaskedLanguageModel: score_masked,
-    Classification: score_labels,
-    ImageClassification: score_labels,
-    ImageDescription: score_image_description,
-    Tagging: score_labels,
-    Summarisation: score_summarisation,
+SCORERS: Mapping[Scoring, Callable[[ScoringRequest], Report]] = {
+    "texts": score_texts,
+    "tokens": score_language_model,
+    "masked_tokens": score_masked,
+    "labels": score_labels,
 }
 
 
@@ -54,14 +37,14 @@ def score_run(
     others: Sequence[Run] = (),
     overlong: Overlong | None = None,
 ) -> Report:
-    """The scores of a run's model on one source; of several together, where the task writes.
+    """The scores of a run's model on one source; of an ensemble, where the task generates text.
 
-    Examples that are too long are cut or left out as in training, if `overlong` does not say otherwise.
+    Examples that are too long are cut or left out as in training, unless `overlong` says otherwise.
     """
     recipe = run.recipe
     source.require(recipe.task.content, "data")
     if others and run.task.verb != "translate":
-        raise ConfigError("ensemble", f"only translations are written together, got a run of {recipe.task.kind}")
+        raise ConfigError("ensemble", f"only translations are generated together, got a run of {recipe.task.kind}")
     run.require_same_vocabulary(others)
     preparation = Preparation(recipe.task, recipe.data, recipe.tokenizer, run.folder / CACHE_FOLDER, model=recipe.model)
     models: list[nn.Module] = [other.model for other in others]
@@ -75,10 +58,8 @@ def score_run(
 
 def score(request: ScoringRequest) -> Report:
     """The scores of a model that need not be in a run folder yet."""
-    request, beyond = treated(request)
-    report = SCORERS[type(request.task)](request)
+    request, overlong = without_overlong(request)
+    report = SCORERS[request.task.config.scoring](request)
     require_registered(report.metrics)
-    some = (
-        ("loss", "perplexity") if isinstance(request.task, Summarisation) else ()
-    )  # ROUGE compares texts of any length
-    return with_overlong(report, beyond, request.overlong, some)
+    affected = ("loss", "perplexity") if request.task.config.cuts_inputs else ()  # ROUGE scores texts of any length
+    return with_overlong(report, overlong, request.overlong, affected)

@@ -29,37 +29,34 @@ def score_labels(request: ScoringRequest) -> Report:
     """
     began = time.perf_counter()
     store, batches = open_source(request)
-    given: dict[int, NDArray[np.int64]] = {}
+    answers: dict[int, NDArray[np.int64]] = {}
     expected: dict[int, NDArray[np.int64]] = {}
 
     def note(part: MeasuredBatch) -> None:
         assert part.predicted is not None
-        predicted, targets = (each.reshape(len(part.batch.examples), -1).cpu().numpy()
-                              for each in (part.predicted, part.inputs.targets))  # fmt: skip
+        predicted, targets = (labels.reshape(len(part.batch.examples), -1).cpu().numpy()
+                              for labels in (part.predicted, part.inputs.targets))  # fmt: skip
         for row, example in enumerate(part.batch.examples.tolist()):
             counts = targets[row] != IGNORED
-            given[example], expected[example] = predicted[row][counts], targets[row][counts]
+            answers[example], expected[example] = predicted[row][counts], targets[row][counts]
 
     values = measure(request.task, request.model, batches, request.device, note)
     names = request.task.vocabularies.labels
-    answers, right = ([names[label] for example in range(len(store)) for label in side[example].tolist()]
-                      for side in (given, expected))  # fmt: skip
-    scores = metrics.f1_scores(answers, right)
+    predicted, right = ([names[label] for example in range(len(store)) for label in side[example].tolist()]
+                      for side in (answers, expected))  # fmt: skip
+    scores = metrics.f1_scores(predicted, right)
     values["macro_f1"] = sum(scores.values()) / len(scores)
     tested, left_out = _tested(request, store)
     details: dict[str, Any] = {"left_out": left_out} if left_out else {}
     if len(scores) <= MOST_LABELS:
-        matrix = metrics.confusion_matrix(answers, right)
+        matrix = metrics.confusion_matrix(predicted, right)
         details |= {"labels": list(matrix.labels), "confusion": matrix.counts.tolist()}
+    unit = "word" if request.source.content == "tagged" else "example"
     return Report(
         values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{len(scores)}"}, details,
-        {"right": [one == other for one, other in zip(answers, right, strict=True)]},
-        fingerprint(map(content_of, tested)), targets_of(request.task), unit=_unit(request),
+        {"right": [one == other for one, other in zip(predicted, right, strict=True)]},
+        fingerprint(map(content_of, tested)), targets_of(request.task), unit=unit,
     )  # fmt: skip
-
-
-def _unit(request: ScoringRequest) -> str:
-    return "word" if request.source.content == "tagged" else "example"
 
 
 def _tested(request: ScoringRequest, store: Store) -> tuple[list[Example], dict[str, int]]:

@@ -1,4 +1,4 @@
-"""What a test is request to do, and what it found."""
+"""What a test is given, and what it reports."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +30,12 @@ class ScoringRequest:
     """How the data is read, and where relative paths start."""
     device: torch.device
     search: AnySearch
-    """How a task that writes does so."""
+    """How a task that generates text searches."""
     tokens_per_batch: int
     longest: int | None = None
     """Most tokens of an input that the model was made for."""
     others: Sequence[nn.Module] = ()
-    """Further models that write together with the first."""
+    """Further models of an ensemble."""
     overlong: Overlong = "skip"
     """What becomes of examples that are too long for the model."""
     left_out: Collection[int] = ()
@@ -52,7 +52,7 @@ class ScoringRequest:
 
 @dataclass(frozen=True)
 class Report:
-    """What a test found."""
+    """The scores of a test."""
 
     metrics: dict[str, float]
     examples: int
@@ -60,7 +60,7 @@ class Report:
     signatures: dict[str, str] = field(default_factory=dict)
     """How scores were computed, as sacrebleu writes it."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What is no single number: the confusion matrix, what was written."""
+    """What is no single number: the confusion matrix, the generated texts."""
     evidence: dict[str, list[Any]] = field(default_factory=dict)
     """What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses` of
     batches and `targets`, which stand for what each batch predicts, or
@@ -128,6 +128,5 @@ def targets_of(task: Task) -> str:
             f"{counted(len(vocabularies.labels), 'label')} ({fingerprint((name,) for name in vocabularies.labels)[:8]})"
         )
     tokenizer = vocabularies.tokenizers[config.texts[-1]]
-    masking = getattr(config, "masking", None)
-    hidden = "" if masking is None else f", hidden as {fingerprint([(repr(masking),)])[:8]}"
+    hidden = "" if config.target_masking is None else f", hidden as {fingerprint([(repr(config.target_masking),)])[:8]}"
     return f"{counted(tokenizer.vocab_size, 'token')} ({tokenizer.identity[:8]}{hidden})"
