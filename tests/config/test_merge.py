@@ -181,8 +181,11 @@ def test_explain_names_unknown_paths():
 
 
 def test_schema_knows_every_model():
-    models = json_schema(Recipe)["properties"]["model"]["oneOf"]
+    schema = json_schema(Recipe)
+    models = [schema["$defs"][model["$ref"].rpartition("/")[2]] if "$ref" in model else model
+              for model in schema["properties"]["model"]["oneOf"]]  # fmt: skip
     assert {model["properties"]["kind"]["const"] for model in models} == set(kinds(ModelConfig))
+    assert all(model["properties"]["width"]["description"] for model in models)
 
 
 def test_frozen_and_changed_copies_are_checked():

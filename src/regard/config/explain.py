@@ -87,9 +87,11 @@ def _joined(prefix: str, name: str) -> str:
 
 
 def _below(path: str, field: FieldInfo) -> list[tuple[str, type[Config]]]:
+    """The configs that a setting takes, that of its default first."""
     family = kinds(field.annotation)
     if family:
-        return [(path, member) for member in family.values()]
+        default = type(field.get_default(call_default_factory=True, validated_data={}))
+        return [(path, member) for member in sorted(family.values(), key=lambda member: member is not default)]
     plain = sub_config(field.annotation)
     return [(path, plain)] if plain else []
 

@@ -68,8 +68,9 @@ class Family(Config):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         if not _is_family(cls):
             return super().__get_pydantic_json_schema__(schema, handler)
-        members = {kind: handler(member.__pydantic_core_schema__) for kind, member in cls._members.items()}
-        return {"oneOf": list(members.values()), "discriminator": {"propertyName": "kind"}}
+        members = cls._members.values()
+        schemas = [member.__get_pydantic_json_schema__(member.__pydantic_core_schema__, handler) for member in members]
+        return {"oneOf": schemas, "discriminator": {"propertyName": "kind"}}
 
 
 def family_of(member: type[Family]) -> type[Family]:
