@@ -5,11 +5,15 @@ import torch
 
 from regard.errors import RegardError
 from regard.models import EncoderConfig
-from regard.tasks.generation import classify
+from regard.tasks import Classification, ClassificationConfig, Vocabularies
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 LABELS = ["no", "yes"]
 CPU = torch.device("cpu")
+
+
+def task(words: Tokenizer) -> Classification:
+    return ClassificationConfig().task(Vocabularies({"text": words}, LABELS))
 
 
 @pytest.fixture(scope="module")
@@ -19,14 +23,14 @@ def words() -> Tokenizer:
 
 def test_blank_texts_get_no_label_and_keep_their_places(words: Tokenizer):
     model = EncoderConfig(width=16, depth=1, heads=2).build(words.vocab_size, len(LABELS)).eval()
-    found = classify(model, words, LABELS, ["", "good film", " \t", "bad"], CPU)
+    found = task(words).classify(model, ["", "good film", " \t", "bad"], CPU)
     assert [row is None for row in found] == [True, False, True, False]
-    alone = classify(model, words, LABELS, ["bad"], CPU)[0]
+    alone = task(words).classify(model, ["bad"], CPU)[0]
     assert found[3] == pytest.approx(alone)
-    assert classify(model, words, LABELS, [" "], CPU) == [None]
+    assert task(words).classify(model, [" "], CPU) == [None]
 
 
 def test_a_text_that_is_too_long_is_named_by_its_own_place(words: Tokenizer):
     model = EncoderConfig(width=16, depth=1, heads=2).build(words.vocab_size, len(LABELS)).eval()
     with pytest.raises(RegardError, match="input 3: 5 tokens, the model takes at most 4"):
-        classify(model, words, LABELS, ["good", "", "good bad dull film"], CPU, longest=4)
+        task(words).classify(model, ["good", "", "good bad dull film"], CPU, longest=4)
