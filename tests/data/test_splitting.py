@@ -6,7 +6,7 @@ import pytest
 
 from regard.errors import DataError
 from regard.files.run_folder import SENTENCES_FILE
-from regard.tasks.base import TaskBase
+from regard.tasks.base import TaskConfig
 from regard.text.splitting import MAX_MEASURED, TASK, SourceStatistics, Splitting, load_splitting, measure_sources
 
 SENTENCES = ["The dog sleeps.", "Dr. Smith has 3.14 dogs.", "A man rides a bike.", "Two. Three."] * 5
@@ -76,5 +76,5 @@ def test_of_older_runs_translators_split_into_sentences(tmp_path: Path, recipe: 
 
 
 def test_the_task_whose_inputs_are_split_is_known_without_loading_any():
-    split = [kind for kind in TaskBase.__subclasses__() if kind.splits_inputs]
+    split = [kind for kind in TaskConfig.__subclasses__() if kind.splits_inputs]
     assert [kind.model_fields["kind"].default for kind in split] == [TASK]

@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 
 from regard.compare.significance import EVIDENCE, TESTS
+from regard.config import kinds
 from regard.errors import ConfigError
 from regard.metrics.registry import METRICS, PairedTest, metric, require_registered
 from regard.run.scoring import SCORERS
@@ -20,11 +21,11 @@ from regard.tasks import (
     TaskConfig,
     Translation,
 )
-from regard.tasks.base import Task, TaskBase
+from regard.tasks.base import Task
 
 TASKS = [Classification, ImageClassification, ImageDescription, LanguageModel, MaskedLanguageModel, Summarisation,
          Tagging, Translation]  # fmt: skip
-CONFIGS: list[type[TaskBase]] = list(get_args(get_args(TaskConfig)[0]))
+CONFIGS = list(kinds(TaskConfig).values())
 
 
 def test_every_task_is_walked_over():
@@ -36,7 +37,7 @@ def test_every_task_is_walked_over():
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_every_score_of_a_task_is_registered(config: type[TaskBase]):
+def test_every_score_of_a_task_is_registered(config: type[TaskConfig]):
     scores = config().scores
     assert scores, "the first is what models are compared by"
     require_registered(scores)

@@ -145,7 +145,7 @@ def test_compressed_layers_cost_what_torch_counts():
         ({"kinds": [LOCAL, {"kind": "bigbird", "added": True}]}, "bigbird here adds or shares what all layers"),
         ({"kinds": [LOCAL, {"kind": "linformer", "share": "layerwise"}]}, "linformer here adds or shares"),
         ({"kinds": [LOCAL, "linformer"]}, r"kinds\.1\.kind: linformer mixes all tokens"),
-        ({"strict": True}, "hiding the token itself"),
+        ({"strict": True}, "masking the token itself"),
         ({"kinds": [LOCAL, {**COMPRESSED, "block": 4}]}, "expected a multiple of stride = 3, got 4"),
     ],
     ids=str,

@@ -123,3 +123,21 @@ def test_a_name_that_is_no_plugin_is_refused(folder: Path):
     done = regard(folder, "config", "--check", "mine.toml")
     assert done.returncode == 2
     assert "'their-kinds' is neither a .py file nor an installed plugin (entry point regard.plugins)" in done.stderr
+
+
+def test_a_task_of_a_plugin_trains_and_classifies(folder: Path):
+    (folder / "focal.py").write_text(CODE["focal.py"])
+    rows = [f"{'good' if n % 2 else 'bad'} film {n}\t{n % 2}\n" for n in range(40)]
+    (folder / "reviews.tsv").write_text("".join(rows))
+    recipe = 'plugins = ["focal.py"]\ntask = { kind = "focal-classification", gamma = 1.0 }\n'
+    (folder / "reviews.toml").write_text(f'{recipe}data.train = {{ file = "reviews.tsv", text = 0, label = 1 }}\n')
+    checked = regard(folder, "config", "--check", "reviews.toml")
+    assert checked.returncode == 0, checked.stderr
+    assert 'kind = "focal-classification"' in checked.stdout
+    done = regard(folder, "train", "reviews.toml", "train.steps=4", "--out", "run", "-q")
+    assert done.returncode == 0, done.stderr
+    labels = regard(folder, "--plugin", "focal.py", "classify", "run", "-q", text="good film\n")
+    assert labels.returncode == 0, labels.stderr
+    assert labels.stdout.split()[0] in ("0", "1")
+    scores = regard(folder, "--plugin", "focal.py", "evaluate", "run", "--json")
+    assert "accuracy" in scores.stdout, scores.stderr

@@ -34,6 +34,7 @@ class Family(Config):
         kind: Any
     _members: ClassVar[dict[str, type[Config]]]
     _adapter: ClassVar[TypeAdapter[Any] | None]
+    _in_schema: ClassVar[bool] = False
 
     @classmethod
     @override
@@ -68,8 +69,14 @@ class Family(Config):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         if not _is_family(cls):
             return super().__get_pydantic_json_schema__(schema, handler)
-        members = cls._members.values()
-        schemas = [member.__get_pydantic_json_schema__(member.__pydantic_core_schema__, handler) for member in members]
+        if cls._in_schema:  # a member that holds members of its own family, which the schema has above it
+            return {"type": "object", "properties": {"kind": {"enum": list(cls._members)}}}
+        cls._in_schema = True
+        try:
+            members = cls._members.values()
+            schemas = [one.__get_pydantic_json_schema__(one.__pydantic_core_schema__, handler) for one in members]
+        finally:
+            cls._in_schema = False
         return {"oneOf": schemas, "discriminator": {"propertyName": "kind"}}
 
 

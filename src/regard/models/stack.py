@@ -13,7 +13,6 @@ from regard.config import refuse
 from regard.errors import ConfigError
 from regard.models.contract import ModelConfig
 from regard.nn.attention.kinds import AttentionConfig, FullConfig
-from regard.nn.attention.module import BaseAttentionConfig
 from regard.nn.block import Block, NormPlace, Residual, block_class
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
@@ -132,7 +131,7 @@ class StackConfig(ModelConfig):
         return of_attention + depth * block + inputs
 
 
-def by_layer(attention: BaseAttentionConfig, depth: int) -> list[BaseAttentionConfig]:
+def by_layer(attention: AttentionConfig, depth: int) -> list[AttentionConfig]:
     """The kind of attention of each layer."""
     return list(islice(cycle(attention.layer_kinds), depth))
 
@@ -178,7 +177,7 @@ class Stack(nn.Module):
         """Data type of the residual stream in training, if not that of the inputs."""
         self._patterns: dict[tuple[int, str, int], Pattern | None] = {}
 
-    def _block(self, attention: BaseAttentionConfig, position: nn.Module, cross: bool) -> Block:
+    def _block(self, attention: AttentionConfig, position: nn.Module, cross: bool) -> Block:
         config, drop = self.config, self.config.dropout
         feedforward = config.feedforward.build(config.width, drop.feedforward)
 

@@ -24,7 +24,7 @@ from regard.errors import ConfigError, DataError, Failure, RegardError
 from regard.export.export import export_model
 from regard.export.exported_model import ExportedModel, HeldOut
 from regard.run.trained import Run
-from regard.tasks.base import TaskBase
+from regard.tasks.base import TaskConfig
 from regard.text.special_tokens import SPECIAL_TOKENS
 from regard.text.vocabulary import Vocabulary
 
@@ -89,7 +89,7 @@ def _exported_model(run: Run) -> ExportedModel:
     return ExportedModel.of(run, length, spare_positions=1)
 
 
-def refuse_task(task: TaskBase) -> None:
+def refuse_task(task: TaskConfig) -> None:
     """ConfigError for a task, or a setting of it, that CTranslate2 does not support."""
     supported = task.ctranslate2_settings
     if supported is None:

@@ -1,10 +1,9 @@
 """Where data, model, loss and metric meet: one file a task."""
 
-from typing import Annotated
-
-from regard.config import BARE_KIND, BY_KIND
+from regard.config import import_all
 from regard.tasks.base import Inputs as Inputs
 from regard.tasks.base import Task as Task
+from regard.tasks.base import TaskConfig as TaskConfig
 from regard.tasks.base import Vocabularies as Vocabularies
 from regard.tasks.classification import Classification as Classification
 from regard.tasks.classification import ClassificationConfig as ClassificationConfig
@@ -23,15 +22,4 @@ from regard.tasks.tagging import TaggingConfig as TaggingConfig
 from regard.tasks.translation import Translation as Translation
 from regard.tasks.translation import TranslationConfig as TranslationConfig
 
-TaskConfig = Annotated[
-    TranslationConfig
-    | LanguageModelConfig
-    | MaskedLanguageModelConfig
-    | ClassificationConfig
-    | SummarisationConfig
-    | TaggingConfig
-    | ImageClassificationConfig
-    | ImageDescriptionConfig,
-    BY_KIND,
-    BARE_KIND,
-]
+import_all(__name__, __path__)  # a new task is a file in this folder

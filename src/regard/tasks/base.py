@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config import Config, Unused
+from regard.config import Family, Unused
 from regard.data.batches import Batch, BatchingConfig, BucketedConfig, StreamConfig
 from regard.data.examples import Example, Pair
 from regard.data.fields import AnyField
@@ -99,7 +99,7 @@ class Inputs:
         return self.count
 
 
-class TaskBase(Config):
+class TaskConfig(Family):
     """The settings that all tasks share, and what the other rooms ask of a task's kind."""
 
     content: ClassVar[Content]
@@ -241,7 +241,7 @@ class Task(ABC):
     beside: ClassVar[tuple[str, ...]] = ()
     """Fields that are as long as the text they belong to."""
 
-    def __init__(self, vocabularies: Vocabularies, config: TaskBase) -> None:
+    def __init__(self, vocabularies: Vocabularies, config: TaskConfig) -> None:
         self.vocabularies, self.config = vocabularies, config
         self._flops: dict[tuple[int, ...], int] = {}
 

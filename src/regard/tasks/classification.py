@@ -19,7 +19,7 @@ from regard.errors import ConfigError
 from regard.nn.device import to_device
 from regard.nn.layout import Sequences
 from regard.nn.loss import Losses
-from regard.tasks.base import Inputs, Scoring, TaskBase, Vocabularies, need_shape, total_tokens
+from regard.tasks.base import Inputs, Scoring, TaskConfig, Vocabularies, need_shape, total_tokens
 from regard.tasks.contract import ModelConfig, sequences
 from regard.tasks.generation import AnyInput
 from regard.tasks.labels import LabelTask
@@ -30,7 +30,7 @@ from regard.text.special_tokens import EOS
 from regard.text.tokenizer import TokenizerConfig
 
 
-class ClassificationConfig(TaskBase):
+class ClassificationConfig(TaskConfig):
     """One label for each text, such as whether a review likes its film."""
 
     kind: Literal["classification"] = "classification"

@@ -18,12 +18,12 @@ from regard.nn.device import to_device
 from regard.tasks.base import Inputs, Scoring, Vocabularies, need_shape
 from regard.tasks.contract import ModelConfig, config_of
 from regard.tasks.generation import AnyInput
-from regard.tasks.images import ImageTask, ImageTaskBase, image_config, images_at_once, is_image
+from regard.tasks.images import ImageTask, ImageTaskConfig, image_config, images_at_once, is_image
 from regard.tasks.labels import LabelTask
 from regard.text.tokenizer import TokenizerConfig
 
 
-class ImageClassificationConfig(ImageTaskBase):
+class ImageClassificationConfig(ImageTaskConfig):
     """One label for each image, such as what it shows."""
 
     kind: Literal["image_classification"] = "image_classification"

@@ -22,13 +22,13 @@ from regard.models import Patches
 from regard.tasks.base import GenerationTask, Inputs, Scoring, Vocabularies, need_shape
 from regard.tasks.contract import ImageModelConfig, ModelConfig, config_of
 from regard.tasks.generation import AnyInput, Output, TextGenerator
-from regard.tasks.images import ImageTask, ImageTaskBase, image_config, images_at_once, is_image
+from regard.tasks.images import ImageTask, ImageTaskConfig, image_config, images_at_once, is_image
 from regard.tasks.tensors import shift
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 from regard.text.tokenizer import TokenizerConfig
 
 
-class ImageDescriptionConfig(ImageTaskBase):
+class ImageDescriptionConfig(ImageTaskConfig):
     """From image to text: what is to be seen, or any other sentence about it."""
 
     kind: Literal["image_description"] = "image_description"

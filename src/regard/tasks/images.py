@@ -18,7 +18,7 @@ from regard.data.images.store import ImageStore, open_image_store
 from regard.data.settings import DataConfig
 from regard.errors import ConfigError
 from regard.nn.device import to_device
-from regard.tasks.base import StorePlace, Task, TaskBase
+from regard.tasks.base import StorePlace, Task, TaskConfig
 from regard.tasks.contract import ImageModelConfig, ModelConfig
 from regard.tasks.generation import AnyInput
 
@@ -27,7 +27,7 @@ TOKENS_AT_ONCE = 1 << 15
 GREY_AND_COLOURS = (1, 3)
 
 
-class ImageTaskBase(TaskBase):
+class ImageTaskConfig(TaskConfig):
     """What the configs of tasks that read images have."""
 
     resize: Resize = "refuse"
@@ -66,7 +66,7 @@ class ImageTaskBase(TaskBase):
 class ImageTask(Task):
     """A task whose examples have an image each."""
 
-    config: ImageTaskBase
+    config: ImageTaskConfig
 
     def open_store(
         self,

@@ -12,7 +12,7 @@ from regard.data.store import Store
 from regard.errors import DataError, nearest, shortened
 from regard.metrics.baseline import Baseline, most_frequent
 from regard.nn.loss import Losses, cross_entropy, smoothed_losses
-from regard.tasks.base import Inputs, Task, TaskBase, Vocabularies, with_balance
+from regard.tasks.base import Inputs, Task, TaskConfig, Vocabularies, with_balance
 from regard.tasks.contract import sequences
 from regard.tasks.regularisation import consistent_losses, twice
 
@@ -23,7 +23,7 @@ class LabelTask(Task):
     best_metric = "accuracy"
     verb = "classify"
 
-    def __init__(self, vocabularies: Vocabularies, config: TaskBase) -> None:
+    def __init__(self, vocabularies: Vocabularies, config: TaskConfig) -> None:
         super().__init__(vocabularies, config)
         self.number = {label: number for number, label in enumerate(vocabularies.labels)}
 

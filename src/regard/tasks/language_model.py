@@ -17,14 +17,14 @@ from regard.data.settings import DataConfig
 from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import AnySearch, AnyStepper, SampleConfig
-from regard.tasks.base import TRAINING_SETTINGS, GenerationTask, Inputs, Scoring, TaskBase, Vocabularies, need_shape
+from regard.tasks.base import TRAINING_SETTINGS, GenerationTask, Inputs, Scoring, TaskConfig, Vocabularies, need_shape
 from regard.tasks.contract import ModelConfig
 from regard.tasks.generation import TextGenerator
 from regard.tasks.tensors import shift
 from regard.text.tokenizer import TokenizerConfig
 
 
-class LanguageModelConfig(TaskBase):
+class LanguageModelConfig(TaskConfig):
     """Predicts each token from those before it; generates text."""
 
     kind: Literal["language_model"] = "language_model"

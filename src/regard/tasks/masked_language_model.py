@@ -27,7 +27,7 @@ from regard.models.recurrent.single_stack import SingleRecurrentConfig
 from regard.nn.device import to_device
 from regard.nn.layout import Sequences
 from regard.nn.loss import Losses, cross_entropy
-from regard.tasks.base import Inputs, Scoring, Task, TaskBase, Vocabularies, need_shape, total_tokens, with_balance
+from regard.tasks.base import Inputs, Scoring, Task, TaskConfig, Vocabularies, need_shape, total_tokens, with_balance
 from regard.tasks.contract import ModelConfig, sequences, token_model
 from regard.tasks.labels import accuracy
 from regard.tasks.regularisation import consistent_losses, twice
@@ -40,7 +40,7 @@ FIRST = len(SPECIAL_TOKENS)
 TOKENS_AT_ONCE = 4096
 
 
-class MaskedLanguageModelConfig(TaskBase):
+class MaskedLanguageModelConfig(TaskConfig):
     """Predicts masked tokens of plain text from both sides: pre-training for encoders."""
 
     kind: Literal["masked_language_model"] = "masked_language_model"

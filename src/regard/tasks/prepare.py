@@ -18,7 +18,7 @@ from regard.data.sources import SourceConfig
 from regard.data.store import Store
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
-from regard.tasks.base import Task, TaskBase, Vocabularies, examples_text
+from regard.tasks.base import Task, TaskConfig, Vocabularies, examples_text
 from regard.tasks.contract import ModelConfig
 from regard.text.splitting import SourceStatistics, measure_sources
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizers
@@ -29,7 +29,7 @@ from regard.text.training_words import TrainingWords
 class Preparation:
     """What is needed to read the data of a recipe, and what was noticed on the way."""
 
-    config: TaskBase
+    config: TaskConfig
     data: DataConfig
     tokenizer: TokenizerConfig
     cache: Path

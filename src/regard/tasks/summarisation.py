@@ -44,7 +44,7 @@ from regard.tasks.base import (
     GenerationTask,
     Inputs,
     Scoring,
-    TaskBase,
+    TaskConfig,
     Vocabularies,
     need_shape,
     with_balance,
@@ -59,7 +59,7 @@ from regard.text.special_tokens import BOS, EOS, SEP, SPECIAL_TOKENS
 from regard.text.tokenizer import Tokenizer, TokenizerConfig
 
 
-class SummarisationConfig(TaskBase):
+class SummarisationConfig(TaskConfig):
     """A short text for each long one: summaries, subjects of messages, minutes of meetings (Liu 2018)."""
 
     kind: Literal["summarisation"] = "summarisation"

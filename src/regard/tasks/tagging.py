@@ -32,7 +32,7 @@ from regard.nn.loss import IGNORED
 from regard.tasks.base import (
     Inputs,
     Scoring,
-    TaskBase,
+    TaskConfig,
     Vocabularies,
     need_shape,
     needs_tree,
@@ -55,7 +55,7 @@ NO_TREE = (
 )
 
 
-class TaggingConfig(TaskBase):
+class TaggingConfig(TaskConfig):
     """One label for each word of a sentence, such as its part of speech."""
 
     kind: Literal["tagging"] = "tagging"

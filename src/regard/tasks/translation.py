@@ -25,7 +25,7 @@ from regard.tasks.base import (
     GenerationTask,
     Inputs,
     Scoring,
-    TaskBase,
+    TaskConfig,
     Vocabularies,
     need_shape,
     total_tokens,
@@ -38,7 +38,7 @@ from regard.tasks.unknown_words import UnknownWords, read_dictionary
 from regard.text.tokenizer import TokenizerConfig
 
 
-class TranslationConfig(TaskBase):
+class TranslationConfig(TaskConfig):
     """From text to text: translation, and any other pairs (parsing, questions and answers, data to text)."""
 
     kind: Literal["translation"] = "translation"

@@ -1,7 +1,7 @@
 """The kinds of self-attention a recipe can name: full, or cheaper for long sequences in one of several ways."""
 
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,21 +10,21 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
-from regard.config import BARE_KIND, BY_KIND, refuse
+from regard.config import refuse
 from regard.nn.attention.linformer import LengthProjection, Linformer, Shared
 from regard.nn.attention.memory_compressed import MemoryCompressed
-from regard.nn.attention.module import Attention, BaseAttentionConfig
+from regard.nn.attention.module import Attention, AttentionConfig
 from regard.nn.pattern import Global, Pattern, Random, Window, random_links
 from regard.nn.position import Position
 
 
-class FullConfig(BaseAttentionConfig):
+class FullConfig(AttentionConfig):
     """Every token may attend to every other (in a decoder: to every earlier one)."""
 
     kind: Literal["full"] = "full"
 
 
-class LongConfig(BaseAttentionConfig):
+class LongConfig(AttentionConfig):
     """Settings that the kinds for long sequences share."""
 
     @model_validator(mode="after")
@@ -256,23 +256,20 @@ class MemoryCompressedConfig(LongConfig):
             )
 
 
-OneAttention = FullConfig | WindowConfig | LocalConfig | BigBirdConfig | LinformerConfig | MemoryCompressedConfig
-
-
 class AlternatingConfig(LongConfig):
     """Kinds that take turns layer by layer: as it stands, local and memory-compressed attention (Liu 2018, T-DMCA)."""
 
     kind: Literal["alternating"] = "alternating"
-    kinds: tuple[Annotated[OneAttention, BY_KIND, BARE_KIND], ...] = Field(
-        (LocalConfig(), MemoryCompressedConfig(stride=3, block=3)), min_length=2
-    )
+    kinds: tuple[AttentionConfig, ...] = Field((LocalConfig(), MemoryCompressedConfig(stride=3, block=3)), min_length=2)
     """The kind of the first layer, of the second and so on, then again from the first; how heads are shaped is set
     beside the list, for all of them."""
 
     @model_validator(mode="after")
     def _stand_together(self) -> "AlternatingConfig":
         for index, kind in enumerate(self.kinds):
-            if kind.settings() != BaseAttentionConfig().settings():
+            if isinstance(kind, AlternatingConfig):
+                raise refuse(f"kinds.{index}", "alternating kinds do not alternate themselves; list them side by side")
+            if kind.settings() != FullConfig().settings():
                 raise refuse(f"kinds.{index}", "how heads are shaped is set beside the list, for all layers alike")
             if kind.added_tokens or kind.shared_params(1):
                 raise refuse(f"kinds.{index}", f"{kind.kind} here adds or shares what all layers would need")
@@ -285,7 +282,7 @@ class AlternatingConfig(LongConfig):
 
     @property
     @override
-    def layer_kinds(self) -> tuple[BaseAttentionConfig, ...]:
+    def layer_kinds(self) -> tuple[AttentionConfig, ...]:
         return tuple(kind.but(**self.settings()) for kind in self.kinds)
 
     @override
@@ -299,9 +296,6 @@ class AlternatingConfig(LongConfig):
             attention.refuse_position(kind)
 
 
-AttentionConfig = Annotated[OneAttention | AlternatingConfig, BY_KIND, BARE_KIND]
-
-
 def four_panels(length: int, config: BigBirdConfig, causal: bool = False) -> dict[str, Bool[Tensor, "query key"]]:
     """The lecture's four pictures: random, window and global attention, and the three together, of the first head."""
     panels: dict[str, Pattern | None] = {
@@ -310,5 +304,5 @@ def four_panels(length: int, config: BigBirdConfig, causal: bool = False) -> dic
         "global": Global(config.global_tokens),
         "bigbird": config.pattern(1, length, False, "cpu"),
     }
-    hidden = BaseAttentionConfig().pattern(1, length, causal, "cpu")
+    hidden = AttentionConfig().pattern(1, length, causal, "cpu")
     return {name: (panel & hidden).dense(1, 1, length, length)[0, 0] for name, panel in panels.items() if panel}

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.config import Config, refuse
+from regard.config import Family, refuse
 from regard.errors import ConfigError
 from regard.nn.attention.heads import HeadProjection, HeadShape, NarrowHeadProjection, NoHeadProjection, join_heads
 from regard.nn.attention.reference import AttentionSteps, Key, Query, Scores, reference_attention
@@ -38,7 +38,7 @@ def attend(
     return FAST_PATHS[chosen.path](q, k, v, pattern, bias, scale, dropout)
 
 
-class BaseAttentionConfig(Config):
+class AttentionConfig(Family):
     """Settings that all kinds of attention share."""
 
     shape: HeadShape = "standard"
@@ -57,7 +57,7 @@ class BaseAttentionConfig(Config):
     """In decoders, mask the token itself too (key < query), as one lecture writes the mask."""
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "BaseAttentionConfig":
+    def _fits_together(self) -> "AttentionConfig":
         if self.shape != "standard" and self.head_width:
             raise refuse("head_width", f"{self.shape} heads have a width of their own; leave head_width out")
         if self.shape == "narrow" and self.kv_heads:
@@ -117,7 +117,7 @@ class BaseAttentionConfig(Config):
         return 0
 
     @property
-    def layer_kinds(self) -> "tuple[BaseAttentionConfig, ...]":
+    def layer_kinds(self) -> "tuple[AttentionConfig, ...]":
         """The kinds that alternate from layer to layer."""
         return (self,)
 

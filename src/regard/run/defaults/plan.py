@@ -26,6 +26,7 @@ from regard.run.defaults.facts import Facts, survey
 from regard.run.defaults.job import Job
 from regard.run.recipe import Recipe, pop_model_key, read_run_tree, recipe_tree, resolve_recipe
 from regard.run.unused_settings import unused
+from regard.tasks import TaskConfig
 from regard.train.parallel.processes import parse_device
 from regard.train.precision import machine_peak
 
@@ -44,6 +45,13 @@ RULED = ("task", "tokenizer", "model", "train")
 RULED_DATA = ("held_out", "max_length", "overlong", "batching")
 NOMINAL = {"cpu": 1e11, "cuda": 6e14}
 """FLOP/s that several processes reckon with, which must all decide alike."""
+
+
+def _rules(task: TaskConfig) -> Callable[[Job], None]:
+    """The rules of a task; of one from a plugin, those of the task that it derives from, or none."""
+    derived = [cls for cls in type(task).__mro__ if issubclass(cls, TaskConfig) and "kind" in cls.model_fields]
+    names = [str(cls.model_fields["kind"].default) for cls in derived]
+    return next((RULES[kind] for kind in names if kind in RULES), lambda job: None)
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ def plan_tree(
     if job.is_usual_model:
         job.decide.kind("model", kind, f"the usual kind for {surveyed.task.kind}")
     try:
-        RULES[surveyed.task.kind](job)
+        _rules(surveyed.task)(job)
     except Exception:  # rules compute with stated values, which may be invalid
         if problem is not None:
             raise problem from None

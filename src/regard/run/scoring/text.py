@@ -12,7 +12,7 @@ from regard.errors import DataError, located
 from regard.metrics.registry import Score, Texts, text_metrics
 from regard.run.scoring.loss import measure_batches, open_source
 from regard.run.scoring.report import Report, ScoringRequest, content_of, fingerprint, targets_of
-from regard.tasks.base import TaskBase
+from regard.tasks.base import TaskConfig
 
 
 def score_texts(request: ScoringRequest) -> Report:
@@ -61,7 +61,7 @@ def generate_texts(request: ScoringRequest) -> GeneratedTexts:
     return GeneratedTexts(examples, sources, hypotheses, references)
 
 
-def report_texts(config: TaskBase, generated: GeneratedTexts, source: SourceConfig, began: float) -> Report:
+def report_texts(config: TaskConfig, generated: GeneratedTexts, source: SourceConfig, began: float) -> Report:
     """The report of generated texts beside their references."""
     texts = Texts(generated.sources, generated.hypotheses, generated.references)
     metrics = text_metrics(config.name, source)
