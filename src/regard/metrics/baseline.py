@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Int64
 
+from regard.data.store import Store
 from regard.metrics.registry import METRICS
+
+BASELINE_EXAMPLES = 20_000
+"""Examples of which frequencies are counted: more would hardly change them."""
 
 
 @dataclass(frozen=True)
@@ -43,3 +47,16 @@ def unigram_loss(train: Int[np.ndarray, " kinds"], valid: Int[np.ndarray, " kind
     probabilities = (train + 1 / len(train)) / (train.sum() + 1)
     total = float(valid.sum())
     return float(-(valid * np.log(probabilities)).sum() / total) if total else float("nan")
+
+
+def token_counts(store: Store, field: str, size: int, begins: bool) -> Int64[np.ndarray, " tokens"]:
+    """How often each token occurs in a sample of the examples, without the begin token of each."""
+    ragged = store.gather(field, sampled(len(store)))
+    starts = np.concatenate([[0], np.cumsum(ragged.lengths)[:-1]]).astype(np.int64)
+    tokens = np.delete(ragged.tokens, starts) if begins else ragged.tokens
+    return np.bincount(tokens.astype(np.int64), minlength=size)
+
+
+def sampled(examples: int) -> Int64[np.ndarray, " examples"]:
+    """All examples, or so many spread evenly over them."""
+    return np.unique(np.linspace(0, examples - 1, min(examples, BASELINE_EXAMPLES)).round().astype(np.int64))

@@ -56,7 +56,7 @@ class Texts:
     hypotheses: Sequence[str]
     references: Sequence[str]
 
-    def each(self) -> "Iterable[Texts]":
+    def one_by_one(self) -> "Iterable[Texts]":
         for source, hypothesis, reference in zip(self.sources, self.hypotheses, self.references, strict=True):
             yield Texts([source], [hypothesis], [reference])
 

@@ -10,7 +10,6 @@ from typing import ClassVar, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
@@ -27,7 +26,7 @@ from regard.data.store_writer import LINE, Row
 from regard.decode import AnySearch, AnyStepper, BeamConfig
 from regard.errors import ConfigError, DataError
 from regard.files.run_folder import LABELS_FILE
-from regard.metrics.baseline import Baseline, unigram_loss
+from regard.metrics.baseline import Baseline, token_counts, unigram_loss
 from regard.metrics.registry import text_metrics
 from regard.models import kinds_of
 from regard.nn.experts import balance_loss
@@ -39,8 +38,6 @@ from regard.text.tokenizer import Tokenizer, TokenizerConfig, load_tokenizers, s
 
 PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")
 """Settings of how each example is tokenised, which a stream of text does not have."""
-BASELINE_EXAMPLES = 20_000
-"""Examples of which frequencies are counted: more would hardly change them."""
 TRAINING_SETTINGS = frozenset({"kind", "smoothing", "consistency"})
 Verb = Literal["translate", "generate", "classify"]
 Scoring = Literal["texts", "tokens", "masked_tokens", "labels"]
@@ -55,7 +52,7 @@ class StorePlace(TypedDict):
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """What is learnt from the training data before the model: tokenizers, and the names of the labels."""
+    """What the training data gives before the model is built: tokenizers, and the names of the labels."""
 
     tokenizers: Mapping[str, Tokenizer]
     labels: Sequence[str] = ()
@@ -392,22 +389,3 @@ def needs_tree(model: ModelConfig) -> bool:
 def total_tokens(batch: Batch) -> int:
     """Tokens of all fields, without padding."""
     return int(sum(np.sum(field.lengths) for field in batch.fields.values()))
-
-
-def examples_text(examples: Iterable[Example], field: str) -> Iterator[str]:
-    """One text of each example."""
-    for example in examples:
-        yield getattr(example, field) + getattr(example, "end", "")
-
-
-def token_counts(store: Store, field: str, size: int, begins: bool) -> Int64[np.ndarray, " tokens"]:
-    """How often each token occurs in a sample of the examples, without the begin token of each."""
-    ragged = store.gather(field, sampled(len(store)))
-    starts = np.concatenate([[0], np.cumsum(ragged.lengths)[:-1]]).astype(np.int64)
-    tokens = np.delete(ragged.tokens, starts) if begins else ragged.tokens
-    return np.bincount(tokens.astype(np.int64), minlength=size)
-
-
-def sampled(examples: int) -> Int64[np.ndarray, " examples"]:
-    """All examples, or so many spread evenly over them."""
-    return np.unique(np.linspace(0, examples - 1, min(examples, BASELINE_EXAMPLES)).round().astype(np.int64))

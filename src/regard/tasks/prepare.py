@@ -18,7 +18,7 @@ from regard.data.sources import SourceConfig
 from regard.data.store import Store
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
-from regard.tasks.base import Task, TaskConfig, Vocabularies, examples_text
+from regard.tasks.base import Task, TaskConfig, Vocabularies
 from regard.tasks.contract import ModelConfig
 from regard.text.splitting import SourceStatistics, measure_sources
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizers
@@ -210,3 +210,9 @@ class Preparation:
     def _name(self, source: SourceConfig) -> str:
         names = chain(map(str, source.files(self.base)), [source.hub or f"street/{source.street}"])
         return next(names)
+
+
+def examples_text(examples: Iterable[Example], field: str) -> Iterator[str]:
+    """One text of each example."""
+    for example in examples:
+        yield getattr(example, field) + getattr(example, "end", "")

@@ -25,6 +25,7 @@ from regard.data.store import Store
 from regard.data.store_writer import Row
 from regard.decode import in_batches
 from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError
+from regard.metrics.baseline import sampled
 from regard.nn.device import to_device
 from regard.nn.head import TokenHeadConfig
 from regard.nn.layout import Sequences
@@ -36,7 +37,6 @@ from regard.tasks.base import (
     Vocabularies,
     need_shape,
     needs_tree,
-    sampled,
 )
 from regard.tasks.contract import ModelConfig, config_of
 from regard.tasks.generation import AnyInput
@@ -198,10 +198,8 @@ class _Job:
             raise self._refusal(NO_TREE)
 
     def _refusal(self, problem: str) -> RegardError:
-        place = self.sentence.location
-        return (
-            InputError(place.line, problem) if place.file == PLAIN_TEXT else DataError(place.file, problem, place.line)
-        )
+        file, line = self.sentence.location.file, self.sentence.location.line
+        return InputError(line, problem) if file == PLAIN_TEXT else DataError(file, problem, line)
 
 
 def _sentence(text: str, line: int) -> Tagged:

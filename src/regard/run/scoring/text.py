@@ -69,7 +69,7 @@ def report_texts(config: TaskConfig, generated: GeneratedTexts, source: SourceCo
     evidence: dict[str, list[Any]] = {"written": generated.hypotheses, "references": generated.references}
     for metric in metrics:
         if metric.compute and metric.test == "sign_flips_of_examples":
-            evidence[metric.name] = [_value(metric.compute(text)) for text in texts.each()]
+            evidence[metric.name] = [_value(metric.compute(text)) for text in texts.one_by_one()]
     return Report(
         {name: score.value for name, score in scores.items()},
         len(generated.examples),
