@@ -33,7 +33,6 @@ NAMES = {
 """Whole names that say nothing of what they hold."""
 ALLOWED: dict[str, set[str]] = {
     "nn/position": {"slope", "slopes"},  # of ALiBi, as its paper calls them
-    "nn/attention": {"maps"},  # a setting of recipes
     "data/street": {"lexicon", "place", "places", "clock", "room"},  # a grammar: its lexicon, nouns and prepositions
 }
 """Names that are right where they stand, by folder."""

@@ -35,3 +35,10 @@ def test_a_saved_recipe_loads_in_silence_and_is_saved_with_the_present_name(caps
 
 def test_the_old_name_is_explained_as_the_present_one():
     assert [setting.path for setting in explain(Recipe, "train.between_blocks")] == ["train.residual_dtype"]
+
+
+def test_a_setting_of_a_kind_that_was_renamed_loads_by_its_old_name():
+    tree = {"task": "language_model", "model": {"kind": "decoder", "attention": {"kind": "full", "maps": False}}}
+    assert resolve_recipe(tree).model.attention.tree()["projections"] is False
+    kept = resolve_recipe({**tree, "model": {"kind": "decoder"}}, ["model.attention.maps=false"])
+    assert kept.model.attention.tree()["projections"] is False

@@ -35,7 +35,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "relative": {"position": "relative"},
     "t5 with shared keys": {"position": "t5", "attention": {"kind": "full", "kv_heads": 2}},
     "narrow heads": {"attention": {"kind": "full", "shape": "narrow"}},
-    "no maps": {"attention": {"kind": "full", "maps": False}},
+    "no maps": {"attention": {"kind": "full", "projections": False}},
     "window": {"attention": {"kind": "window", "reach": 2}},
     "unscaled": {"attention": {"kind": "full", "scaled": False}},
 }

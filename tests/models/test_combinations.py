@@ -28,7 +28,7 @@ HEADS = {
     "wide": {"shape": "wide"},
     "grouped": {"kv_heads": 2},
     "multi-query": {"kv_heads": 1},
-    "no-maps": {"maps": False},
+    "no-maps": {"projections": False},
     "strict": {"strict": True},
     "window": {"kind": "window", "reach": 3},
     "bigbird": {"kind": "bigbird", "block": 2, "reach": 1, "global_tokens": 2, "random": 1},

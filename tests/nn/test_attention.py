@@ -43,7 +43,7 @@ def test_plain_self_attention_is_the_lectures_formula(time: int, width: int, see
         weights = softmax([sum(a * b for a, b in zip(one, other, strict=True)) for other in rows])
         expected.append([sum(w * other[d] for w, other in zip(weights, rows, strict=True)) for d in range(width)])
     assert_close(self_attention(x)[0], torch.tensor(expected, dtype=torch.float64), 1e-12)
-    plain = Attention(width, 1, maps=False, scaled=False)
+    plain = Attention(width, 1, projections=False, scaled=False)
     assert not list(plain.parameters())
     assert_close(plain(x, full_context(time)), self_attention(x), 1e-12)
 
@@ -227,11 +227,11 @@ def test_attention_step_by_step_with_a_cache_equals_the_whole(kind: str, positio
     assert_close(torch.cat(parts, 1), whole, 1e-5)
 
 
-@pytest.mark.parametrize("maps", [FullConfig(), FullConfig(bias=False), FullConfig(maps=False)])
+@pytest.mark.parametrize("maps", [FullConfig(), FullConfig(bias=False), FullConfig(projections=False)])
 @pytest.mark.parametrize("change", [{}, {"shape": "narrow"}, {"shape": "wide"}, {"kv_heads": 2}, {"head_width": 5}])
 def test_config_counts_what_the_built_part_has_and_costs(maps: FullConfig, change: dict[str, object]):
-    if not maps.maps and change:
-        with pytest.raises(ConfigError, match="maps: without projections"):
+    if not maps.projections and change:
+        with pytest.raises(ConfigError, match="projections: without projections"):
             maps.but(**change)
         return
     config = maps.but(**change)

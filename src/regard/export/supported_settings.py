@@ -13,7 +13,7 @@ Supported = Mapping[str, tuple[Any, ...]]
 STANDARD: Supported = {
     "attention.kind": ("full",),
     "attention.shape": ("standard",),
-    "attention.maps": (True,),
+    "attention.projections": (True,),
     "attention.strict": (False,),
     "residual": (True,),
     "embedding.factor": (None,),

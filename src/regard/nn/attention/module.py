@@ -1,8 +1,8 @@
 """Multi-head attention: projections and heads around scaled dot-product attention, as self- and as cross-attention."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -41,13 +41,15 @@ def attend(
 class AttentionConfig(Family):
     """Settings that all kinds of attention share."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"maps": "projections"}
+
     shape: HeadShape = "standard"
     """How heads share the width: `standard` d × d/h each, `narrow` d/h × d/h on a chunk each, `wide` d × d each."""
     kv_heads: PositiveInt | None = None
     """Key/value heads, each shared by several query heads (1: multi-query); as many as heads when left out."""
     head_width: PositiveInt | None = None
     """Width of each head; width / heads when left out."""
-    maps: bool = True
+    projections: bool = True
     """Query, key, value and output projections; off: plain self-attention of the inputs, without parameters."""
     bias: bool = True
     """Learn biases in the projections."""
@@ -64,9 +66,9 @@ class AttentionConfig(Family):
             raise refuse(
                 "kv_heads", "narrow heads project a chunk of the input each, so keys cannot be shared; leave it out"
             )
-        if not self.maps and (self.shape != "standard" or self.kv_heads or self.head_width):
+        if not self.projections and (self.shape != "standard" or self.kv_heads or self.head_width):
             raise refuse(
-                "maps",
+                "projections",
                 "without projections the input itself is split into heads: leave shape, kv_heads, head_width out",
             )
         return self
@@ -97,7 +99,7 @@ class AttentionConfig(Family):
 
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `Attention`."""
-        names = ("kv_heads", "head_width", "shape", "maps", "bias", "scaled")
+        names = ("kv_heads", "head_width", "shape", "projections", "bias", "scaled")
         return {name: getattr(self, name) for name in names}
 
     def refuse_causal(self, setting: str) -> None:
@@ -127,7 +129,7 @@ class AttentionConfig(Family):
 
     def projection_sizes(self, width: int, heads: int) -> tuple[int, int, int]:
         """Elements of W_q, of W_k and W_v together, and of W_o."""
-        if not self.maps:
+        if not self.projections:
             return 0, 0, 0
         head_width = self.width_of_head(width, heads)
         into = head_width if self.shape == "narrow" else width
@@ -137,7 +139,7 @@ class AttentionConfig(Family):
     def num_params(self, width: int, heads: int, cross: bool = False) -> int:
         head_width = self.width_of_head(width, heads)
         biases = (heads + 2 * (self.kv_heads or heads)) * head_width + width
-        projections = sum(self.projection_sizes(width, heads)) + (biases if self.bias and self.maps else 0)
+        projections = sum(self.projection_sizes(width, heads)) + (biases if self.bias and self.projections else 0)
         return projections if cross else projections + self.extra_params(heads, head_width)
 
     def extra_params(self, heads: int, head_width: int) -> int:
@@ -182,7 +184,7 @@ class Attention(nn.Module):
         kv_heads: int | None = None,
         head_width: int | None = None,
         shape: HeadShape = "standard",
-        maps: bool = True,
+        projections: bool = True,
         bias: bool = True,
         scaled: bool = True,
         dropout: float = 0.0,
@@ -193,18 +195,18 @@ class Attention(nn.Module):
         self.head_width = head_width or head_width_of(width, heads, shape)
         if heads % self.kv_heads:
             raise ConfigError("model.attention.kv_heads", f"expected a divisor of heads = {heads}, got {kv_heads}")
-        self.query = self._projection(width, heads, shape, maps, bias)
-        self.key = self._projection(width, self.kv_heads, shape, maps, bias)
-        self.value = self._projection(width, self.kv_heads, shape, maps, bias)
-        self.output = nn.Linear(heads * self.head_width, width, bias=bias) if maps else nn.Identity()
+        self.query = self._projection(width, heads, shape, projections, bias)
+        self.key = self._projection(width, self.kv_heads, shape, projections, bias)
+        self.value = self._projection(width, self.kv_heads, shape, projections, bias)
+        self.output = nn.Linear(heads * self.head_width, width, bias=bias) if projections else nn.Identity()
         self.scale = 1 / math.sqrt(self.head_width) if scaled else 1.0
         self.dropout = dropout
         # In a list, so that a position encoding shared by all layers is not registered as a sub-module of each.
         self._position = [position or Position()]
         self.recorder: Callable[[AttentionSteps], None] | None = None
 
-    def _projection(self, width: int, heads: int, shape: HeadShape, maps: bool, bias: bool) -> nn.Module:
-        if not maps:
+    def _projection(self, width: int, heads: int, shape: HeadShape, projections: bool, bias: bool) -> nn.Module:
+        if not projections:
             return NoHeadProjection(heads)
         if shape == "narrow":
             return NarrowHeadProjection(width, heads, bias)
