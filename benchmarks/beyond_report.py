@@ -16,7 +16,7 @@ MEASUREMENTS = Path("docs/measurements")
 IMAGES = {"images-fashion-mnist": ("Fashion-MNIST", "≥ 0.930"), "images-cifar10": ("a tenth of CIFAR-10", "–")}
 CLASSES = 10
 SYSTEMS = {
-    "adapted": "started from the masked language model, which then read SST-2's sentences without their labels",
+    "adapted": "started from the masked language model, then trained on SST-2's sentences without their labels",
     "masked": "started from the masked language model",
     "causal": "started from the causal language model",
     "scratch": "the same model from scratch",
@@ -26,16 +26,16 @@ POSITIONS = ("sinusoidal", "rotary", "tree")
 IMAGES_HEAD = """## Images
 
 Vision Transformers from scratch. The checkpoint, and the settings where several were tried, were chosen on images held
-out from the training data; nothing was chosen by the test images.
+out from the training data, never on the test images.
 
 | data | parameters | accuracy, test | valid | target | epochs | steps | minutes | seed, hardware |
 |---|---|---|---|---|---|---|---|---|"""
 PRETRAINING_HEAD = """## Pre-training
 
-Classifiers of SST-2, tested on its dev sentences. The gain is over the same model from scratch; p is McNemar's, over
-the answers of the seeds that both have; p over seeds is how often the mean accuracies of all runs of both, shared out
-at random, lie as far apart or farther. What recipes/sst2.toml reaches from scratch stands above: its smaller model is
-made for so few sentences, this one is the encoder of wikitext2-mlm.toml.
+Classifiers of SST-2, tested on its dev sentences. The gain is over the same model from scratch. p is McNemar's, over
+the predictions of the seeds that both have; p over seeds is that of an exact permutation test of the mean accuracies
+over all runs of both. The result of recipes/sst2.toml from scratch is above: its smaller model is made for so few
+sentences, this one is the encoder of wikitext2-mlm.toml.
 """
 SYNTAX_HEAD = """## Syntax
 
@@ -105,7 +105,7 @@ def classifier_row(title: str, runs: list[dict[str, Any]], scratch: list[dict[st
 
 
 def p_over_seeds(before: list[float], after: list[float]) -> float:
-    """The exact test by permutation: of all ways to share out the runs, those as far apart as these."""
+    """The exact test by permutation: the share of all splits of the runs whose means differ at least as much."""
     runs, apart = [*before, *after], abs(mean(after) - mean(before))
     splits = list(combinations(range(len(runs)), len(after)))
     as_far = 0
@@ -124,7 +124,7 @@ def pretrained_sentence(part: dict[str, Any]) -> str:
 
 
 def p_value(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:
-    """McNemar's p over the answers of the seeds that both have, where all of these were kept."""
+    """McNemar's p over the predictions of the seeds that both have, where all of them were stored."""
     seeds = {run["seed"] for run in before} & {run["seed"] for run in after}
     if not all("right" in run for run in (*before, *after) if run["seed"] in seeds):
         return "–"
@@ -166,7 +166,7 @@ def tagger_row(kind: str, runs: list[dict[str, Any]], first: list[dict[str, Any]
 def parser_sentence(part: dict[str, Any]) -> str:
     scores = ", ".join(f"{name} {value:.4f}" for name, value in part["test"].items())
     return (
-        f"The parser that writes brackets (recipes/syntax/parse.toml, seed {part['seed']}): {scores} "
+        f"The parser that generates brackets (recipes/syntax/parse.toml, seed {part['seed']}): {scores} "
         f"over {part['examples']:,} sentences, {part['parameters'] / 1e6:.1f} M parameters, "
         f"{part['training']['step']:,} steps."
     )

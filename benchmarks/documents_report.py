@@ -12,8 +12,8 @@ COLUMNS = ("system", "L", "inputs cut", "parameters", "perplexity", "ROUGE-1", "
 COLUMNS += ("training FLOPs", "steps", "GiB", "minutes")
 HEAD = """## Documents (Liu 2018)
 
-Five systems on three sets of documents: perplexity of the reference and ROUGE of what a beam of four writes, on data
-that nothing was chosen by. L is how many tokens of an input are read.
+Five systems on three sets of documents: perplexity of the reference and ROUGE of the text generated with a beam of four,
+on data that was used for no choice. L is the number of input tokens that are read.
 """
 NOTHING = "Not measured yet: `python benchmarks/documents.py train`, then `memory`.\n"
 
@@ -75,7 +75,7 @@ def memory_table(result: dict) -> str:
     for kind in kinds:
         found = {row["input_tokens"]: row for row in result["rows"] if row["attention"] == kind}
         lines.append(f"| {kind} | " + " | ".join(memory_cell(found.get(length)) for length in lengths) + " |")
-    lines.append(f"\nGiB beside the weights / milliseconds / FLOPs; one document a step; {hardware(result)}.\n")
+    lines.append(f"\nGiB beside the weights / milliseconds / FLOPs; one document per step; {hardware(result)}.\n")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/results.md from docs/measurements/*.json: nothing in it is typed by hand but the targets."""
+"""Writes docs/results.md from docs/measurements/*.json: only the targets are typed by hand."""
 
 import json
 from pathlib import Path
@@ -38,23 +38,23 @@ BASELINES_HEAD = """
 
 Multi30k en→de, test2016, cased sacreBLEU (13a), beam 5. Every system has seven to eleven million parameters (the
 Transformer with experts seventeen, of which it uses eight a token), the same data, batches and schedule, and 6·10¹⁴
-training FLOPs; one seed. The learning rates were set once, not tuned. All ran side by side on one GPU, so minutes tell
-little.
+training FLOPs; one seed. The learning rates were set once, not tuned. All ran at the same time on one GPU, so the minutes
+are not comparable.
 
 | system | BLEU, valid | BLEU, test | training FLOPs | steps | minutes | hardware |
 |---|---|---|---|---|---|---|"""
 LANGUAGE_HEAD = """### WikiText-2, word by word, 23.4 million parameters each
 
-Side by side with other runs on one GPU, so minutes tell little. The recurrent models learn from rows of 64 tokens and
-are measured on rows of 1,024; the Transformer has 512 for both. Transformer, LSTM and windows learn by Muon, RNN and
-GRU by AdamW. The plain RNN's minutes were over after two thirds of its steps.
+Run at the same time as others on one GPU, so the minutes are not comparable. The recurrent models are trained on rows
+of 64 tokens and evaluated on rows of 1,024; the Transformer has 512 for both. Transformer, LSTM and windows are trained
+with Muon, RNN and GRU with AdamW. The plain RNN reached its time limit after two thirds of its steps.
 
 | model | perplexity, valid | training FLOPs | steps | minutes | hardware |
 |---|---|---|---|---|---|"""
 REVIEWS_HEAD = """### SST-2, average pooling, from scratch
 
-All learn from 98 % of the training sentences and are tested with their last weights; those called chosen learn from
-90 % and are tested with the checkpoint that the other tenth liked best.
+All are trained on 98 % of the training sentences and tested with their last weights; those called chosen are trained on
+90 % and tested with the checkpoint that is best on the other tenth.
 
 | model | accuracy on dev, seeds 1, 2, 3 | mean |
 |---|---|---|"""
@@ -62,27 +62,28 @@ COMPARED = {
     "lectures": (
         "The lectures' table, run here",
         "regard compare recipes/sweeps/lectures.toml data.folder=data/multi30k",
-        "Multi30k en→de, every system with the same training FLOPs, tested on test2016; one seed (`--seeds 1`). What "
-        "it says about the lectures' claim of better BLEU for less compute is [F15](claims.md).",
+        "Multi30k en→de, every system with the same training FLOPs, tested on test2016; one seed (`--seeds 1`). "
+        "[F15](claims.md) compares it with the lectures' claim of better BLEU for less compute.",
     ),
     "modifications": (
         "Do modifications transfer?",
         "regard compare recipes/sweeps/modifications.toml data.folder=data/multi30k",
-        "One change at a time to the Transformer of recipes/multi30k-en-de.toml. So few FLOPs, some 590 steps, tell "
-        "who learns fast, not who ends best; a change that makes steps cheaper gets more of them.",
+        "One change at a time to the Transformer of recipes/multi30k-en-de.toml. With so few FLOPs, some 590 steps, the "
+        "table shows which variant learns fastest, not which is best after long training; a variant with cheaper steps "
+        "gets more of them.",
     ),
     "street": (
         "The Transformer and three baselines on the embedded corpus",
         "regard compare recipes/sweeps/street.toml",
-        "Made on two CPU cores; killed half-way and started again, it goes on with the runs that are missing.",
+        "Run on two CPU cores; killed half-way and started again, it resumes with the missing runs.",
     ),
 }
 HEAD = """# What the shipped recipes reach
 
 Written by `python benchmarks/report.py` from the files under `docs/measurements/`, each of which holds the command, the
-scores with their signatures, the seed, the hardware and the versions. Choices are made on validation data only; a row
-whose figure is short of its target stays here until it is not. Runs on a GPU had float32 between blocks;
-today's usual way there is bfloat16, and `train.residual_dtype=float32` repeats theirs.
+scores with their signatures, the seed, the hardware and the versions. All choices were made on validation data. A row
+whose score misses its target stays in the table. The GPU runs had the residual stream in float32; today's default
+there is bfloat16, and `train.residual_dtype=float32` repeats these runs.
 
 | recipe | seed | split | score | all scores | target | steps | minutes | hardware |
 |---|---|---|---|---|---|---|---|---|
@@ -110,13 +111,13 @@ def baselines() -> str:
     for name, label in SYSTEMS.items():
         if name in found:
             started = found[name].get("start")
-            begun = f", begun at {started['valid']:.2f} and {started['test']:.2f}" if started else ""
+            begun = f", started at {started['valid']:.2f} and {started['test']:.2f}" if started else ""
             lines.append(baseline_row(label + begun, found[name]))
     lines += ["", LANGUAGE_HEAD]
     lines.append(language_row("transformer (without R-Drop)", variant("wikitext2@plain-seed1")))
     for name in ("wikitext2-rnn", "wikitext2-gru", "wikitext2-lstm", "wikitext2-window"):
         lines.append(language_row(name.removeprefix("wikitext2-"), found[name]))
-    lines.append(language_row("lstm by AdamW", variant("wikitext2-lstm@adamw-seed1")))
+    lines.append(language_row("lstm with AdamW", variant("wikitext2-lstm@adamw-seed1")))
     reviews = [name for name in found if name.startswith("sst2-")]
     if reviews:
         ours = {

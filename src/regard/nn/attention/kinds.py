@@ -304,5 +304,5 @@ def four_panels(length: int, config: BigBirdConfig, causal: bool = False) -> dic
         "global": Global(config.global_tokens),
         "bigbird": config.pattern(1, length, False, "cpu"),
     }
-    hidden = AttentionConfig().pattern(1, length, causal, "cpu")
+    hidden = FullConfig().pattern(1, length, causal, "cpu")
     return {name: (panel & hidden).dense(1, 1, length, length)[0, 0] for name, panel in panels.items() if panel}
