@@ -23,6 +23,15 @@ def test_every_file_that_the_architecture_names_exists(name: str):
     assert (ROOT / "src" / "regard" / name).is_file()
 
 
+def test_the_walk_through_the_code_names_as_many_files_as_it_says():
+    walk = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("## One sentence")[1].split("\n## ")[0]
+    parts = re.split(r"### Training|\*\*On a GPU|### Translation", walk)[1:]
+    for part in parts:
+        stated = re.search(r"(\d+) (?:more )?files", part)
+        assert stated and len(set(re.findall(r"`([a-z_/0-9]+\.py)`", part))) == int(stated.group(1))
+    assert len(parts) == 4
+
+
 def test_the_architecture_names_the_layers_of_the_contract():
     layers = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.DOTALL)
     assert layers
