@@ -28,7 +28,8 @@ def test_the_walk_through_the_code_names_as_many_files_as_it_says():
     parts = re.split(r"### Training|\*\*On a GPU|### Translation", walk)[1:]
     for part in parts:
         stated = re.search(r"(\d+) (?:more )?files", part)
-        assert stated and len(set(re.findall(r"`([a-z_/0-9]+\.py)`", part))) == int(stated.group(1))
+        assert stated
+        assert len(set(re.findall(r"`([a-z_/0-9]+\.py)`", part))) == int(stated.group(1))
     assert len(parts) == 4
 
 
