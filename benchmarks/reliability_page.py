@@ -148,9 +148,7 @@ def million() -> str:
 def start_row(number: int, start: Mapping[str, Any]) -> str:
     """One start of the processes."""
     moment = f"{start['after']:,.1f} s | {start['parts_then']:,}" if start["killed"] else "– | –"
-    return (
-        f"| start {number} | {start['killed'] or 'none'} | {moment} | {start['parts']:,} | {start['seconds']:,.0f} |"
-    )
+    return f"| start {number} | {start['killed'] or 'none'} | {moment} | {start['parts']:,} | {start['seconds']:,.0f} |"
 
 
 def row(name: str, found: Mapping[str, Any]) -> str:

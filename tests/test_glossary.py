@@ -31,6 +31,8 @@ NAMES = {
     "said": "output, message", "kept": "what it is", "done": "finished", "taken": "elapsed, selected",
 }  # fmt: skip
 """Whole names that say nothing of what they hold."""
+OLD_NAMES = ("config/shipped.py",)
+"""Files that name what is still found by its old name."""
 ALLOWED: dict[str, set[str]] = {
     "nn/position": {"slope", "slopes"},  # of ALiBi, as its paper calls them
     "data/street": {"lexicon", "place", "places", "clock", "room"},  # a grammar: its lexicon, nouns and prepositions
@@ -77,7 +79,7 @@ def problems(file: Path) -> Iterator[str]:
             yield f"{file}:{line}: {name} -> {PARTS[word]}"
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for phrase in PHRASES:
+            for phrase in PHRASES if not file.as_posix().endswith(OLD_NAMES) else ():
                 if re.search(phrase, node.value):
                     yield f"{file}:{node.lineno}: text: {re.search(phrase, node.value)[0]!r}"  # type: ignore[index]
 

@@ -212,7 +212,7 @@ REFUSED = {
     "evaluate AT/pairs --search {n_best=2}": "--search: one output of each input is scored; leave n_best out",
     "evaluate AT/films --unknown replace": "--unknown: only translations have unknown words",
     "evaluate AT/films --dictionary AT/words.tsv": "--dictionary: only translations have unknown words",
-    "evaluate AT/films --ensemble AT/films": "ensemble: only translations are written together",
+    "evaluate AT/films --ensemble AT/films": "ensemble: only translations are generated together",
     "evaluate AT/films --out NEW": "--out: only translations are scored in parts",
     "look --pattern --which last": "--which: without a run, --pattern shows the lecture's panels",
     "look --pattern --device cpu": "--device: without a run, --pattern shows the lecture's panels",

@@ -128,7 +128,7 @@ def test_where_no_rate_can_be_trained_with_the_row_says_so(tmp_path: Path):
     options = {"seeds": 1, "tune": True, "budget": "steps=4", "tune_share": 1.0, "tune_factors": [1.0]}
     file = write_sweep(tmp_path, {"broken": BROKEN}, **options)
     [row] = compare_sweep(read_sweep([file]), tmp_path / "out", Quiet()).rows
-    assert row.notes == ["failed with 1 of 1 seeds: no learning rate that was tried could be trained with"]
+    assert row.notes == ["failed with 1 of 1 seeds: training failed with every learning rate that was tried"]
 
 
 def test_what_another_process_works_on_is_waited_for(tmp_path: Path, monkeypatch):

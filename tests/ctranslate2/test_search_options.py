@@ -11,7 +11,7 @@ from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.decode.constraints import SearchBase
 from regard.decode.search import DEFAULTS, as_search, search_with
 from regard.errors import ConfigError
-from regard.run.ctranslate2_conversion import TASK_SETTINGS, refuse_task
+from regard.run.ctranslate2_conversion import refuse_task
 from regard.tasks import LanguageModelConfig, SummarisationConfig, TranslationConfig
 
 GREEDY = GreedyConfig(max_length=30, no_repeat_ngram=2)
@@ -137,14 +137,15 @@ TASKS: dict[str, tuple[Any, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", list(TASK_SETTINGS))
+@pytest.mark.parametrize("kind", list(TASKS))
 def test_ctranslate2_takes_or_refuses_every_setting_of_a_task(kind: str):
     task, others = TASKS[kind]
     assert type(task).model_fields.keys() - {"kind"} == others.keys(), "a new setting needs a value here"
     refuse_task(task)
     for setting, value in others.items():
         other = type(task).from_tree({setting: value})
-        if setting in TASK_SETTINGS[kind]:
+        assert task.ctranslate2_settings is not None
+        if setting in task.ctranslate2_settings:
             refuse_task(other)
         else:
             with pytest.raises(ConfigError, match=rf"^task\.{setting}: "):

@@ -46,7 +46,7 @@ def test_killed_between_a_checkpoint_and_its_name_best_still_points_to_it(tmp_pa
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("regard.train.loop.point", killed)
+        patch.setattr("regard.train.saving.link_checkpoint", killed)
         with pytest.raises(Killed):
             train(tiny_recipe(), tmp_path / "run")
     assert run_folder.linked_step(tmp_path / "run" / "checkpoints", "best") is None

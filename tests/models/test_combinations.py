@@ -227,7 +227,7 @@ def test_a_layout_longer_than_a_learned_table_is_refused():
     with pytest.raises(RegardError, match=r"model\.position\.length: learned positions reach 24 tokens, got .* of 25"):
         model(Sequences.full(torch.ones(1, 25, dtype=torch.long)))
     decoder = DecoderConfig(**settings("learned", "standard", "before")).build(VOCAB)
-    with pytest.raises(RegardError, match="room asked for 25"):
+    with pytest.raises(RegardError, match="got capacity 25"):
         decoder.start(None, rows=1, capacity=25)
 
 

@@ -40,7 +40,7 @@ def test_linformer(position: str, share: str):
 
 @pytest.mark.parametrize("position", ["relative", "t5", "alibi", "tree"])
 def test_linformer_refuses_positions_on_scores(position: str):
-    with pytest.raises(ConfigError, match=f"position: {position} weighs keys by their place"):
+    with pytest.raises(ConfigError, match=f"position: {position} weighs keys by their position"):
         EncoderConfig(**chosen(position, LINFORMER))
 
 

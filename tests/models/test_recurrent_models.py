@@ -235,7 +235,7 @@ def test_every_kind_drops_weights_between_memories(name: str):
         ),
         (lambda: GnmtConfig(depth=1), "depth: others stand above the bottom layer: expected at least 2, got 1"),
         (lambda: GnmtConfig(decoder_depth=1), "decoder_depth: others stand above the bottom layer"),
-        (lambda: DeepAttConfig(decoder_depth=1), "decoder_depth: the second layer hears what the first asks"),
+        (lambda: DeepAttConfig(decoder_depth=1), "decoder_depth: the second layer reads the context of the first"),
     ],
 )
 def test_what_cannot_be_is_refused(ask, sentence: str):

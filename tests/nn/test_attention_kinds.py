@@ -58,7 +58,7 @@ def test_every_query_sees_a_key(length, block, reach, random, count, causal):
 
 @pytest.mark.parametrize("kind", [WindowConfig, BigBirdConfig, LinformerConfig, MemoryCompressedConfig])
 def test_what_could_leave_a_query_blind_is_refused(kind: type):
-    with pytest.raises(ConfigError, match="strict: hiding the token itself could leave a query without any key"):
+    with pytest.raises(ConfigError, match="strict: masking the token itself could leave a query without any key"):
         kind(strict=True)
 
 

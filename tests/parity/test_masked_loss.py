@@ -36,7 +36,7 @@ def test_loss_and_gradients_of_the_same_hidden_tokens(lay):
     padded = pad(rows)
     masked = task.masking.mask(padded, batch.examples, seed=3, epoch=1)
     labels = np.full(padded.tokens.size, IGNORED)
-    labels[masked.places] = masked.answers
+    labels[masked.positions] = masked.answers
     expected = both.theirs(
         input_ids=torch.from_numpy(masked.field.tokens),
         attention_mask=torch.from_numpy((np.arange(padded.tokens.shape[1]) < padded.lengths[:, None]).astype(np.int64)),

@@ -135,7 +135,7 @@ def test_what_cannot_be_cut_up_is_refused_by_name(tmp_path: Path):
         here(twice, tmp_path / "other")
     model = torch.nn.Module()
     model.scale = torch.nn.Parameter(torch.tensor(1.0))
-    with pytest.raises(ConfigError, match=r"fsdp cannot cut up 'scale', a single number"):
+    with pytest.raises(ConfigError, match=r"fsdp cannot shard 'scale', a scalar"):
         refuse_scalars(model)
     lstm = Seq2SeqConfig(width=8, depth=1).build(20)
     with pytest.raises(ConfigError, match=r"train.activation_checkpointing: only Transformers have blocks"):

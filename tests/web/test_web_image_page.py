@@ -169,7 +169,7 @@ def test_runs_of_texts_and_of_images_can_be_switched(page: Any, pictured: dict[s
     page.get_by_text("generates nothing; leave the target out").wait_for()
     page.fill("#edit-target", "")
     page.get_by_role("button", name="Look").click()
-    page.get_by_text("Prediction").wait_for()
+    page.get_by_role("heading", name="Prediction").wait_for()
     assert "nine.png" in page.locator("#sentence figcaption").inner_text()
 
 

@@ -8,12 +8,13 @@ direction, a checkpoint would be kept or a star given by chance. A metric of gen
 
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
-from typing import Literal
-
-from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from typing import TYPE_CHECKING, Literal
 
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError, nearest
+
+if TYPE_CHECKING:  # loaded where a score is computed, so that a first translation does not wait for it
+    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 Comparable = Literal["same_examples", "same_targets"]
 """What two runs must share for their values to have a common unit. same_targets: a mean over what the model predicts;
@@ -84,8 +85,8 @@ class Metric:
     """The kinds of tasks whose generated texts it scores."""
     applies_to: Callable[[SourceConfig], bool] | None = None
     """Which data it needs; left out: any."""
-    sacrebleu: type[SacrebleuMetric] | None = None
-    """What resampling draws its statistics from."""
+    sacrebleu: "Callable[[], SacrebleuMetric] | None" = None
+    """Makes the library's metric from whose statistics resampling draws."""
 
     @property
     def needs_text(self) -> bool:

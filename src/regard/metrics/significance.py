@@ -3,15 +3,17 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 from regard.errors import DataError
-from regard.metrics.registry import check_counts
+from regard.metrics.registry import METRICS, check_counts
 from regard.metrics.registry import metric as metric_of
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 Method = Literal["bootstrap", "randomisation"]
 METHODS = {"bootstrap": ("bs", 1000), "randomisation": ("ar", 10_000)}
@@ -56,10 +58,11 @@ def paired_test(
         raise DataError("samples", f"expected at least 1, got {samples}")
     key, usual = METHODS[method]
     samples = samples or usual
-    resampled = metric_of(metric).sacrebleu
-    if resampled is None:
-        raise DataError("metric", f"'{metric}' has no statistics to resample; use bleu, chrf or ter")
-    scorer = resampled()
+    make_scorer = metric_of(metric).sacrebleu
+    if make_scorer is None:
+        usable = ", ".join(name for name, other in METRICS.items() if other.sacrebleu is not None)
+        raise DataError("metric", f"'{metric}' has no statistics to resample; use one of {usable}")
+    scorer = make_scorer()
     statistics = [scorer._extract_corpus_statistics(side, references) for side in (baseline, system)]
     before, after = (scorer._aggregate_and_compute(rows).score for rows in statistics)
     seed = os.environ.get("SACREBLEU_SEED", "12345").lower()
@@ -75,7 +78,7 @@ def paired_test(
 
 
 def _bootstrap_differences(
-    scorer: SacrebleuMetric, one: NDArray, other: NDArray, random: np.random.Generator, samples: int
+    scorer: "SacrebleuMetric", one: NDArray, other: NDArray, random: np.random.Generator, samples: int
 ) -> NDArray[np.float64]:
     """How far the scores of resampled test sets are apart, less the mean of all."""
     one, other = one.astype(np.float32), other.astype(np.float32)
@@ -89,7 +92,7 @@ def _bootstrap_differences(
 
 
 def _randomised_differences(
-    scorer: SacrebleuMetric, one: NDArray, other: NDArray, random: np.random.Generator, samples: int
+    scorer: "SacrebleuMetric", one: NDArray, other: NDArray, random: np.random.Generator, samples: int
 ) -> NDArray[np.float64]:
     """How far the scores are apart when each sentence's two outputs are from_one or not, at random."""
     differences: list[float] = []
