@@ -15,6 +15,13 @@ from regard.bench.report import plot, ratios, tables
 
 DOCUMENT, IMAGES, MEASURED = Path("docs/performance.md"), Path("docs/images"), Path("docs/measurements")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+RENAMED = {
+    "matrix products": "matmul",
+    "moving and adding": "copies and elementwise",
+    "bends": "activations",
+    "choosing": "token selection",
+}
+"""Kinds of operations under the names that earlier profiles were stored with."""
 
 
 def main() -> None:
@@ -32,30 +39,31 @@ def main() -> None:
 
 
 def section(file: Path) -> str:
-    """The tables of one machine, how far ahead we are, and the picture."""
+    """The tables of one machine, the speed relative to the best of the others, and the plot."""
     found = json.loads(file.read_text(encoding="utf-8"))
     IMAGES.mkdir(parents=True, exist_ok=True)
     plot(found, IMAGES / f"{file.stem}.png")
     ahead = [f"{name} {ratio:.2f}×" for name, ratio in ratios(found).items()]
-    said = f"The best of regard beside the best of the others: {', '.join(ahead)}.\n" if ahead else ""
+    said = f"Best speed of regard relative to the best of the others: {', '.join(ahead)}.\n" if ahead else ""
     return f"{tables(found)}\n{said}\n![tokens a second]({IMAGES.name}/{file.stem}.png)\n"
 
 
 def profile(found: dict) -> str:
-    """What a step's time is spent on, and how much faster it would be if all but the products were free."""
-    kinds = list(dict.fromkeys(kind for row in found["rows"] for kind in row["shares"]))
-    kinds.sort(key=lambda kind: -sum(row["shares"].get(kind, 0.0) for row in found["rows"]))
-    heads = ["work", "milliseconds", *kinds, "Python and waiting", "products alone"]
+    """The share of each kind of operation in a step's time, and the speed-up if all but the matmuls were free."""
+    by_row = [{RENAMED.get(kind, kind): share for kind, share in row["shares"].items()} for row in found["rows"]]
+    kinds = list(dict.fromkeys(kind for shares in by_row for kind in shares))
+    kinds.sort(key=lambda kind: -sum(shares.get(kind, 0.0) for shares in by_row))
+    heads = ["work", "milliseconds", *kinds, "Python and waiting", "matmul alone"]
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for row in found["rows"]:
-        shares = [f"{row['shares'].get(kind, 0.0):.0%}" for kind in kinds]
-        alone = f"{1 / row['shares']['matrix products']:.2f}×" if row["rest"] >= 0 else "–"  # overlapping kernels
-        cells = [row["work"], f"{1000 * row['seconds']:,.0f}", *shares, f"{max(row['rest'], 0):.0%}", alone]
+    for row, shares in zip(found["rows"], by_row, strict=True):
+        each = [f"{shares.get(kind, 0.0):.0%}" for kind in kinds]
+        alone = f"{1 / shares['matmul']:.2f}×" if row["rest"] >= 0 else "–"  # overlapping kernels
+        cells = [row["work"], f"{1000 * row['seconds']:,.0f}", *each, f"{max(row['rest'], 0):.0%}", alone]
         lines.append(f"| {' | '.join(cells)} |")
     head = f"### Where regard's time goes: {found['machine']}, torch {found['torch']}\n"
-    said = "\nThe last column: how much faster it would be if everything but its matrix products were free.\n"
+    said = "\nLast column: the speed-up if everything but the matmuls took no time.\n"
     if any(row["rest"] < 0 for row in found["rows"]):
-        said += "More than a whole: kernels that begin before those ahead of them have ended count from there.\n"
+        said += "Sums above 100 %: kernels that overlap are counted from their own start.\n"
     return "\n".join([head, *lines, said])
 
 

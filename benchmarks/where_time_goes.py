@@ -5,8 +5,8 @@
     python benchmarks/performance.py
 
 regard alone does each work under torch's profiler, with the model, the tokens and the step that `regard bench` uses.
-Operations (on a GPU: kernels) are put together by what they are for; what is left of the wall's time is Python, asking
-for operations and waiting for them. Measuring itself makes small operations a little longer.
+Operations (on a GPU: kernels) are grouped by purpose; the rest of the wall time is Python, launching operations and
+waiting for them. The profiler itself makes small operations a little longer.
 """
 
 import argparse
@@ -33,12 +33,12 @@ KINDS = {
         "flash",
         "fmha",
         "cudnn_generated",
-        "newest",
-        "attend",
-        "of_queries",
-        "of_keys",
+        "decode_kernel",
+        "forward_kernel",
+        "grad_q_kernel",
+        "grad_kv_kernel",
     ),
-    "matrix products": (
+    "matmul": (
         "mm",
         "gemm",
         "linear",
@@ -46,18 +46,17 @@ KINDS = {
         "cutlass",
         "matmul",
         "gemv",
-        "product",
         "one_row_kernel",
         "rows_kernel",
     ),
     "optimiser": ("adam",),
-    "loss": ("softmax", "nll", "cross_entropy", "loss", "slopes"),
-    "choosing": ("likeliest", "argmax"),
-    "bends": ("gelu", "relu", "silu", "threshold"),
+    "loss": ("softmax", "nll", "cross_entropy", "loss"),
+    "token selection": ("argmax",),
+    "activations": ("gelu", "relu", "silu", "threshold"),
     "norms": ("norm",),
     "dropout": ("dropout", "bernoulli", "random", "uniform", "where"),
 }
-"""What operations are for, by parts of their names; the first that fits."""
+"""The purpose of an operation, by parts of its name; the first match counts."""
 WARM_UP, TIMES = 3, 5
 SMALLEST = 0.005
 """Shares below this are not worth a name."""
@@ -119,9 +118,9 @@ def timed(step: Callable[[], object], cuda: bool) -> float:
 
 
 def kind_of(name: str) -> str:
-    """What an operation is for; on a processor only torch's own count, not what wraps them."""
+    """The purpose of an operation; on a CPU only torch's own operations count, not their wrappers."""
     fitting = [kind for kind, parts in KINDS.items() if any(part in name.lower() for part in parts)]
-    return fitting[0] if fitting else "moving and adding"
+    return fitting[0] if fitting else "copies and elementwise"
 
 
 if __name__ == "__main__":

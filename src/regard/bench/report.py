@@ -22,8 +22,8 @@ def tables(results: Tree) -> str:
 def heading(results: Tree) -> str:
     """The machine and its peak rates."""
     machine, limits = results["machine"], results["ceilings"]
-    peaks = [f"{name} products {_rate(limits[name], 'FLOP/s')}" for name in ("float32", "bfloat16")]
-    peaks.append(f"copying {_rate(limits['bandwidth'], 'B/s')}")
+    peaks = [f"{name} matmul {_rate(limits[name], 'FLOP/s')}" for name in ("float32", "bfloat16")]
+    peaks.append(f"copy {_rate(limits['bandwidth'], 'B/s')}")
     quick = " Measured with `--quick`: these numbers mean nothing." if results["quick"] else ""
     load = "" if results["load"] is None else f" Load of the machine afterwards: {results['load']:.1f}."
     return f"### {machine['name']}, {machine['cores']} cores\n\nCeilings: {'; '.join(peaks)}.{load}{quick}"
