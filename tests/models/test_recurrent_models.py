@@ -15,7 +15,7 @@ from regard.models.recurrent import (
     Seq2SeqConfig,
 )
 from regard.models.stepper import Stepper
-from regard.nn.attention.recurrent import RecurrentAttention
+from regard.nn.attention.seq2seq import Seq2SeqAttention
 from regard.nn.layout import Layout, Sequences
 from regard.nn.recurrent import RecurrentLayer
 
@@ -107,7 +107,7 @@ def test_every_word_of_the_source_is_heard(name: str):
 def test_alignments_are_found_under_one_name(name: str):
     model = built(TRANSLATORS[name], VOCAB).eval()
     cross, steps = model.decoder.cross, []
-    assert isinstance(cross, RecurrentAttention)
+    assert isinstance(cross, Seq2SeqAttention)
     cross.recorder = steps.append
     model(Sequences.padded(rows(6, 3)), Sequences.padded(rows(5, 9)))
     [step] = steps

@@ -8,16 +8,16 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.errors import ConfigError
-from regard.nn.attention.recurrent import (
+from regard.nn.attention.reference import AttentionSteps
+from regard.nn.attention.seq2seq import (
     AdditiveAttention,
     AdditiveConfig,
     DotAttention,
     DotConfig,
     GeneralAttention,
     GeneralConfig,
-    RecurrentAttention,
+    Seq2SeqAttention,
 )
-from regard.nn.attention.reference import AttentionSteps
 
 CONFIGS = [DotConfig(), DotConfig(scaled=True), GeneralConfig(), GeneralConfig(scaled=True), AdditiveConfig(hidden=5)]
 KINDS = [(config, 4, 4) for config in CONFIGS] + [(config, 4, 6) for config in CONFIGS[2:]]
@@ -27,7 +27,7 @@ def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def score(listen: RecurrentAttention, s: Tensor, h: Tensor) -> Tensor:
+def score(listen: Seq2SeqAttention, s: Tensor, h: Tensor) -> Tensor:
     """e of one pair, as the module docstring writes it."""
     if isinstance(listen, DotAttention):
         return s @ h * listen.scale

@@ -24,7 +24,8 @@ from regard.errors import RegardError
 
 
 def _is_family(cls: type) -> bool:
-    return any((base.__module__, base.__name__) == (__name__, "Family") for base in cls.__bases__)  # not yet bound
+    """Whether a class stands directly below `Family`, by name, as pydantic asks before `Family` itself is bound."""
+    return any((base.__module__, base.__name__) == (__name__, "Family") for base in cls.__bases__)
 
 
 class Family(Config):

@@ -1,4 +1,4 @@
-"""The layout of a run folder: every name in it is spelt here, and only here.
+"""The layout of a run folder: the names of what lies in it.
 
     runs/NAME/ recipe.toml  tokenizer.json  metrics.jsonl  README.md  curves.png  …
                checkpoints/step-300/ model.safetensors optimizer.safetensors state.json manifest.json

@@ -71,13 +71,13 @@ class Block(nn.Module):
         self.cross, self.around_cross = cross, around_cross
         self.feedforward, self.around_feedforward = feedforward, around_feedforward
 
-    # Names of the equations. The attributes above are the parameters' names in checkpoints.
-    norm1 = property(lambda self: self.around_attention.norm)
-    norm2 = property(lambda self: self.around_cross.norm)
-    norm3 = property(lambda self: self.around_feedforward.norm)
-    drop1 = property(lambda self: self.around_attention.drop)
-    drop2 = property(lambda self: self.around_cross.drop)
-    drop3 = property(lambda self: self.around_feedforward.drop)
+    # As `forward` names them. The attributes above are the parameters' names in checkpoints.
+    attention_norm = property(lambda self: self.around_attention.norm)
+    cross_norm = property(lambda self: self.around_cross.norm)
+    feedforward_norm = property(lambda self: self.around_feedforward.norm)
+    attention_drop = property(lambda self: self.around_attention.drop)
+    cross_drop = property(lambda self: self.around_cross.drop)
+    feedforward_drop = property(lambda self: self.around_feedforward.drop)
 
 
 class PreNormBlock(Block):
@@ -93,11 +93,11 @@ class PreNormBlock(Block):
         cache: KVCache | None = None,
         cache_lengths: CacheLengths | None = None,
     ) -> Vectors:
-        x = x + self.drop1(self.attention(self.norm1(x), context, cache, cache_lengths), x.dtype)
+        x = x + self.attention_drop(self.attention(self.attention_norm(x), context, cache, cache_lengths), x.dtype)
         if self.cross is not None:
-            x = x + self.drop2(self.cross(self.norm2(x), source_context, source_kv), x.dtype)
+            x = x + self.cross_drop(self.cross(self.cross_norm(x), source_context, source_kv), x.dtype)
         if self.feedforward is not None:
-            x = x + self.drop3(self.feedforward(self.norm3(x), valid), x.dtype)
+            x = x + self.feedforward_drop(self.feedforward(self.feedforward_norm(x), valid), x.dtype)
         return x
 
 
@@ -114,11 +114,11 @@ class PostNormBlock(Block):
         cache: KVCache | None = None,
         cache_lengths: CacheLengths | None = None,
     ) -> Vectors:
-        x = self.norm1(x + self.drop1(self.attention(x, context, cache, cache_lengths), x.dtype))
+        x = self.attention_norm(x + self.attention_drop(self.attention(x, context, cache, cache_lengths), x.dtype))
         if self.cross is not None:
-            x = self.norm2(x + self.drop2(self.cross(x, source_context, source_kv), x.dtype))
+            x = self.cross_norm(x + self.cross_drop(self.cross(x, source_context, source_kv), x.dtype))
         if self.feedforward is not None:
-            x = self.norm3(x + self.drop3(self.feedforward(x, valid), x.dtype))
+            x = self.feedforward_norm(x + self.feedforward_drop(self.feedforward(x, valid), x.dtype))
         return x
 
 

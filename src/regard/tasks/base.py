@@ -88,7 +88,7 @@ class Inputs:
     tokens: int
     """Tokens without padding, on all sides."""
     flops: float
-    """FLOPs of one forward and backward pass."""
+    """Training FLOPs: forward and backward, of all passes that the task makes over the batch."""
 
     @property
     def scored(self) -> int:
@@ -97,7 +97,7 @@ class Inputs:
 
 
 class TaskConfig(Family):
-    """The settings that all tasks share, and what the other rooms ask of a task's kind."""
+    """The settings that all tasks share, and what other packages need to know of a kind of task."""
 
     content: ClassVar[Content]
     """What kind of examples it is trained on."""

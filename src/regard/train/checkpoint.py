@@ -1,10 +1,10 @@
 """Checkpoints that are whole or not there, and that say so themselves.
 
-    save(folder, 400, model=weights, optimizer=moments, state={"epoch": 2}, extra={"ema": averages})
+    save(folder, 400, model=weights, optimizer=moments, state={"epoch": 2}, extra={"moving": averages})
     path, warnings = latest(folder)       # the newest that is whole, and a sentence for each that is not
     checkpoint = load(path)
 
-    checkpoints/step-400/ model.safetensors optimizer.safetensors ema.safetensors state.json manifest.json
+    checkpoints/step-400/ model.safetensors optimizer.safetensors moving.safetensors state.json manifest.json
 
 One is written aside, synced, given its manifest, renamed, and read back; only then may older ones be removed.
 Safetensors and JSON only: nothing is ever pickled. The process that saves holds the run's lock, so whatever is found
@@ -57,7 +57,7 @@ class Checkpoint:
     state: dict[str, Any]
     """What is not a tensor, as `strict_json` gives it back."""
     extra: dict[str, dict[str, Tensor]]
-    """Further tensors by the name of their file, such as `ema`."""
+    """Further tensors by the name of their file, such as `moving`."""
 
 
 def save(

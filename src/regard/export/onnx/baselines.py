@@ -13,7 +13,7 @@ from regard.export.onnx.transformers import scores
 from regard.models.convolutional import ByteNet
 from regard.models.recurrent.seq2seq import AttentionDecoder
 from regard.models.recurrent.translator import TranslatorState
-from regard.nn.attention.recurrent import SourceKV
+from regard.nn.attention.seq2seq import SourceKV
 from regard.nn.convolution import Convolution, Window, zero_padding
 from regard.nn.layout import Sequences
 from regard.nn.recurrent import HiddenState, RecurrentLayer

@@ -25,7 +25,7 @@ from regard.models.recurrent.translator import (
     TranslatorEncoder,
     TranslatorState,
 )
-from regard.nn.attention.recurrent import AdditiveConfig, AnyRecurrentAttentionConfig, RecurrentAttention
+from regard.nn.attention.seq2seq import AdditiveConfig, AnySeq2SeqAttentionConfig, Seq2SeqAttention
 from regard.nn.dropout import LockedDropout
 from regard.nn.layout import Layout
 from regard.nn.recurrent import Direction, HiddenState, LayerSpec, RecurrentLayer, Vectors, row_lengths
@@ -45,7 +45,7 @@ class DeepAttConfig(TranslatorConfig):
     kind: Literal["deep-att"] = "deep-att"
     depth: PositiveInt = 4
     """Layers of each of the encoder's columns; 9 in the paper, and 7 in the decoder."""
-    attention: AnyRecurrentAttentionConfig = AdditiveConfig()
+    attention: AnySeq2SeqAttentionConfig = AdditiveConfig()
     """Attention of the decoder to the source: `additive`, `dot` or `general`."""
 
     @model_validator(mode="after")
@@ -158,7 +158,7 @@ class DeepAttEncoder(TranslatorEncoder):
 class DeepAttDecoder(TranslatorDecoder):
     """A forward column; the output of its bottom layer is the query, the context enters the second layer."""
 
-    def __init__(self, column: FastForward, cross: RecurrentAttention) -> None:
+    def __init__(self, column: FastForward, cross: Seq2SeqAttention) -> None:
         super().__init__()
         self.column, self.cross = column, cross
 

@@ -11,7 +11,7 @@ from regard.config import refuse
 from regard.models.recurrent.seq2seq import StackEncoder
 from regard.models.recurrent.single_stack import even_width
 from regard.models.recurrent.translator import Encoded, TranslatorConfig, TranslatorDecoder, TranslatorState
-from regard.nn.attention.recurrent import AdditiveConfig, AnyRecurrentAttentionConfig, RecurrentAttention
+from regard.nn.attention.seq2seq import AdditiveConfig, AnySeq2SeqAttentionConfig, Seq2SeqAttention
 from regard.nn.experts import Experts, ExpertsConfig
 from regard.nn.recurrent import LayerSpec, RecurrentLayer, RecurrentStack, Vectors
 
@@ -34,7 +34,7 @@ class GnmtConfig(TranslatorConfig):
     kind: Literal["gnmt"] = "gnmt"
     depth: PositiveInt = 4
     """Layers of the encoder; 8 in the paper."""
-    attention: AnyRecurrentAttentionConfig = AdditiveConfig()
+    attention: AnySeq2SeqAttentionConfig = AdditiveConfig()
     """Attention of the decoder to the source: `additive`, `dot` or `general`."""
     experts: ExpertsConfig | None = None
     """Mixtures of experts (Shazeer 2017: noise = true, balance = 0, importance = load = 0.01)."""
@@ -91,7 +91,7 @@ class GnmtConfig(TranslatorConfig):
 class GnmtDecoder(TranslatorDecoder):
     """s = bottom(y);  c = cross(s);  others(s, c): the bottom layer is the query, those above read the context."""
 
-    def __init__(self, bottom: RecurrentLayer, cross: RecurrentAttention, others: RecurrentStack) -> None:
+    def __init__(self, bottom: RecurrentLayer, cross: Seq2SeqAttention, others: RecurrentStack) -> None:
         super().__init__()
         self.bottom, self.cross, self.others = bottom, cross, others
 

@@ -17,7 +17,7 @@ from regard.models.recurrent.translator import (
     TranslatorEncoder,
     TranslatorState,
 )
-from regard.nn.attention.recurrent import AdditiveConfig, DotConfig, GeneralConfig, RecurrentAttention
+from regard.nn.attention.seq2seq import AdditiveConfig, DotConfig, GeneralConfig, Seq2SeqAttention
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.layout import Layout
 from regard.nn.recurrent import Cell, Direction, LayerSpec, RecurrentStack, Vectors, row_lengths
@@ -121,7 +121,7 @@ class AttentionDecoder(TranslatorDecoder):
     """A recurrent stack, and attention whose queries are its top layer's outputs."""
 
     def __init__(
-        self, stack: RecurrentStack, cross: RecurrentAttention | None = None, readout: nn.Linear | None = None
+        self, stack: RecurrentStack, cross: Seq2SeqAttention | None = None, readout: nn.Linear | None = None
     ) -> None:
         super().__init__()
         self.stack, self.cross, self.readout = stack, cross, readout

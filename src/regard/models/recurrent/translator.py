@@ -18,7 +18,7 @@ from regard.config import refuse
 from regard.models.contract import GenerativeModel
 from regard.models.recurrent.single_stack import RecurrentConfig, refuse_packed
 from regard.models.stepper import padded_source
-from regard.nn.attention.recurrent import SourceKV
+from regard.nn.attention.seq2seq import SourceKV
 from regard.nn.dropout import LockedDropout
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences

@@ -146,7 +146,8 @@ class LinformerConfig(LongConfig):
     projected: PositiveInt = 256
     """Keys and values that are left."""
     share: Shared = "headwise"
-    """One projection a head (`none`), a layer (`headwise`), its keys and values (`keyvalue`), or all (`layerwise`)."""
+    """`none`: own E, F in each head; `headwise`: one E and one F a layer; `keyvalue`: E = F in each
+    layer; `layerwise`: one matrix for all layers."""
 
     @override
     def build(

@@ -40,7 +40,7 @@ class SourceKV:
         return SourceKV(self.keys[rows], self.values[rows], None if self.valid is None else self.valid[rows])
 
 
-class RecurrentAttention(nn.Module):
+class Seq2SeqAttention(nn.Module):
     """c_i = Σ_j α_ij h_j; kinds differ in their keys and scores."""
 
     def __init__(self, dropout: float = 0.0) -> None:
@@ -83,10 +83,10 @@ def _softmax(scores: Scores, valid: Bool[Tensor, "batch key"] | None) -> Scores:
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
 
-class RecurrentAttentionConfig(Config):
+class Seq2SeqAttentionConfig(Config):
     """Settings that all kinds share."""
 
-    def build(self, width: int, source_width: int, dropout: float = 0.0) -> RecurrentAttention:
+    def build(self, width: int, source_width: int, dropout: float = 0.0) -> Seq2SeqAttention:
         raise TypeError(f"{type(self).__name__} must build its part")
 
     def num_params(self, width: int, source_width: int) -> int:
@@ -96,7 +96,7 @@ class RecurrentAttentionConfig(Config):
         return 2 * batch * queries * keys * (width + source_width)
 
 
-class DotConfig(RecurrentAttentionConfig):
+class DotConfig(Seq2SeqAttentionConfig):
     """e = s·h, as in the lectures; source and target need one width."""
 
     kind: Literal["dot"] = "dot"
@@ -107,7 +107,7 @@ class DotConfig(RecurrentAttentionConfig):
         return DotAttention(width, source_width, scaled=self.scaled, dropout=dropout)
 
 
-class DotAttention(RecurrentAttention):
+class DotAttention(Seq2SeqAttention):
     """e_ij = s_i · h_j, by 1/√width if scaled."""
 
     def __init__(self, width: int, source_width: int, *, scaled: bool = False, dropout: float = 0.0) -> None:
@@ -119,7 +119,7 @@ class DotAttention(RecurrentAttention):
         self.scale = 1 / math.sqrt(width) if scaled else 1.0
 
 
-class GeneralConfig(RecurrentAttentionConfig):
+class GeneralConfig(Seq2SeqAttentionConfig):
     """e = s·W h: the dot product after a learned projection (Luong 2015)."""
 
     kind: Literal["general"] = "general"
@@ -137,7 +137,7 @@ class GeneralConfig(RecurrentAttentionConfig):
         return super().flops(width, source_width, batch, queries, keys) + 2 * batch * keys * source_width * width
 
 
-class GeneralAttention(RecurrentAttention):
+class GeneralAttention(Seq2SeqAttention):
     """e_ij = s_i · W h_j, by 1/√width if scaled."""
 
     def __init__(self, width: int, source_width: int, *, scaled: bool = False, dropout: float = 0.0) -> None:
@@ -149,7 +149,7 @@ class GeneralAttention(RecurrentAttention):
         return self.map(source)
 
 
-class AdditiveConfig(RecurrentAttentionConfig):
+class AdditiveConfig(Seq2SeqAttentionConfig):
     """e = v·tanh(W s + U h + b): a small network scores each pair (Bahdanau 2015). Slower: it has no fused form."""
 
     kind: Literal["additive"] = "additive"
@@ -169,7 +169,7 @@ class AdditiveConfig(RecurrentAttentionConfig):
         return projections + 2 * batch * queries * keys * (hidden + source_width)
 
 
-class AdditiveAttention(RecurrentAttention):
+class AdditiveAttention(Seq2SeqAttention):
     """e_ij = v · tanh(W s_i + U h_j + b)."""
 
     def __init__(self, width: int, source_width: int, hidden: int, *, dropout: float = 0.0) -> None:
@@ -185,4 +185,4 @@ class AdditiveAttention(RecurrentAttention):
         return self.vector(torch.tanh(self.query(x)[:, :, None] + keys[:, None])).squeeze(-1)
 
 
-AnyRecurrentAttentionConfig = Annotated[DotConfig | GeneralConfig | AdditiveConfig, BY_KIND, BARE_KIND]
+AnySeq2SeqAttentionConfig = Annotated[DotConfig | GeneralConfig | AdditiveConfig, BY_KIND, BARE_KIND]
