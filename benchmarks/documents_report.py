@@ -12,8 +12,8 @@ COLUMNS = ("system", "L", "inputs cut", "parameters", "perplexity", "ROUGE-1", "
 COLUMNS += ("training FLOPs", "steps", "GiB", "minutes")
 HEAD = """## Documents (Liu 2018)
 
-Five systems on three sets of documents: perplexity of the reference and ROUGE of the text generated with a beam of four,
-on data that was used for no choice. L is the number of input tokens that are read.
+Five systems on three sets of documents: perplexity of the reference and ROUGE of the text generated with a beam of
+four, on data that was used for no choice. L is the number of input tokens that are read.
 """
 NOTHING = "Not measured yet: `python benchmarks/documents.py train`, then `memory`.\n"
 

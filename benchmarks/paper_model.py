@@ -1,4 +1,4 @@
-"""Writes the tables of docs/grow.md: what was measured, and runs on paper. No figure is typed by hand.
+"""Writes the tables of docs/grow.md: measurements and estimates. No figure is typed by hand.
 
 python benchmarks/paper_model.py
 """
@@ -50,8 +50,8 @@ def processors(result: dict) -> str:
     lines = [
         f"**gloo on one host of {machine['cores']} cores**, torch {machine['torch']}, one thread for each process, "
         f"load of the host {result['load']:.1f}: {len(result['rows'][0]['losses'])} steps of the same translator. "
-        "Held are weights and moments.\n",
-        "| | processes | largest distance of a loss | KiB held by each | on paper | seconds a step |",
+        "KiB held: weights and optimiser moments.\n",
+        "| | processes | largest difference of a loss | KiB held by each | estimate | seconds per step |",
         "|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
@@ -69,7 +69,7 @@ def experts(result: dict) -> str:
     lines = [
         f"**The same with eight experts in each feed-forward part**, load of the host {result['load']:.1f}: "
         f"{len(result['rows'][0]['losses'])} steps.\n",
-        "| | processes | experts divided among | largest distance of a loss | KiB held by each | on paper |",
+        "| | processes | experts divided among | largest difference of a loss | KiB held by each | estimate |",
         "|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
@@ -95,8 +95,8 @@ def gpu(result: dict) -> str:
     machine = result["machine"]
     lines = [
         f"**{machine['gpu']}**, torch {machine['torch']}, one process, bfloat16, compiled, "
-        "which keeps fewer activations than the paper counts.\n",
-        "| model | | ms a step | against none | GB at most | on paper | share of the peak |",
+        "which keeps fewer activations than the estimate counts.\n",
+        "| model | | ms per step | relative to none | peak GB | estimate | share of the peak |",
         "|---|---|---|---|---|---|---|",
     ]
     plain = {row["model"]: row["step_seconds"] for row in result["rows"] if row["parallel"] == "none"}
@@ -114,7 +114,7 @@ def reached(row: dict, peak: float) -> float:
     return row["flops_per_step"] / row["step_seconds"] / peak
 
 
-# Runs on paper
+# Estimates
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,25 @@ def paper() -> str:
     head = (
         f"Assumed: machines of {one.per_machine} GPUs with {one.memory / 1e9:.0f} GB and {one.peak / 1e12:.0f} TFLOP/s "
         f"in bfloat16, of which training reaches {share}; {one.near / 1e9:.0f} GB/s from each GPU to others of its "
-        f"machine, {one.far / 1e9:.0f} GB/s to other machines. Hours: where all sending hides behind computing, and "
-        "where none does.\n"
+        f"machine, {one.far / 1e9:.0f} GB/s to other machines. Hours: where all communication overlaps with "
+        "computation, and where none does.\n"
     )
     return head + "\n".join(table(plan) for plan in plans()) + "\n"
 
 
 def table(plan: Plan) -> str:
-    head = ["", "GPUs", "parts", "GB held", "copies", "activations", "in all", "ms compute", "ms talk", "hours"]
+    head = [
+        "",
+        "GPUs",
+        "micro-batches",
+        "GB held",
+        "copies",
+        "activations",
+        "total",
+        "ms compute",
+        "ms communication",
+        "hours",
+    ]
     lines = [
         f"\n**{plan.title}** ({plan.config.num_params(plan.vocab) / 1e6:,.0f} million parameters)\n",
         f"| {' | '.join(head)} |",
@@ -188,7 +199,7 @@ def row(plan: Plan, parallel: Parallel, keep: bool, gpus: int) -> str:
     rows = max(1, round(each / parts / (plan.together.source + plan.together.target)))
     share = replace(plan.together, rows=rows)
     found = estimate(plan.config, plan.vocab, share, cluster(gpus, plan.like), parallel, accumulate=parts, kept=keep)
-    cells = [parallel if keep else f"{parallel}, computed again", gpus, parts]
+    cells = [parallel if keep else f"{parallel}, recomputed", gpus, parts]
     cells += [f"{size / 1e9:.2f}" for size in (found.held, found.copies, found.activations, found.memory)]
     cells += [f"{1e3 * found.compute:.1f}", f"{1e3 * found.talk:.1f}"]
     cells.append("–".join(f"{plan.steps * seconds / 3600:.2f}" for seconds in between(found)))
@@ -196,7 +207,7 @@ def row(plan: Plan, parallel: Parallel, keep: bool, gpus: int) -> str:
 
 
 def between(found: Estimate) -> tuple[float, float]:
-    """Seconds of a step where sending hides behind computing as far as it can, and where it does not at all."""
+    """Seconds per step where communication overlaps with computation as far as it can, and where it does not at all."""
     return max(found.compute, found.talk), found.compute + found.talk
 
 

@@ -85,7 +85,7 @@ share {parts:,} parts of {lines_per_part:,} lines. The model is tiny, because th
 
 One undisturbed process took {alone[seconds]:,.0f} s ({alone[lines_per_second]:,} lines/s); the others, with both kills
 and all starts, {shared[seconds]:,.0f} s ({shared[lines_per_second]:,} lines/s). Of {parts:,} parts, **{differing:,}**
-differ and **{twice:,}** were finished twice; each output in one file is {megabytes:,.1f} MB with the SHA-256 `{digest}…`.
+differ and **{twice:,}** were finished twice; each output as one file: {megabytes:,.1f} MB, SHA-256 `{digest}…`.
 """
 REST = """
 ## Failures found, and fixed

@@ -38,8 +38,8 @@ BASELINES_HEAD = """
 
 Multi30k en→de, test2016, cased sacreBLEU (13a), beam 5. Every system has seven to eleven million parameters (the
 Transformer with experts seventeen, of which it uses eight a token), the same data, batches and schedule, and 6·10¹⁴
-training FLOPs; one seed. The learning rates were set once, not tuned. All ran at the same time on one GPU, so the minutes
-are not comparable.
+training FLOPs; one seed. The learning rates were set once, not tuned. All ran at the same time on one GPU, so the
+minutes are not comparable.
 
 | system | BLEU, valid | BLEU, test | training FLOPs | steps | minutes | hardware |
 |---|---|---|---|---|---|---|"""
@@ -68,8 +68,8 @@ COMPARED = {
     "modifications": (
         "Do modifications transfer?",
         "regard compare recipes/sweeps/modifications.toml data.folder=data/multi30k",
-        "One change at a time to the Transformer of recipes/multi30k-en-de.toml. With so few FLOPs, some 590 steps, the "
-        "table shows which variant learns fastest, not which is best after long training; a variant with cheaper steps "
+        "One change at a time to the Transformer of recipes/multi30k-en-de.toml. With so few FLOPs, some 590 steps, "
+        "the table shows which variant learns fastest, not which is best after long training; a variant with cheaper steps "
         "gets more of them.",
     ),
     "street": (
