@@ -11,7 +11,7 @@ from regard.look.pattern_figure import draw_lecture
 DOCUMENT, IMAGES = Path("docs/long.md"), Path("docs/images")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 SLOPE = (4096, 16384)
-"""The lengths between which growth is told."""
+"""The lengths between which growth is computed."""
 DASHED = ("torch SDPA", "FlexAttention BigBird", "Hugging Face BigBird", "plain Linformer")
 
 
@@ -47,7 +47,7 @@ def table(result: dict, part: str, which: str) -> str:
     """Milliseconds and mebibytes by length, and by how much both grow when the length doubles."""
     lengths = sorted({row["length"] for row in result["rows"] if row["part"] == part})
     methods = by_method(result, part, which)
-    title = f"\n**{part}, {which}**: milliseconds / MiB; growth of both for each doubling"
+    title = f"\n**{part}, {which}**: milliseconds / MiB; growth of both per doubling of the length"
     lines = [
         f"{title} from {SLOPE[0]:,} to {SLOPE[1]:,}.\n",
         "| | " + " | ".join(f"{n:,}" for n in lengths) + " | growth |",

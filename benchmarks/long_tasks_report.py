@@ -15,14 +15,14 @@ NOTHING = "Not measured yet: `python benchmarks/long_tasks.py train TASK KIND`, 
 
 
 def write_table(measurements: Path, document: Path = DOCUMENT) -> str:
-    """Puts the tables into the document; the text that was put there."""
+    """Writes the tables into the document and returns their text."""
     text = tables(measurements)
     replace_between(document, BEGIN, END, text)
     return text
 
 
 def tables(measurements: Path) -> str:
-    """A table for each task, and how it came about; a sentence where nothing was measured."""
+    """A table and its commands for each task; a sentence where nothing was measured."""
     parts = read(measurements)
     speed = parts.pop("speed", None)
     if not parts and speed is None:
@@ -57,7 +57,7 @@ def pace(row: dict[str, Any] | None) -> str:
 
 
 def remarks(trained: dict[str, list[dict]], rows: dict[tuple[str, str], dict]) -> str:
-    """What the figures rest on."""
+    """The conditions of the measurements."""
     sentences, every = [], [part for parts in trained.values() for part in parts]
     if every:
         first, seeds = every[0], sorted({part["seed"] for part in every})
@@ -66,7 +66,7 @@ def remarks(trained: dict[str, list[dict]], rows: dict[tuple[str, str], dict]) -
         sentences.append(
             f"{first['examples']['test']:,} test examples, {first['majority']:.1%} of them of the most frequent class; "
             f"seed {', '.join(map(str, seeds))}; {made} steps; "
-            f"{hardware(first)}, side by side with other runs. GiB: the most that training held at a time."
+            f"{hardware(first)}, at the same time as other runs. GiB: peak memory of training."
         )
     missing = [kind for kind, parts in trained.items() if not parts]
     if missing:
@@ -74,7 +74,7 @@ def remarks(trained: dict[str, list[dict]], rows: dict[tuple[str, str], dict]) -
     if rows:
         usual, longest = (rows[next(iter(rows))[0], which]["row"] for which in ("usual", "longest"))
         sentences.append(
-            f"Rows of the batches that were timed: {usual['median']:,.0f} tokens (median), of the longest ones "
+            f"Row length of the timed batches: {usual['median']:,.0f} tokens (median), of the longest ones "
             f"{longest['median']:,.0f}."
         )
     else:

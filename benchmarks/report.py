@@ -69,8 +69,8 @@ COMPARED = {
         "Do modifications transfer?",
         "regard compare recipes/sweeps/modifications.toml data.folder=data/multi30k",
         "One change at a time to the Transformer of recipes/multi30k-en-de.toml. With so few FLOPs, some 590 steps, "
-        "the table shows which variant learns fastest, not which is best after long training; a variant with cheaper steps "
-        "gets more of them.",
+        "the table shows which variant learns fastest, not which is best after long training; a variant with cheaper "
+        "steps gets more of them.",
     ),
     "street": (
         "The Transformer and three baselines on the embedded corpus",

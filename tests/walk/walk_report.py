@@ -8,13 +8,14 @@ from walk_leaves import SEARCH, Leaf, leaves
 
 from walk import Step
 
-HEAD = """# Settings: each one acts, or is refused
+HEAD = """# Settings: each one has an effect, or is refused
 
-Made by `python tests/walk --out docs/settings.md`. The command takes every setting of the recipe's tree, under every
-kind that has it, changes it in small recipes of every task and model that can use it, and compares what is made:
-weights, losses, lines of the log, sentences, files, gradients, generated text, test scores. A setting that changes
-nothing must be refused in one sentence. `make test-slow` runs the whole walk, `make test` a sample of it. Settings of
-`search` act on generation only and are tested with the verbs that generate.
+Written by `python tests/walk --out docs/settings.md`. The command takes every setting of the recipe's tree, under every
+kind that has it, changes it in small recipes of every task and model that can use it, and compares the results:
+weights, losses, lines of the log, messages, files, gradients, generated text, test scores. A setting that changes
+nothing must be refused with one sentence. `make test-slow` tries all settings, `make test` a sample of them. Settings
+of `search` affect generation only and are tested with the verbs that generate. *Silent* are settings that are accepted
+without effect, *broken* those that fail in another way.
 """
 
 
@@ -41,7 +42,7 @@ def page(steps: list[Step]) -> str:
               f"{tried['refused']:,} are refused, {tried['exception']:,} are exceptions."]  # fmt: skip
     lines += [
         "",
-        "A setting counts as refused where every recipe that has it is refused, such as Linformer in a decoder.",
+        "A setting counts as refused if every recipe that has it is refused, such as Linformer in a decoder.",
         "",
     ]
     lines += ["## Exceptions", ""]
