@@ -339,3 +339,30 @@ def test_texts_that_begin_alike_are_called_texts_where_they_are_taken_for_them(t
     write(tmp_path, {"avis.csv": "\n".join(["avis;note", *rows]) + "\n"})
     guess = guess_data([tmp_path / "avis.csv"], tmp_path, GuessOptions())
     assert guess.seen == ["column avis: text, 4 words on average", "column note: 2 different values: mal, bon"]
+
+
+def test_texts_made_from_a_template_are_texts_by_the_name_of_their_column(tmp_path: Path):
+    tickets = [
+        (number, f"The customer says that it is {number}: {NAMES[number % 2]}", number % 2) for number in range(60)
+    ]
+    write(tmp_path, {"t.csv": rows(tickets, ",", "id,message,stars")})
+    guess = guessed(tmp_path, ["t.csv"])
+    assert guess.task == "classification"
+    assert columns(guess) == {"text": "message", "label": "stars"}
+
+
+@pytest.mark.parametrize("number", [6, 700])
+def test_a_file_for_each_text_by_class_is_refused_with_what_to_do(tmp_path: Path, number: int):
+    names = [f"{split}/{kind}/{n}.txt" for split in ("train", "test") for kind in ("pos", "neg") for n in range(number)]
+    write(tmp_path, {name: f"A film, {name}" for name in names})
+    with pytest.raises(
+        RegardError, match=r"a file for each text, in folders by class \(neg, pos\), is not read; put them"
+    ):
+        guessed(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["de.po", "memory.tmx", "old.xliff", "letter.odt"])
+def test_formats_that_are_no_plain_text_are_not_taken_for_it(tmp_path: Path, name: str):
+    write(tmp_path, {name: 'msgid "Open"\nmsgstr "Auf"\n'})
+    with pytest.raises(RegardError, match="files are not read; convert it"):
+        guessed(tmp_path, [name])

@@ -236,8 +236,18 @@ def _the_text(table: Table, texts: Sequence[ColumnProfile], options: str) -> Col
 
 def _texts(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
     """Those that hold texts to learn from; short values that repeat are text only where nothing else is."""
-    texts = [one for one in columns if one.is_text and not set(_parts(one.name)) & NO_TEXTS]
+    texts = [one for one in columns if (one.is_text or _is_called_text(one)) and not set(_parts(one.name)) & NO_TEXTS]
     return [one for one in texts if not one.repeats_often] or texts
+
+
+def _is_called_text(column: ColumnProfile) -> bool:
+    """Whether values that look alike, such as texts made from a template, are texts by the name of their column."""
+    return (
+        _rank(column.name, TEXTS) is not None
+        and column.mean_words >= 2
+        and len(column.values) > 1
+        and not column.is_label
+    )
 
 
 def _labels(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:

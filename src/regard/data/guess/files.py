@@ -22,6 +22,7 @@ NO_DATA = {
 }  # fmt: skip
 """Ends of names that stand for no data, where a whole folder is given."""
 NO_DATA_NAMES = ("readme", "license", "licence", "copying", "changelog", "makefile", "notice", "authors")
+TEXTS_OF_CLASS = 5  # texts in a folder that may be named by their class
 MOST_FILES = 1000  # of a folder that holds no images
 SPLITS = {
     "train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid",
@@ -83,7 +84,9 @@ def _folder(folder: Path, remarks: list[str]) -> list[DataFile]:
         else:
             unused.append(file)
         if len(files) > MOST_FILES:
+            _refuse_texts_by_class(folder, files)
             raise DataError(folder, f"more than {MOST_FILES:,} files that may be data; name those that are")
+    _refuse_texts_by_class(folder, files)
     data = [_file(file, _split_below(folder, file), in_folder=True) for file in sorted(files)]
     tables = [file for file in data if file.kind != "text"]
     if images and not tables:
@@ -94,6 +97,20 @@ def _folder(folder: Path, remarks: list[str]) -> list[DataFile]:
     if unused:
         remarks.append(f"{', '.join(os.path.relpath(file) for file in unused)}: not used")
     return tables or data
+
+
+def _refuse_texts_by_class(folder: Path, files: Sequence[Path]) -> None:
+    """Refuses a file for each text, in folders named by their class, as some corpora of reviews come."""
+    below: dict[str, int] = {}
+    for file in files:
+        if file.parent != folder and _format(file) == "text" and not split_of(file):
+            below[file.parent.name] = below.get(file.parent.name, 0) + 1
+    classes = [name for name, number in below.items() if number >= TEXTS_OF_CLASS and not split_of(Path(name))]
+    if len(classes) >= 2 and sum(below.values()) == len(files):
+        raise DataError(
+            folder, f"a file for each text, in folders by class ({', '.join(sorted(classes)[:5])}), is not read; put "
+            "them into one table, a text and its label a row (.tsv, .csv or .jsonl)",
+        )  # fmt: skip
 
 
 def _visible(folder: Path) -> Iterator[Path]:

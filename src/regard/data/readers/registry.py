@@ -25,8 +25,9 @@ from regard.files.formats import uncompressed_name
 Layout = Literal["text", "table", "treebank"]
 """What a file holds: lines of text, rows with columns, or sentences of words."""
 NOT_READ = {
-    ".7z", ".arrow", ".bin", ".bz2", ".ckpt", ".docx", ".feather", ".joblib", ".json", ".npy", ".npz", ".pdf",
-    ".pickle", ".pkl", ".pt", ".pth", ".rar", ".safetensors", ".tar", ".tgz", ".xls", ".xlsx", ".xz", ".zip",
+    ".7z", ".arrow", ".bin", ".bz2", ".ckpt", ".db", ".doc", ".docx", ".epub", ".feather", ".joblib", ".json", ".mo",
+    ".npy", ".npz", ".ods", ".odt", ".pdf", ".pickle", ".pkl", ".po", ".pot", ".pt", ".pth", ".rar", ".rtf",
+    ".safetensors", ".sqlite", ".tar", ".tgz", ".tmx", ".xlf", ".xliff", ".xls", ".xlsx", ".xz", ".zip",
 }  # fmt: skip
 
 
