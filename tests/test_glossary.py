@@ -93,8 +93,19 @@ def test_names_are_the_fields(file: Path):
     assert not list(problems(file))
 
 
+def documents() -> list[Path]:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [*pages, *sorted((ROOT / "page" / "src").rglob("*.ts"))]
+
+
+@pytest.mark.parametrize("file", documents(), ids=lambda file: file.relative_to(ROOT).as_posix())
+def test_documents_and_the_page_use_the_fields_words(file: Path):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)  # names and commands
+    assert not [match[0] for phrase in PHRASES for match in re.finditer(phrase, text)]
+
+
 if __name__ == "__main__":
     folders = [Path(name) for name in sys.argv[1:]] or [SOURCE]
     files = sorted(file for folder in folders for file in (folder.rglob("*.py") if folder.is_dir() else [folder]))
-    found_problems = [problem for file in files for problem in problems(file)]
-    sys.stdout.write("\n".join([*found_problems, f"{len(found_problems)} names", ""]))
+    left = [problem for file in files for problem in problems(file)]
+    sys.stdout.write("\n".join([*left, f"{len(left)} names", ""]))
