@@ -23,7 +23,8 @@ DEMO: dict[str, Any] = {
         "steps": 2500,
         "tokens_per_batch": 640,
         "save_every": 625,
-        "schedule": {"kind": "linear", "lr": 3e-3, "warmup": 100},
+        "optimiser": "muon",
+        "schedule": {"kind": "linear", "lr": 2e-3, "warmup": 100},
     },
 }
 
