@@ -131,7 +131,7 @@ def test_programs_are_measured_in_turns_and_failures_are_rows(fakes: Any):
     }
     text = tables(found)
     assert text.index("**regard**") < text.index("| slow |") < text.index("no such layer")
-    assert "bfloat16 products refused" in text
+    assert "bfloat16 matmul refused" in text
     assert ratios(found) == {"text": pytest.approx(ours["tokens_per_second"] / slow["tokens_per_second"])}
 
 
