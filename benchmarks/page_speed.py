@@ -21,7 +21,9 @@ from playwright.sync_api import sync_playwright
 from regard.data.street import LECTURE_SENTENCES, pairs
 from regard.look import render, trace
 from regard.models import EncoderDecoderConfig
+from regard.run.recipe import Recipe
 from regard.tasks import TranslationConfig, Vocabularies
+from regard.tasks.trained import Trained
 from regard.text.tokenizer import BpeConfig, Tokenizer
 
 TOKENS = (128, 512)
@@ -74,7 +76,8 @@ def write_page(file: Path, tokens: int) -> Path:
     model = task.build(EncoderDecoderConfig(width=256, depth=6, heads=8)).eval()
     text, target = (tokenizer.decode(tokenizer.encode(one * 40)[: tokens - 1]) for one in LECTURE_SENTENCES[0])
     whole = tokens == min(TOKENS)  # what takes long to compute, and little of the page, is left out of longer ones
-    tree = trace(model, task, text, target, beam=2, length=8, shuffles=3 * whole, coreference=whole, paths=whole)
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    tree = trace(trained, text, target, beam=2, length=8, shuffles=3 * whole, coreference=whole, paths=whole)
     assert [len(tree["sentences"][side]["tokens"]) for side in ("source", "target")] == [tokens, tokens]
     file.write_text(render(tree), encoding="utf-8")
     return file

@@ -175,18 +175,7 @@ def attention(
     if target is not None:
         (target,) = plain_texts([target])
     earlier = _snapshots(run) if snapshots else []
-    tree = looking.trace(
-        run.model,
-        run.task,
-        text,
-        target,
-        name=run.name,
-        step=run.step,
-        documents=run.documents,
-        snapshots=earlier,
-        search=run.recipe.usual_search,
-        **options,
-    )
+    tree = looking.trace(run, text, target, step=run.step, snapshots=earlier, **options)
     metrics = run.folder / METRICS_FILE
     lines = read_metrics(metrics) if metrics.exists() else []
     return {**tree, "training": [{name: _finite(value) for name, value in line.items()} for line in lines]}

@@ -5,17 +5,23 @@ from typing import Any
 
 import torch
 
+from regard.data.settings import DataConfig
+from regard.data.sources import SourceConfig
 from regard.data.street import pairs
+from regard.decode import GreedyConfig
 from regard.models import DecoderConfig, EncoderConfig, EncoderDecoderConfig
+from regard.run.recipe import Recipe
 from regard.tasks import (
     Classification,
     ClassificationConfig,
     LanguageModel,
     LanguageModelConfig,
+    Task,
     Translation,
     TranslationConfig,
     Vocabularies,
 )
+from regard.tasks.trained import Trained
 from regard.text.tokenizer import BpeConfig, Tokenizer, WordConfig
 
 TEXT = "The animal did not cross the street because it was too tired."
@@ -44,3 +50,9 @@ def classifier(**model: Any) -> tuple[torch.nn.Module, Classification]:
     torch.manual_seed(1)
     task = ClassificationConfig().task(Vocabularies({"text": tokenizer("word")}, ["bad", "good"]))
     return task.build(EncoderConfig.from_tree({**SIZE, **model})).eval(), task
+
+
+def by_hand(model: Any, task: Task, documents: bool = False) -> Trained:
+    data = DataConfig() if documents else DataConfig(train=SourceConfig(file="running.txt"))
+    recipe = Recipe(task=task.config, model=model.config, data=data, search=GreedyConfig())
+    return Trained(model, task, recipe, torch.device("cpu"), "")

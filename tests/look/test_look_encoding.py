@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from regard.look.encoding import pack_floats, pack_signed, pack_weights
+from regard.look.payload import pack_floats, pack_signed, pack_weights
 
 WEIGHTS = arrays(np.float32, array_shapes(min_dims=1, max_dims=3, max_side=6), elements=st.floats(0, 1, width=32))
 NUMBERS = arrays(np.float32, 7, elements=st.floats(-1e6, 1e6, width=32))

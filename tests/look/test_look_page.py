@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 import torch
-from looked_at import TEXT, translator
+from looked_at import TEXT, by_hand, translator
 from PIL import Image
 
 from regard.look import content_security_policy, render, trace
@@ -60,7 +60,7 @@ def test_a_large_page_stays_under_5_megabytes(words: int):
     target = "Das Tier überquerte die Straße nicht, weil es zu müde war. " * 20
     source = task.source.decode(task.source.encode(source)[: words - 1])
     target = task.target.decode(task.target.encode(target)[: words - 1])
-    tree = trace(model, task, source, target, beam=2, length=16, shuffles=1)
+    tree = trace(by_hand(model, task), source, target, beam=2, length=16, shuffles=1)
     assert [len(tree["sentences"][side]["tokens"]) for side in ("source", "target")] == [words, words]
     assert len(render(tree).encode()) < 5_000_000
 
@@ -70,7 +70,7 @@ def test_an_image_has_patches():
     model = task.build(VisionConfig(width=16, depth=2, heads=2, image=16, patch=4, dropout=0.0)).eval()
     image, file = np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8), io.BytesIO()
     Image.fromarray(image).save(file, "PNG")
-    tree = trace(model, task, file.getvalue())  # type: ignore[arg-type]
+    tree = trace(by_hand(model, task), file.getvalue())
     assert tree["sentences"]["source"]["tokens"][:2] == ["<class>", "1,1"]
     assert len(tree["sentences"]["source"]["tokens"]) == 17
     pixels = base64.b64decode(tree["image"]["pixels"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from looked_at import TEXT, translator, writer
+from looked_at import TEXT, by_hand, translator, writer
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
@@ -28,7 +28,7 @@ def test_the_lectures_four_panels(tmp_path: Path):
 
 def test_a_translators_patterns(tmp_path: Path):
     model, task = translator()
-    names = draw_patterns(model, task, TEXT, None, False, tmp_path / "pattern.png")
+    names = draw_patterns(by_hand(model, task), TEXT, None, tmp_path / "pattern.png")
     assert names == ["encoder: full", "decoder: full", "cross: full"]
 
 
@@ -36,14 +36,14 @@ def test_a_model_without_attention_has_no_pattern(tmp_path: Path):
     _, task = translator()
     model = task.build(ByteNetConfig(width=8, depth=1)).eval()
     with pytest.raises(ConfigError, match=r"model.kind: 'bytenet' has no attention"):
-        draw_patterns(model, task, TEXT, None, False, tmp_path / "pattern.png")
+        draw_patterns(by_hand(model, task), TEXT, None, tmp_path / "pattern.png")
 
 
 def test_bigbird_shows_its_parts_and_what_the_model_really_does(tmp_path: Path, monkeypatch):
     drawn: dict[str, torch.Tensor] = {}
     monkeypatch.setattr(pattern_picture, "_draw", lambda panels, png: drawn.update(panels) or list(panels))
     model, task = writer(attention=BIGBIRD)
-    names = draw_patterns(model, task, TEXT, None, True, tmp_path / "pattern.png")
+    names = draw_patterns(by_hand(model, task, documents=True), TEXT, None, tmp_path / "pattern.png")
     assert names == ["decoder: random", "decoder: window", "decoder: global", "decoder: bigbird"]
     *parts, whole = drawn.values()
     assert not whole.triu(1).any()

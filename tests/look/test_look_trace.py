@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from looked_at import TEXT, classifier, translator, writer
+from looked_at import TEXT, by_hand, classifier, translator, writer
 
 from regard.config.help import help_texts
 from regard.data.street import LECTURE_SENTENCES
@@ -61,7 +61,7 @@ def softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_are_those_of_record_attention(kind: str):
     model, task = translator(**KINDS[kind])
-    tree = trace(model, task, TEXT, TARGET, **QUICK)
+    tree = trace(by_hand(model, task), TEXT, TARGET, **QUICK)
     source = Sequences.padded([[*task.source.encode(TEXT), EOS]])
     target = Sequences.padded([[BOS, *task.target.encode(TARGET)]])
     with record_attention(model) as seen, torch.no_grad():
@@ -81,7 +81,7 @@ def test_numbers_are_those_of_record_attention(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_are_those_that_made_the_scores(kind: str):
     model, task = translator(**KINDS[kind])
-    for layer in layers_of(trace(model, task, TEXT, TARGET, **QUICK)):
+    for layer in layers_of(trace(by_hand(model, task), TEXT, TARGET, **QUICK)):
         width, heads = layer["vectors"]["shown"], layer["heads"]
         query = floats(layer["vectors"]["query"], heads, layer["queries"], width)
         key = floats(layer["vectors"]["key"], heads, layer["keys"], width)
@@ -92,7 +92,7 @@ def test_vectors_are_those_that_made_the_scores(kind: str):
 
 def test_value_norms_are_the_lengths_of_what_a_key_adds():
     model, task = translator()
-    layer = layers_of(trace(model, task, TEXT, TARGET, **QUICK))[0]
+    layer = layers_of(trace(by_hand(model, task), TEXT, TARGET, **QUICK))[0]
     attention: Any = model.get_submodule(layer["module"])
     value = floats(layer["vectors"]["value"], layer["heads"], layer["keys"], layer["vectors"]["shown"])
     for head in range(layer["heads"]):
@@ -122,7 +122,7 @@ def test_rollout_of_heads_that_look_at_themselves_stays_put():
 
 def test_a_language_model_writes_on_and_every_step_has_its_probability():
     model, task = writer()
-    tree = trace(model, task, "The dog", **QUICK)
+    tree = trace(by_hand(model, task), "The dog", **QUICK)
     ids = task.tokenizer.encode("The dog")
     assert tree["prompt_length"] == len(ids)
     with torch.no_grad():
@@ -136,7 +136,7 @@ def test_a_language_model_writes_on_and_every_step_has_its_probability():
 
 def test_the_tail_keeps_the_whole_probability():
     model, task = translator()
-    for step in trace(model, task, TEXT, TARGET, **QUICK)["generation"]["steps"]:
+    for step in trace(by_hand(model, task), TEXT, TARGET, **QUICK)["generation"]["steps"]:
         total = sum(math.exp(p) for _, p in step["top"]) + sum(n * math.exp(p) for n, p in step["tail"])
         assert total == pytest.approx(1, abs=1e-3)
         assert len(step["top"]) + sum(n for n, _ in step["tail"]) == task.target.vocab_size
@@ -144,16 +144,16 @@ def test_the_tail_keeps_the_whole_probability():
 
 def test_a_classifier_has_labels_and_refuses_a_target():
     model, task = classifier()
-    tree = trace(model, task, "a good film", **QUICK)
+    tree = trace(by_hand(model, task), "a good film", **QUICK)
     assert {label for label, _ in tree["generation"]["classes"]} == {"bad", "good"}
     assert [group["name"] for group in tree["groups"]] == ["encoder"]
     with pytest.raises(ConfigError, match="target"):
-        trace(model, task, "a good film", "good")
+        trace(by_hand(model, task), "a good film", "good")
 
 
 def test_the_beam_tree_is_whole():
     model, task = translator()
-    beam = trace(model, task, TEXT, **{**QUICK, "beam": 3, "length": 5})["generation"]["beam"]
+    beam = trace(by_hand(model, task), TEXT, **{**QUICK, "beam": 3, "length": 5})["generation"]["beam"]
     assert beam["branches"]
     for place, (parent, step, _, logprob, total, _) in enumerate(beam["branches"]):
         before = beam["branches"][parent] if parent >= 0 else None
@@ -165,14 +165,14 @@ def test_the_beam_tree_is_whole():
 @pytest.mark.parametrize(("position", "blind"), [("none", True), ("sinusoidal", False), ("rotary", False)])
 def test_shuffling_moves_vectors_unless_there_are_no_positions(position: str, blind: bool):
     model, task = classifier(position=position)
-    shuffle = trace(model, task, "the dog saw the old cat", **{**QUICK, "shuffles": 1})["shuffles"][0]
+    shuffle = trace(by_hand(model, task), "the dog saw the old cat", **{**QUICK, "shuffles": 1})["shuffles"][0]
     assert sorted(shuffle["order"]) == list(range(len(shuffle["tokens"])))
     assert (min(shuffle["similarity"]) > 0.99999) == blind
 
 
 def test_paths_are_measured_on_the_model():
     model, task = writer(attention={"kind": "window", "reach": 2}, depth=3)
-    tree = trace(model, task, "The dog sees the cat", **{**QUICK, "paths": True})["paths"]
+    tree = trace(by_hand(model, task), "The dog sees the cat", **{**QUICK, "paths": True})["paths"]
     graph = np.array(tree["graph"])
     for query, key in np.ndindex(*graph.shape):
         steps = math.ceil((query - key) / 2)
@@ -185,7 +185,7 @@ def test_paths_are_measured_on_the_model():
 
 def test_biases_by_distance_are_those_of_the_kind():
     model, task = translator(position="alibi")
-    tree = trace(model, task, TEXT, TARGET, **QUICK)["positions"]
+    tree = trace(by_hand(model, task), TEXT, TARGET, **QUICK)["positions"]
     first = np.array(tree["bias"][0]["heads"])
     apart = np.abs(np.arange(first.shape[1]) - first.shape[1] // 2)
     slopes = 2.0 ** (-8 * np.arange(1, 5) / 4)
@@ -209,7 +209,7 @@ def test_switching_heads_off_is_the_model_with_their_output_rows_at_zero():
 
 def test_a_batch_that_lacks_a_head_a_row_is_each_lack_alone():
     model, task = translator()
-    builder = InputBuilder(model, task)
+    builder = InputBuilder(by_hand(model, task))
     side = SentenceTrace(builder, *LECTURE_SENTENCES[0], GreedyConfig(max_length=48))
     off = [(attention.name, head) for _, _, head, attention in side.heads]
     together = side._without(off)
@@ -222,7 +222,7 @@ def test_a_batch_that_lacks_a_head_a_row_is_each_lack_alone():
 
 def test_an_untrained_model_fails_the_lectures_sentences_and_the_tree_says_so():
     model, task = translator()
-    tree = trace(model, task, TEXT, TARGET, **{**QUICK, "coreference": True})["coreference"]
+    tree = trace(by_hand(model, task), TEXT, TARGET, **{**QUICK, "coreference": True})["coreference"]
     assert tree["right"] is False
     assert len(tree["heads"]) == 3 * 2 * 4
     for sentence in tree["sentences"]:
@@ -233,7 +233,7 @@ def test_an_untrained_model_fails_the_lectures_sentences_and_the_tree_says_so():
 
 def test_snapshots_hold_the_weights_of_other_checkpoints():
     (model, task), (other, _) = translator(), translator(initialise={"kind": "normal"})
-    tree = trace(model, task, TEXT, TARGET, snapshots=[Snapshot(3, other), Snapshot(9, model)], **QUICK)
+    tree = trace(by_hand(model, task), TEXT, TARGET, snapshots=[Snapshot(3, other), Snapshot(9, model)], **QUICK)
     layer = tree["groups"][0]["layers"][0]
     assert [shot["step"] for shot in tree["snapshots"]] == [3, 9]
     assert tree["snapshots"][1]["weights"]["encoder"][0] == layer["weights"]
@@ -242,7 +242,7 @@ def test_snapshots_hold_the_weights_of_other_checkpoints():
 
 def test_a_tree_is_strict_json():
     model, task = writer(attention={"kind": "full", "strict": True})
-    json.dumps(trace(model, task, "The dog", length=4), allow_nan=False)
+    json.dumps(trace(by_hand(model, task), "The dog", length=4), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_tree_is_strict_json():
 def test_mistakes_are_one_sentence(text: str, options: dict[str, Any], sentence: str):
     model, task = translator()
     with pytest.raises(RegardError, match=sentence):
-        trace(model, task, text, **options)
+        trace(by_hand(model, task), text, **options)
 
 
 def test_options_have_help():
@@ -267,7 +267,7 @@ def test_options_have_help():
 
 def test_patterns_show_who_may_attend():
     model, task = writer()
-    ((name, rows, columns, allowed),) = patterns(model, task, "The dog", "sleeps")
+    ((name, rows, columns, allowed),) = patterns(by_hand(model, task), "The dog", "sleeps")
     assert name == "decoder"
     assert rows == columns
     assert np.array_equal(np.array(allowed), np.tri(len(rows), dtype=bool))
@@ -285,7 +285,7 @@ def test_patterns_show_who_may_attend():
 def test_baselines_get_what_applies_to_them(config: Any, layers: dict[str, int]):
     _, task = translator()
     model = task.build(config).eval()
-    tree = trace(model, task, TEXT, TARGET, **{**QUICK, "paths": True, "coreference": True, "shuffles": 1})
+    tree = trace(by_hand(model, task), TEXT, TARGET, **{**QUICK, "paths": True, "coreference": True, "shuffles": 1})
     json.dumps(tree, allow_nan=False)
     assert {group["name"]: len(group["layers"]) for group in tree["groups"]} == layers
     assert len(tree["coreference"]["heads"]) == sum(layers.values())
@@ -300,7 +300,7 @@ def test_baselines_get_what_applies_to_them(config: Any, layers: dict[str, int])
 @pytest.mark.parametrize("kind", ["linformer", "memory-compressed"])
 def test_compressed_keys_show_weights_and_no_vectors(kind: str):
     model, task = translator(attention={"kind": kind}, decoder_attention={"kind": "full"})
-    encoder, decoder, _ = trace(model, task, TEXT, TARGET, **QUICK)["groups"]
+    encoder, decoder, _ = trace(by_hand(model, task), TEXT, TARGET, **QUICK)["groups"]
     assert "vectors" not in encoder["layers"][0]
     assert "vectors" in decoder["layers"][0]
     assert encoder["rollout"] == []

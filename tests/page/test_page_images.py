@@ -10,7 +10,9 @@ from PIL import Image
 
 from regard.look import render, trace
 from regard.models import VisionEncoderDecoderConfig
+from regard.run.recipe import Recipe
 from regard.tasks import ImageDescriptionConfig, Vocabularies
+from regard.tasks.trained import Trained
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 
@@ -23,7 +25,8 @@ def file(tmp_path: Path) -> Path:
     image = tmp_path / "scene.png"
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)).save(image)
     page = tmp_path / "page.html"
-    page.write_text(render(trace(model, task, str(image), "a red circle", length=8, beam=2)), encoding="utf-8")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    page.write_text(render(trace(trained, str(image), "a red circle", length=8, beam=2)), encoding="utf-8")
     return page
 
 

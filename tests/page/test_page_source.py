@@ -32,7 +32,7 @@ def test_payloads_are_as_their_types_say(run: api.Run, tree: dict[str, Any]):
     for payload in ({**tree, "against": tree, "live": False}, {**tree, "live": True, **live}):
         as_json = json.loads(json.dumps(payload, allow_nan=False))
         assert Payload.model_validate(as_json, strict=False).model_dump(mode="json") == as_json
-    blank = blank_tree(run.model, run.task, "no input")
+    blank = blank_tree(run, "no input")
     assert Payload.model_validate(blank).model_dump(mode="json") == blank
 
 

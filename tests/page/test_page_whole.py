@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from regard import api
 from regard.look import content_security_policy, render, trace
 from regard.models import EncoderConfig, VisionConfig
+from regard.run.recipe import Recipe
 from regard.tasks import ClassificationConfig, ImageClassificationConfig, Vocabularies
+from regard.tasks.trained import Trained
 from regard.text.tokenizer import Tokenizer, WordConfig
 
 AXE = Path(__file__).parents[2] / "page" / "vendor" / "axe.min.js"
@@ -67,7 +70,8 @@ def test_a_classifier_s_page(opened: Any, tmp_path: Path):
     task = ClassificationConfig().task(Vocabularies({"text": tokenizer}, ["bad", "good"]))
     model = task.build(EncoderConfig(width=16, depth=1, heads=2, position="none", dropout=0.0)).eval()
     file = tmp_path / "classifier.html"
-    file.write_text(render(trace(model, task, "a good film")), encoding="utf-8")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    file.write_text(render(trace(trained, "a good film")), encoding="utf-8")
     page = opened(file)
     assert "Prediction" in page.locator("#sentence").inner_text()
     assert page.locator("#generation .bars li").count() == 2
@@ -81,7 +85,8 @@ def test_an_image_s_page_has_patches(opened: Any, tmp_path: Path):
     model = task.build(VisionConfig(width=16, depth=1, heads=2, image=16, patch=4, dropout=0.0)).eval()
     image, file = tmp_path / "image.png", tmp_path / "image.html"
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)).save(image)
-    file.write_text(render(trace(model, task, str(image))), encoding="utf-8")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    file.write_text(render(trace(trained, str(image))), encoding="utf-8")
     page = opened(file)
     assert page.locator("#sentence .patch").count() == 16
     page.locator("#sentence .patch").nth(5).click()

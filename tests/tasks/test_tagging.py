@@ -20,9 +20,10 @@ from regard.errors import ConfigError, DataError, InputError, RegardError
 from regard.look import trace
 from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderConfig
 from regard.nn.loss import IGNORED
-from regard.run.recipe import read_recipe, resolve_recipe
+from regard.run.recipe import Recipe, read_recipe, resolve_recipe
 from regard.tasks import Tagging, TaggingConfig, Vocabularies
 from regard.tasks.tensors import to_sequences, with_heads
+from regard.tasks.trained import Trained
 from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer
 from regard.web import ServeConfig, make_app
 
@@ -272,7 +273,8 @@ def test_a_server_tags_words_and_says_what_it_cannot(run: Path):
 
 def test_a_page_tells_all_tags_and_each(task: Tagging):
     model = built(task, EncoderConfig(**SMALL))
-    tree = trace(model, task, "the dog sleeps", shuffles=1)
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), CPU, "")
+    tree = trace(trained, "the dog sleeps", shuffles=1)
     whole, *words = tree["generation"]["classes"]
     tagged = task.tag(model, SENTENCES[:1], CPU)[0]
     assert whole[0] == " ".join(tag for tag, _ in tagged)

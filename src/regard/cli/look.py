@@ -66,8 +66,7 @@ def _show_patterns(run: Path | None, text: str | None, target: str | None, file:
     else:
         opened = api.load(run, device, which)
         _print_patterns(opened, text, target)
-        search = opened.recipe.usual_search
-        panels = draw_patterns(opened.model, opened.task, text, target, opened.documents, file, search)
+        panels = draw_patterns(opened, text, target, file)
     print(f"{file}: {', '.join(panels)}")
 
 
@@ -75,8 +74,7 @@ def _print_patterns(opened: "Run", text: str, target: str | None) -> None:
     """The pattern of each attention of the first layer: ■ where a token (row) may attend to another (column)."""
     from regard.look.pattern_figure import patterns
 
-    groups = patterns(opened.model, opened.task, text, target, opened.documents, opened.recipe.usual_search)
-    for name, rows, columns, allowed in groups:
+    for name, rows, columns, allowed in patterns(opened, text, target):
         print(f"{name}: {len(rows)} × {len(columns)}")
         margin = max((len(token) for token in rows[:WIDEST]), default=0)
         for token, row in zip(rows[:WIDEST], allowed, strict=False):

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from regard.data.street import LECTURE_SENTENCES
 from regard.decode.search import AnySearch
-from regard.look.encoding import rounded
 from regard.look.generation import generate
 from regard.look.groups import by_group
 from regard.look.model_input import InputBuilder
-from regard.look.payload import Coreference, CoreferenceSentence, GroupName, Head
+from regard.look.payload import Coreference, CoreferenceSentence, GroupName, Head, rounded, rounded_rows
 from regard.look.replay import RecordedAttention, replay, without_head_by_row
 from regard.look.tokens import Sentence
 from regard.nn.layout import Sequences
+from regard.tasks.contract import sequences
 
 PRONOUNS = ("er", "sie", "es")
 BEFORE = " weil"
@@ -94,9 +94,9 @@ class SentenceTrace:
         model, rows = self.builder.model, []
         for start in range(0, len(heads), HEADS_AT_ONCE):
             off = heads[start : start + HEADS_AT_ONCE]
-            copies = [Sequences.full(one.tokens.expand(len(off), -1)) for one in self.inputs.arguments]
+            copies = [Sequences.full(sequences(one).tokens.expand(len(off), -1)) for one in self.inputs.arguments]
             with without_head_by_row(model, off):
-                rows.extend(rounded(self._pronoun_probabilities(model(*copies))))
+                rows.extend(rounded_rows(self._pronoun_probabilities(model(*copies))))
         return rows
 
     def _pronoun_probabilities(self, logits: Tensor) -> Tensor:

@@ -1,17 +1,18 @@
 """Generation: the likeliest tokens at each step, and the tree of a beam search; for classifiers, the labels."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from regard.decode import BeamConfig, GreedyConfig, SampleConfig, Trace, search
+from regard.decode import AnySearch, BeamConfig, Hypothesis, Trace, search
 from regard.decode.steppers import max_positions
 from regard.decode.top_k import stable_top_k
 from regard.look.model_input import InputBuilder, MaskedInputBuilder, ModelInput
 from regard.look.payload import Beam, Branch, Step
 from regard.look.tokens import Sentence, spaced_words
+from regard.tasks.contract import as_stepper
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 from regard.text.tokenizer import Tokenizer
 
@@ -21,12 +22,12 @@ TREE_STEPS = 48
 """Most steps of a beam that are drawn."""
 
 
-def generate(builder: InputBuilder, source: list[int], config: GreedyConfig | BeamConfig | SampleConfig) -> list[int]:
+def generate(builder: InputBuilder, source: list[int], config: AnySearch) -> list[int]:
     """The best output of the search for a source or a prompt.
 
     The page shows it as an input of the model, so its last token needs a position too.
     """
-    tokens, positions = _search(builder, source, config, None)[0][0].tokens, max_positions(builder.model)
+    tokens, positions = _search(builder, source, config).tokens, max_positions(builder.model)
     start = 1 if builder.shape == "pair" else len(source)
     return tokens if positions is None else tokens[: positions - start]
 
@@ -35,7 +36,7 @@ def trace_beam(builder: InputBuilder, source: list[int], beam: BeamConfig) -> Be
     """Every continuation that a beam search considered."""
     trace, longest = Trace(top=beam.size), min(beam.max_length, TREE_STEPS)
     config = beam.but(max_length=longest, min_length=min(beam.min_length, longest - 1))
-    best = _search(builder, source, config, trace)[0][0]
+    best = _search(builder, source, config, trace)
     tokens = builder.target.tokens([branch.token for branch in trace.branches[0]])
     branches = [
         Branch(
@@ -51,13 +52,14 @@ def trace_beam(builder: InputBuilder, source: list[int], beam: BeamConfig) -> Be
     return Beam(size=beam.size, text=builder.target.decode(best.tokens), score=best.score, branches=branches)
 
 
-def _search(builder: InputBuilder, source: list[int], config: Any, trace: Trace | None) -> list[list[Any]]:  # noqa: ANN401
-    model: Any = builder.model
-    special: Any = {"pad": PAD, "unk": UNK, "trace": trace}
-    if builder.shape == "pair":
-        return search(model, builder.source_argument(source), None, config, eos=EOS, bos=BOS, **special)
-    eos = EOS if builder.documents else None
-    return search(model, None, [source], config, eos=eos, bos=None, device=builder.device, **special)
+def _search(builder: InputBuilder, ids: list[int], config: AnySearch, trace: Trace | None = None) -> Hypothesis:
+    pair = builder.shape == "pair"
+    source, prompts = (builder.source_argument(ids), None) if pair else (None, [ids])
+    bos, eos = BOS if pair else None, EOS if pair or builder.documents else None
+    model, device = as_stepper(builder.model), builder.trained.device
+    return search(
+        model, source, prompts, config, eos=eos, bos=bos, pad=PAD, unk=UNK, device=device, trace=trace
+    )[0][0]  # fmt: skip
 
 
 def trace_steps(logits: Tensor, inputs: ModelInput, tokenizer: Tokenizer, count: int) -> list[Step]:
@@ -96,7 +98,7 @@ def tail(logprobs: Tensor, shown: list[int]) -> list[tuple[int, float]]:
     return [(size, round(mean, 4)) for size, mean in means]
 
 
-def label_probabilities(logits: Tensor, labels: list[str]) -> list[tuple[str, float]]:
+def label_probabilities(logits: Tensor, labels: Sequence[str]) -> list[tuple[str, float]]:
     """Likeliest first."""
     probabilities = logits[0].float().softmax(-1).tolist()
     pairs = zip(labels or [str(number) for number in range(len(probabilities))], probabilities, strict=True)
@@ -107,14 +109,16 @@ def trace_labels(builder: InputBuilder, logits: Tensor, sentence: Sentence) -> l
     """The probability of each label; for a tagger, that of all tags together, then of each."""
     if isinstance(builder, MaskedInputBuilder):
         return builder.predictions(logits, sentence)
+    labels = builder.trained.labels
     if logits.dim() == 2:
-        return label_probabilities(logits, builder.labels)
-    probabilities, chosen = (part.tolist() for part in logits[0].float().softmax(-1).max(-1))
-    words = spaced_words(builder.source, sentence)
-    tags = [builder.labels[chosen[position]] for position, _ in words]
-    joint = (" ".join(tags), round(math.prod(probabilities[position] for position, _ in words), 6))
-    pairs = zip(words, tags, strict=True)
-    return [joint, *((f"{text}: {tag}", round(probabilities[at], 6)) for (at, text), tag in pairs)]
+        return label_probabilities(logits, labels)
+    likeliest = logits[0].float().softmax(-1).max(-1)
+    rows = [
+        (text, labels[int(likeliest.indices[at])], float(likeliest.values[at]))
+        for at, text in spaced_words(builder.source, sentence)
+    ]
+    joint = (" ".join(tag for _, tag, _ in rows), round(math.prod(p for _, _, p in rows), 6))
+    return [joint, *((f"{text}: {tag}", round(p, 6)) for text, tag, p in rows)]
 
 
 def generates(model: nn.Module) -> bool:

@@ -7,10 +7,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.look.encoding import pack_floats, pack_weights, rounded
 from regard.look.model_input import ModelInput
-from regard.look.payload import Group, GroupName, Layer, Measure, Vectors
-from regard.look.payload import Steps as StepsPayload
+from regard.look.payload import (
+    Group,
+    GroupName,
+    Layer,
+    Measure,
+    Steps,
+    Vectors,
+    pack_floats,
+    pack_weights,
+    rounded_rows,
+)
 from regard.look.replay import RecordedAttention, is_cross
 
 Weights = Float[Tensor, "heads query key"]
@@ -77,7 +85,7 @@ def trace_layer(attention: RecordedAttention, queries: int, dims: int) -> Layer:
         scale=attention.scale,
         weights=pack_weights(attention.weights),
         measures=measures(attention.weights),
-        steps=StepsPayload(
+        steps=Steps(
             queries=chosen,
             scores=pack_floats(attention.steps.scores[0][:, chosen]),
             scaled=pack_floats(scaled),
@@ -87,7 +95,7 @@ def trace_layer(attention: RecordedAttention, queries: int, dims: int) -> Layer:
     if vectors := attention.vectors:
         output = getattr(attention.module, "output", None)
         projection = output.weight if isinstance(output, nn.Linear) else None
-        layer.norms = rounded(value_norms(vectors["value"], projection))
+        layer.norms = rounded_rows(value_norms(vectors["value"], projection))
         if dims >= FEWEST_DIMS:
             width = vectors["key"].shape[2]
             shown = min(dims, width)

@@ -1,9 +1,8 @@
 """The input of a traced model: its tensors, and the sentences they stand for. Texts, masked texts and images."""
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,15 +12,16 @@ from typing_extensions import override
 
 from regard.decode.top_k import stable_top_k
 from regard.errors import RegardError
-from regard.look.payload import ImagePatches, Shape
+from regard.look.payload import ImagePatches, Shape, to_base64
 from regard.look.tokens import Sentence
 from regard.models import Patches
 from regard.nn.layout import Sequences
-from regard.tasks import MaskedLanguageModel, Task
-from regard.tasks.contract import config_of
+from regard.tasks import MaskedLanguageModel
+from regard.tasks.contract import ImageModelConfig
 from regard.tasks.generation import AnyInput
-from regard.tasks.images import ImageTask
+from regard.tasks.images import ImageTask, image_config
 from regard.tasks.masked_language_model import MASK_TEXT, masked_ids
+from regard.tasks.trained import Trained
 from regard.text.special_tokens import BOS, EOS, MASK, SEP, SPECIAL_TOKENS, UNK
 from regard.text.tokenizer import Tokenizer
 
@@ -35,7 +35,7 @@ MASK_ALTERNATIVES = 8
 @dataclass(frozen=True)
 class ModelInput:
     shape: Shape
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
     """Arguments of the model."""
     source: Sentence | None
     """None for a language model."""
@@ -44,6 +44,18 @@ class ModelInput:
     prompt_length: int = 1
     """Tokens of the target that are not generated."""
 
+    @property
+    def read(self) -> Sentence:
+        """The source; of a language model, its text."""
+        sentence = self.source or self.target
+        assert sentence is not None
+        return sentence
+
+    @property
+    def prompt(self) -> list[int]:
+        """The ids that generation starts from."""
+        return self.read.ids if self.source is not None else self.read.ids[: self.prompt_length]
+
 
 class InputBuilder:
     """Makes the inputs of a model from texts, by its task."""
@@ -51,34 +63,30 @@ class InputBuilder:
     reads_text: ClassVar[bool] = True
     """Whether the input has words, which can be shuffled."""
 
-    def __init__(self, model: nn.Module, task: Task, documents: bool = False) -> None:
-        self.model, self.task = model, task
-        self.joins = task.joins_source(config_of(model))
+    def __init__(self, trained: Trained) -> None:
+        self.trained, self.model = trained, trained.model
+        self.joins = trained.task.joins_source(trained.recipe.model)
         """Whether a decoder reads the source and continues it after a separator."""
-        self.documents = documents or self.joins
-        self.device = next(model.parameters()).device
-        self.labels = list(task.vocabularies.labels)
+        self.documents = trained.documents or self.joins
 
     @property
     def shape(self) -> Shape:
-        if "target" in self.task.vocabularies.tokenizers:
+        if "target" in self.trained.tokenizers:
             return "text" if self.joins else "pair"
-        return "label" if self.labels else "text"
+        return "label" if self.trained.labels else "text"
 
     @property
     def source(self) -> Tokenizer:
-        tokenizers = self.task.vocabularies.tokenizers
+        tokenizers = self.trained.tokenizers
         return tokenizers["source"] if "source" in tokenizers else next(iter(tokenizers.values()))
 
     @property
     def target(self) -> Tokenizer:
-        return self.task.vocabularies.tokenizers.get("target", self.source)
+        return self.trained.tokenizers.get("target", self.source)
 
-    def ids(self, text: str) -> list[int]:
+    def ids(self, text: AnyInput) -> list[int]:
         """The input ids: with EOS for a pair or a label, with BOS for a language model of documents."""
-        if not text.strip():
-            raise RegardError("text: expected something to look at, got a blank text")
-        ids = self.source.encode(text)
+        ids = self.source.encode(not_blank(text))
         if self.joins:
             return checked([*ids, SEP])
         if self.shape == "text":
@@ -109,7 +117,7 @@ class InputBuilder:
         return None
 
     def sequences(self, ids: Sequence[int]) -> Sequences:
-        return Sequences.full(torch.tensor([list(ids)], dtype=torch.long, device=self.device))
+        return Sequences.full(torch.tensor([list(ids)], dtype=torch.long, device=self.trained.device))
 
 
 class MaskedInputBuilder(InputBuilder):
@@ -121,9 +129,8 @@ class MaskedInputBuilder(InputBuilder):
         return "label"
 
     @override
-    def ids(self, text: str) -> list[int]:
-        if not text.strip():
-            raise RegardError("text: expected something to look at, got a blank text")
+    def ids(self, text: AnyInput) -> list[int]:
+        text = not_blank(text)
         ids = masked_ids(self.source, text) if MASK_TEXT in text else self.source.encode(text)
         return checked((ids or [UNK]) + [EOS] * self.documents)
 
@@ -148,15 +155,16 @@ class ImageInputBuilder(InputBuilder):
 
     reads_text = False
 
-    def __init__(self, model: nn.Module, task: ImageTask, image: AnyInput) -> None:
-        super().__init__(model, task)
-        self.config: Any = model.config
-        self.pixels: UInt8[np.ndarray, "height width channels"] = task.read([image], self.config)[0]
-        self.images = task.normalise(self.pixels[None], self.device)
+    def __init__(self, trained: Trained, image: AnyInput) -> None:
+        super().__init__(trained)
+        assert isinstance(trained.task, ImageTask)
+        self.config = image_config(trained.recipe.model)
+        self.pixels: UInt8[np.ndarray, "height width channels"] = trained.task.read([image], self.config)[0]
+        self.images = trained.task.normalise(self.pixels[None], trained.device)
         self.patches = patch_sentence(self.config)
 
     @override
-    def ids(self, text: str) -> list[int]:
+    def ids(self, text: AnyInput) -> list[int]:
         return self.patches.ids
 
     @override
@@ -177,16 +185,14 @@ class ImageInputBuilder(InputBuilder):
         return image_patches(image, self.config.patch, getattr(self.config, "class_token", False))
 
 
-def input_builder(model: nn.Module, task: Task, text: AnyInput, documents: bool) -> InputBuilder:
+def input_builder(trained: Trained, text: AnyInput) -> InputBuilder:
     """For a text, or an image by its file's name or its bytes."""
-    if isinstance(task, ImageTask):
-        return ImageInputBuilder(model, task, text)
-    if isinstance(task, MaskedLanguageModel):
-        return MaskedInputBuilder(model, task, documents)
-    return InputBuilder(model, task, documents)
+    if isinstance(trained.task, ImageTask):
+        return ImageInputBuilder(trained, text)
+    return (MaskedInputBuilder if isinstance(trained.task, MaskedLanguageModel) else InputBuilder)(trained)
 
 
-def patch_sentence(config: Any) -> Sentence:  # noqa: ANN401
+def patch_sentence(config: ImageModelConfig) -> Sentence:
     """The patches of an image as tokens "row,column", after the class token where there is one."""
     across = config.image // config.patch
     patches = [f"{row + 1},{column + 1}" for row in range(across) for column in range(across)]
@@ -198,17 +204,22 @@ def patch_sentence(config: Any) -> Sentence:  # noqa: ANN401
 def image_patches(image: Float[Tensor, "channels height width"], patch: int, class_token: bool) -> ImagePatches:
     colours = image.expand(3, -1, -1) if image.shape[0] == 1 else image[:3]
     pixels = (colours.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).contiguous()
-    packed = base64.b64encode(pixels.numpy().tobytes()).decode()
-    return ImagePatches(size=image.shape[-1], patch=patch, class_token=class_token, pixels=packed)
+    return ImagePatches(size=image.shape[-1], patch=patch, class_token=class_token, pixels=to_base64(pixels))
 
 
 def encoder_output(model: nn.Module, source: Sequences) -> Tensor | None:
     """The encoder's hidden vectors (batch, time, width); None for a model without an encoder."""
-    encode: Any = getattr(model, "encode", None)
-    if encode is None:
+    encode = getattr(model, "encode", None)
+    if not callable(encode):
         return None
     output = encode(source)
     return output if isinstance(output, Tensor) else getattr(output, "vectors", None)
+
+
+def not_blank(text: AnyInput) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise RegardError("text: expected something to look at, got a blank text")
+    return text
 
 
 def checked(ids: list[int]) -> list[int]:

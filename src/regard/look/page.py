@@ -5,15 +5,15 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 DATA = "<!--regard-data-->"
 POLICY = "<!--regard-policy-->"
 
 
-def render(payload: dict[str, Any], live: bool = False) -> str:
+def render(payload: Mapping[str, object], live: bool = False) -> str:
     """The page with a payload inside; live, it may request more from its own server."""
     text = json.dumps({**payload, "live": live}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     policy = f'<meta http-equiv="Content-Security-Policy" content="{content_security_policy(live, header=False)}">'

@@ -5,17 +5,16 @@ vector of one token changes with the input vector of another.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.look.encoding import pack_floats, rounded
 from regard.look.groups import evenly
 from regard.look.model_input import ModelInput, encoder_output
-from regard.look.payload import Paths
+from regard.look.payload import Paths, pack_floats, rounded
 from regard.look.replay import RecordedAttention, is_cross
 from regard.nn.embedding import Embedding
+from regard.tasks.contract import config_of, sequences, token_model
 
 QUERIES = 16
 """Tokens whose gradients are computed; each takes a backward pass."""
@@ -24,14 +23,14 @@ UNREACHED = -1
 
 def trace_paths(model: nn.Module, inputs: ModelInput, attentions: Sequence[RecordedAttention]) -> Paths:
     """Both measurements on the source, or on the target of a language model."""
-    config: Any = model.config
+    config = config_of(model)
     side = "source" if inputs.source is not None else "target"
     layers = [part for part in attentions if not is_cross(part.name) and (side == "target" or _reads(part, inputs))]
     attention = getattr(config, "attention", None) if layers else None
     queries, gradients = influence(model, inputs)
     paths = Paths(
         side=side,
-        kind=str(getattr(config, "kind", "")),
+        kind=config.kind,
         attention=str(getattr(attention, "kind", "none")),
         reach=getattr(attention, "reach", None),
         layers=len(layers),
@@ -40,7 +39,7 @@ def trace_paths(model: nn.Module, inputs: ModelInput, attentions: Sequence[Recor
         by_distance=rounded(by_distance(queries, gradients), 6),
     )
     if layers and all(part.weights.shape[1] == part.weights.shape[2] for part in layers):
-        count = len((inputs.source or inputs.target).ids)  # type: ignore[union-attr]
+        count = len(inputs.read.ids)
         # Learned tokens before the sentence connect positions, but are not positions of it.
         paths.graph = layers_between([part.allowed.any(0) for part in layers])[-count:, -count:].tolist()
     return paths
@@ -65,7 +64,7 @@ def influence(model: nn.Module, inputs: ModelInput) -> tuple[list[int], Tensor]:
     """‖∂(u·h_i)/∂x_j‖ for some tokens i and all j: input vectors x, last hidden vectors h, a fixed direction u."""
     embedded: list[Tensor] = []
 
-    def record(_module: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+    def record(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         embedded.append(output.detach().requires_grad_())
         return embedded[-1]
 
@@ -84,9 +83,9 @@ def influence(model: nn.Module, inputs: ModelInput) -> tuple[list[int], Tensor]:
     return queries, torch.stack(rows).detach().cpu()
 
 
-def _last_hidden(model: Any, inputs: ModelInput) -> Tensor:  # noqa: ANN401
-    hidden = encoder_output(model, inputs.arguments[0]) if inputs.shape == "pair" else None
-    return model.hidden(*inputs.arguments) if hidden is None else hidden
+def _last_hidden(model: nn.Module, inputs: ModelInput) -> Tensor:
+    hidden = encoder_output(model, sequences(inputs.arguments[0])) if inputs.shape == "pair" else None
+    return token_model(model).hidden(*inputs.arguments) if hidden is None else hidden
 
 
 def embedding_of(model: nn.Module) -> nn.Module:

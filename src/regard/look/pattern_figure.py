@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.decode.search import AnySearch
 from regard.errors import ConfigError
 from regard.look.groups import by_group
 from regard.look.model_input import input_builder
 from regard.look.payload import GroupName, TraceConfig
 from regard.look.replay import replay
 from regard.look.trace import model_input, search_for
+from regard.models import ModelConfig
 from regard.nn.attention.kinds import BigBirdConfig, four_panels
-from regard.tasks import Task
+from regard.tasks.trained import Trained
 
 LECTURE = BigBirdConfig(block=2, reach=1, global_tokens=2, random=1)
 """Settings of the lecture's figure, for sequences of this many tokens:"""
@@ -32,16 +32,8 @@ class Pattern(NamedTuple):
     allowed: list[list[bool]]
 
 
-def patterns(
-    model: nn.Module,
-    task: Task,
-    text: str,
-    target: str | None = None,
-    documents: bool = False,
-    search: AnySearch | None = None,
-) -> list[Pattern]:
-    builder = input_builder(model, task, text, documents)
-    inputs = model_input(builder, text, target, search_for(builder, search, TraceConfig()))
+def patterns(trained: Trained, text: str, target: str | None = None) -> list[Pattern]:
+    inputs = model_input(input_builder(trained, text), text, target, search_for(trained, TraceConfig()))
     source, target_tokens = ([] if side is None else side.tokens for side in (inputs.source, inputs.target))
     return [
         Pattern(
@@ -50,7 +42,7 @@ def patterns(
             target_tokens if group == "decoder" else source,
             layers[0].allowed.any(0).tolist(),
         )
-        for group, layers in by_group(replay(model, inputs.arguments)[1], inputs).items()
+        for group, layers in by_group(replay(trained.model, inputs.arguments)[1], inputs).items()
     ]
 
 
@@ -59,35 +51,26 @@ def draw_lecture(png: Path) -> list[str]:
     return _draw(four_panels(LECTURE_LENGTH, LECTURE), png)
 
 
-def draw_patterns(
-    model: nn.Module,
-    task: Task,
-    text: str,
-    target: str | None,
-    documents: bool,
-    png: Path,
-    search: AnySearch | None = None,
-) -> list[str]:
+def draw_patterns(trained: Trained, text: str, target: str | None, png: Path) -> list[str]:
     """The pattern of each group of a model; BigBird's three parts come first. Returns the panels' names."""
     panels: dict[str, Tensor] = {}
-    for group, queries, _, allowed in patterns(model, task, text, target, documents, search):
-        config = _attention_config(model, group)
+    for group, queries, _, allowed in patterns(trained, text, target):
+        config = _attention_config(trained.recipe.model, group)
         if isinstance(config, BigBirdConfig):
             parts = four_panels(len(queries), config, causal=group == "decoder")
             panels |= {f"{group}: {part}": panel for part, panel in parts.items() if part != "bigbird"}
         panels[f"{group}: {getattr(config, 'kind', 'full')}"] = torch.tensor(allowed)
     if not panels:
-        kind = getattr(getattr(model, "config", None), "kind", type(model).__name__)
+        kind = trained.recipe.model.kind
         raise ConfigError("model.kind", f"'{kind}' has no attention, so it has no pattern to show")
     return _draw(panels, png)
 
 
-def _attention_config(model: nn.Module, group: GroupName) -> object:
+def _attention_config(model: ModelConfig, group: GroupName) -> object:
     """The attention settings of a group; None for cross-attention and for models that are no Transformers."""
-    config = getattr(model, "config", None)
-    if group == "decoder" and getattr(config, "decoder_attention", None) is not None:
-        return config.decoder_attention  # type: ignore[union-attr]
-    return getattr(config, "attention", None) if group != "cross" else None
+    if group == "decoder" and (config := getattr(model, "decoder_attention", None)) is not None:
+        return config
+    return getattr(model, "attention", None) if group != "cross" else None
 
 
 def _draw(panels: Mapping[str, Tensor], png: Path) -> list[str]:

@@ -1,12 +1,15 @@
 """The payload: everything that `trace` computes and the page shows. `make page` generates page/src/types.ts from it.
 
-Tensors are base64: "weights" are uint8 (255 · weight), "floats" are little-endian float32 (see encoding.py).
+Tensors are base64: "weights" are uint8, round(255 · weight); "floats" are little-endian float32, infinities included.
 A field with a default is left out of the JSON unless it was set.
 """
 
-from typing import Any, Literal, NamedTuple
+import base64
+from typing import Literal, NamedTuple
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from torch import Tensor
 
 from regard.config import Config
 
@@ -25,7 +28,7 @@ class PayloadModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     @model_serializer(mode="wrap")
-    def _without_unset(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unset(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
         return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 
 
@@ -319,3 +322,29 @@ class Payload(PayloadModel):
     """Live: the largest image file that the server takes."""
     file: ImageFile | None = None
     """Live: the image of this page."""
+
+
+def pack_weights(x: Tensor) -> str:
+    return to_base64((x.detach().float().clamp(0, 1) * 255).round().to(torch.uint8))
+
+
+def pack_floats(x: Tensor) -> str:
+    return to_base64(x.detach().float())
+
+
+def pack_signed(x: Tensor) -> SignedBytes:
+    scale = float(x.abs().max().clamp(min=1e-12))
+    return SignedBytes(scale=scale, bytes=to_base64((x.detach().float() / scale * 127 + 127).round().to(torch.uint8)))
+
+
+def rounded(values: Tensor, digits: int = 5) -> list[float]:
+    return [round(number, digits) for number in values.detach().float().cpu().tolist()]
+
+
+def rounded_rows(values: Tensor, digits: int = 5) -> list[list[float]]:
+    return [rounded(row, digits) for row in values]
+
+
+def to_base64(x: Tensor) -> str:
+    array = x.cpu().contiguous().numpy()
+    return base64.b64encode(array.astype(array.dtype.newbyteorder("<")).tobytes()).decode()

@@ -2,20 +2,19 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.decode.search import AnySearch
-from regard.look.encoding import pack_signed, rounded
 from regard.look.generation import generate, generates, trace_labels
 from regard.look.model_input import InputBuilder, ModelInput, encoder_output
-from regard.look.payload import HeadBias, Positions, Shuffle
+from regard.look.payload import HeadBias, Positions, Shuffle, pack_signed, rounded, rounded_rows
 from regard.look.replay import RecordedAttention, is_cross
 from regard.look.tokens import Sentence
 from regard.nn.position import Learned, Position, Rotary
 from regard.nn.position.absolute import Absolute
+from regard.tasks.contract import token_model
 
 COUNT = 64
 """Positions that are drawn, where the kind itself sets no limit."""
@@ -79,7 +78,7 @@ def head_biases(attentions: Sequence[RecordedAttention]) -> list[HeadBias]:
     for attention in attentions:
         if not is_cross(attention.name) and attention.weights.shape[1] == attention.weights.shape[2]:
             stacks.setdefault(attention.name.partition(".")[0], attention)
-    return [HeadBias(module=first.name, heads=rounded(bias_by_offset(first), 4)) for first in stacks.values()]
+    return [HeadBias(module=first.name, heads=rounded_rows(bias_by_offset(first), 4)) for first in stacks.values()]
 
 
 def bias_by_offset(attention: RecordedAttention) -> Tensor:
@@ -97,8 +96,7 @@ def by_offset(matrix: Tensor) -> Tensor:
 @torch.no_grad()
 def trace_shuffles(builder: InputBuilder, inputs: ModelInput, count: int, search: AnySearch) -> list[Shuffle]:
     """Shuffles of the input's words; the tokens of a word stay together."""
-    sentence = inputs.source or inputs.target
-    assert sentence is not None
+    sentence = inputs.read
     movable = [group for group in sentence.groups if not _is_special(sentence.tokens[group[0]])]
     if inputs.source is None:
         movable = [group for group in movable if group[-1] < inputs.prompt_length]
@@ -138,9 +136,8 @@ def _reordered(length: int, movable: list[list[int]], word_order: list[int]) -> 
 
 def last_hidden(builder: InputBuilder, ids: list[int]) -> Tensor | None:
     """The last hidden vectors of the encoder, or of the only stack; None where there are none."""
-    model: Any = builder.model
-    sequences = builder.sequences(ids)
-    hidden = encoder_output(model, sequences) if builder.shape == "pair" else model.hidden(sequences)
+    model, sequences = builder.model, builder.sequences(ids)
+    hidden = encoder_output(model, sequences) if builder.shape == "pair" else token_model(model).hidden(sequences)
     return None if hidden is None else hidden[0].float()
 
 

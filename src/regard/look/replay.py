@@ -7,7 +7,6 @@ compressed, and in baselines that compute scores in other ways, there are scores
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +48,7 @@ class RecordedAttention:
 
 
 @torch.no_grad()
-def replay(model: nn.Module, arguments: tuple[Any, ...]) -> tuple[Tensor, list[RecordedAttention]]:
+def replay(model: nn.Module, arguments: tuple[object, ...]) -> tuple[Tensor, list[RecordedAttention]]:
     """The logits of one pass, and its attentions in the order of the modules."""
     with record_attention(model) as recorded, _record_vectors(model) as vectors:
         logits = model(*arguments)
@@ -63,9 +62,9 @@ def _recorded(
     name: str, module: nn.Module, recorded: list[AttentionSteps], outputs: dict[str, list[Tensor]]
 ) -> RecordedAttention:
     steps = joined(recorded)
-    if len(outputs) < 3 or not isinstance(module, Attention):
+    vectors = {kind: torch.cat(parts, dim=2) for kind, parts in outputs.items() if parts}
+    if len(vectors) < 3 or not isinstance(module, Attention):
         return RecordedAttention(name, module, steps, {})
-    vectors = {kind: torch.cat(parts, dim=2) for kind, parts in outputs.items()}
     if not is_cross(name):
         for kind in ("query", "key"):
             positions = torch.arange(vectors[kind].shape[2], device=vectors[kind].device)[None]
@@ -104,16 +103,10 @@ def _record_vectors(model: nn.Module) -> Iterator[dict[str, dict[str, list[Tenso
         for name, module in model.named_modules():
             for kind in ("query", "key", "value"):
                 if isinstance(module, Attention) and isinstance(part := getattr(module, kind, None), nn.Module):
-                    hook = _appender(outputs.setdefault(name, {}), kind)
-                    hooks.callback(part.register_forward_hook(hook).remove)
+                    parts = outputs.setdefault(name, {}).setdefault(kind, [])
+                    hook = part.register_forward_hook(lambda _part, _inputs, output, parts=parts: parts.append(output))
+                    hooks.callback(hook.remove)
         yield outputs
-
-
-def _appender(outputs: dict[str, list[Tensor]], kind: str) -> Any:  # noqa: ANN401
-    def append(_module: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> None:
-        outputs.setdefault(kind, []).append(output)
-
-    return append
 
 
 def attentions(model: nn.Module) -> dict[str, nn.Module]:
@@ -153,7 +146,7 @@ def _ablate(module: nn.Module, heads: Sequence[RowHead]) -> Callable[[], None]:
     """Zeroes the outputs of heads by a hook; returns what removes it."""
     if not isinstance(module, Attention):  # one head: the whole output
 
-        def zero_output(_module: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        def zero_output(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
             return _zeroed(output, [(rows, slice(None)) for rows, _ in heads])
 
         return module.register_forward_hook(zero_output).remove

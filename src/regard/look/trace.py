@@ -2,25 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 
-from regard.decode import BeamConfig, GreedyConfig
+from regard.decode import BeamConfig
 from regard.decode.search import AnySearch, search_with
 from regard.errors import ConfigError
 from regard.look.coreference import trace_coreference
-from regard.look.encoding import pack_weights
 from regard.look.generation import generate, generates, trace_beam, trace_labels, trace_steps
 from regard.look.groups import by_group, evenly, trace_groups
 from regard.look.model_input import InputBuilder, ModelInput, input_builder
 from regard.look.paths import trace_paths
-from regard.look.payload import VERSION, About, CheckpointWeights, Generation, GroupName, Payload, TraceConfig
+from regard.look.payload import (
+    VERSION,
+    About,
+    CheckpointWeights,
+    Generation,
+    GroupName,
+    Payload,
+    TraceConfig,
+    pack_weights,
+)
 from regard.look.positions import trace_positions, trace_shuffles
 from regard.look.replay import RecordedAttention, attentions, replay, without_heads
-from regard.tasks import Task
+from regard.tasks.generation import AnyInput
 from regard.tasks.images import ImageTask
+from regard.tasks.trained import Trained
 
 DRAWN_BEAM = 4
 """Size of the beam whose tree is drawn where the search is another."""
@@ -37,39 +45,37 @@ class Snapshot:
 
 
 def trace(
-    model: nn.Module,
-    task: Task,
-    text: str,
+    trained: Trained,
+    text: AnyInput,
     target: str | None = None,
     *,
-    name: str = "",
     step: int | None = None,
-    documents: bool = False,
     snapshots: Sequence[Snapshot] = (),
-    search: AnySearch | None = None,
-    **options: Any,  # noqa: ANN401
-) -> dict[str, Any]:
+    **options: object,
+) -> dict[str, object]:
     """The payload as plain values for JSON.
 
-    `target` is a forced target; without it the model generates by `search`. `documents` says that a language model was
-    trained with BOS and EOS. Further options are those of `TraceConfig`.
+    `target` is a forced target; without it the model generates. `step` is that of the checkpoint. Further options are
+    those of `TraceConfig`.
     """
-    config = TraceConfig.from_tree(options)
-    builder = input_builder(model, task, text, documents)
-    search = search_for(builder, search, config)
+    config, model = TraceConfig.from_tree(options), trained.model
+    builder = input_builder(trained, text)
+    search = search_for(trained, config)
     with without_heads(model, config.off):
         inputs = model_input(builder, text, target, search)
         logits, recorded = replay(model, inputs.arguments)
-        sides = {"source": inputs.source, "target": inputs.target}
         translates = builder.reads_text and builder.shape == "pair"
         payload = Payload(
             version=VERSION,
-            about=about(model, task, name, step),
+            about=about(trained, step),
             text=text if isinstance(text, str) else "",
             target=target,
             output="" if inputs.target is None else builder.target.decode(inputs.target.ids[inputs.prompt_length :]),
             shape=inputs.shape,
-            sentences={side: sentence and sentence.payload() for side, sentence in sides.items()},  # type: ignore[misc]
+            sentences={
+                "source": inputs.source and inputs.source.payload(),
+                "target": inputs.target and inputs.target.payload(),
+            },
             prompt_length=inputs.prompt_length,
             groups=trace_groups(recorded, inputs),
             options=config,
@@ -85,13 +91,12 @@ def trace(
     return payload.model_dump(mode="json")
 
 
-def blank_tree(model: nn.Module, task: Task, reason: str, *, name: str = "", step: int | None = None) -> dict[str, Any]:
+def blank_tree(trained: Trained, reason: str, *, step: int | None = None) -> dict[str, object]:
     """A payload without an input: the model, and why there is nothing to see."""
-    is_image = isinstance(task, ImageTask)
-    builder = InputBuilder(model, task) if is_image else input_builder(model, task, "", documents=False)
+    builder = InputBuilder(trained) if isinstance(trained.task, ImageTask) else input_builder(trained, "")
     return Payload(
         version=VERSION,
-        about=about(model, task, name, step),
+        about=about(trained, step),
         blank=reason,
         text="",
         target=None,
@@ -110,15 +115,14 @@ def blank_tree(model: nn.Module, task: Task, reason: str, *, name: str = "", ste
     ).model_dump(mode="json")
 
 
-def search_for(builder: InputBuilder, search: AnySearch | None, config: TraceConfig) -> AnySearch:
+def search_for(trained: Trained, config: TraceConfig) -> AnySearch:
     """The run's own search for one output, or a beam where one is requested; no longer than the page shows."""
-    usual = search or (BeamConfig(size=DRAWN_BEAM) if builder.shape == "pair" else GreedyConfig())
-    search = search_with(usual, {"size": config.beam, "n_best": 1})
+    search = search_with(trained.recipe.usual_search, {"size": config.beam, "n_best": 1})
     longest = min(search.max_length, config.length)
     return search.but(max_length=longest, min_length=min(search.min_length, longest - 1))
 
 
-def model_input(builder: InputBuilder, text: str, target: str | None, search: AnySearch) -> ModelInput:
+def model_input(builder: InputBuilder, text: AnyInput, target: str | None, search: AnySearch) -> ModelInput:
     """The text with its forced or generated target."""
     ids = builder.ids(text)
     if builder.shape == "label":
@@ -129,13 +133,13 @@ def model_input(builder: InputBuilder, text: str, target: str | None, search: An
     return builder.pair(ids, target_ids) if builder.shape == "pair" else builder.text(ids, target_ids)
 
 
-def about(model: nn.Module, task: Task, name: str, step: int | None) -> About:
-    config: Any = getattr(model, "config", None)
+def about(trained: Trained, step: int | None) -> About:
+    config, model = trained.recipe.model, trained.model
     return About(
-        run=name,
+        run=trained.name,
         step=step,
-        task=type(task).__name__,
-        kind=str(getattr(config, "kind", type(model).__name__)),
+        task=type(trained.task).__name__,
+        kind=config.kind,
         width=getattr(config, "width", None),
         depth=getattr(config, "depth", None),
         heads=getattr(config, "heads", None),
@@ -151,13 +155,11 @@ def trace_generation(
 ) -> Generation:
     """Steps and beam of a model that generates, labels of one that classifies."""
     if inputs.shape == "label":
-        assert inputs.source is not None
-        return Generation(classes=trace_labels(builder, logits, inputs.source))
+        return Generation(classes=trace_labels(builder, logits, inputs.read))
     generation = Generation(steps=trace_steps(logits, inputs, builder.target, config.top))
     if generates(builder.model):
-        prompt = inputs.source.ids if inputs.source is not None else inputs.target.ids[: inputs.prompt_length]  # type: ignore[union-attr]
         beam = search if isinstance(search, BeamConfig) else BeamConfig(size=DRAWN_BEAM, max_length=search.max_length)
-        generation.beam = trace_beam(builder, prompt, beam)
+        generation.beam = trace_beam(builder, inputs.prompt, beam)
     return generation
 
 

@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Query, Request
@@ -136,7 +136,7 @@ async def _first_trace(request: Request, served: ServedRun) -> dict[str, Any]:
 
 
 def _blank(served: ServedRun, reason: str) -> dict[str, Any]:
-    return blank_tree(served.run.model, served.run.task, reason, name=served.name, step=served.run.step)
+    return blank_tree(replace(served.run, name=served.name), reason, step=served.run.step)
 
 
 def first_image(served: ServedRun) -> bytes | None:
