@@ -71,7 +71,7 @@ def test_an_interrupted_verb_leaves_with_130_and_one_line(monkeypatch: pytest.Mo
         with phase("reading"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.data.check.report.check_files", interrupted)
+    monkeypatch.setattr("regard.data.check.check_files", interrupted)
     monkeypatch.setattr("sys.argv", ["regard", "data", "check", "a.txt"])
     with pytest.raises(SystemExit) as left:
         cli.main()

@@ -2,9 +2,8 @@ import sys
 
 import pytest
 
-from regard.data.check.anomalies import SEPARATORS, character_name, inspect_example, suspects
 from regard.data.examples import Labelled, SourceLocation, Text
-from regard.data.findings import Findings
+from regard.data.findings import SEPARATORS, Findings, character_name, inspect_example, suspects
 
 HERE = SourceLocation("any.txt", 7)
 

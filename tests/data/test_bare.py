@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from raw_files import table_bytes, write_bytes, write_lines
 
-from regard.data.check.report import read_untyped
+from regard.data.check import read_untyped
 from regard.data.findings import Findings
 from regard.data.guess.files import group_files, split_of
 

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from raw_files import COMPRESSIONS, table_bytes, write_bytes, write_lines, write_text
 
-from regard.data.check import statistics
-from regard.data.check.report import Checked, check_files, check_sources
+from regard.data import check
+from regard.data.check import Checked, check_files, check_sources
 from regard.data.sources import SourceConfig
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
@@ -135,7 +135,7 @@ def test_a_forgotten_header_is_suspected(tmp_path):
 
 
 def test_a_column_of_texts_is_no_column_of_labels(tmp_path, monkeypatch):
-    monkeypatch.setattr(statistics, "MOST_LABELS", 100)
+    monkeypatch.setattr(check, "MOST_LABELS", 100)
     file = write_lines(tmp_path / "train.tsv", [f"x{number}\ty{number}" for number in range(300)])
     checked = check_sources({"train": SourceConfig(file=str(file), text=0, label=1)})
     assert checked.findings[0].what == "100 different labels or more; is it the right column?"

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from raw_files import COMPRESSIONS, write_lines, write_text
 from trees import SENTENCE, conllu_lines, dependency_trees
 
-from regard.data.check.report import check_files
+from regard.data.check import check_files
 from regard.data.examples import Pair, SourceLocation, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.linearise import Tree, read_brackets, write_brackets
 from regard.data.readers.conllu import sentences, tagged_sentences
-from regard.data.source_reader import read_examples, read_pairs, read_tagged, read_texts
+from regard.data.source_reader import read_examples, read_pairs, read_texts
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 
@@ -28,10 +28,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_words_are_what_has_a_number_of_its_own(file: Path):
-    first, second = read_tagged(SourceConfig(file=str(file)))
+    first, second = read_examples(SourceConfig(file=str(file)))
     assert first == Tagged(WORDS, ("NOUN", "AUX", "PART", "VERB", "PUNCT"), HEADS, SourceLocation(str(file), 2))
     assert second.location.line == 11
-    assert next(read_tagged(SourceConfig(file=str(file), tags="xpos"))).tags == ("NNS", "VBP", "RB", "VB", ".")
+    assert next(read_examples(SourceConfig(file=str(file), tags="xpos"))).tags == ("NNS", "VBP", "RB", "VB", ".")
     assert first.text == first.key == "Dogs do n't sleep ."
 
 
@@ -101,7 +101,7 @@ def word(number: object, head: object = 0, **cells: str) -> str:
 def test_mistakes_are_named_with_their_line(tmp_path: Path, lines: list[str], at: int, problem: str):
     file = write_lines(tmp_path / "bad.conllu", lines)
     with pytest.raises(DataError) as refused:
-        list(read_tagged(SourceConfig(file=str(file))))
+        list(read_examples(SourceConfig(file=str(file))))
     assert str(refused.value).startswith(f"{file}:{at}: ")
     assert problem in str(refused.value)
 
@@ -116,14 +116,14 @@ def test_a_check_goes_on_after_a_mistake(tmp_path: Path):
 def test_sentences_without_trees_have_no_heads(tmp_path: Path):
     file = write_lines(tmp_path / "flat.conllu", [word(1, "_"), word(2, "_"), ""])
     assert next(tagged_sentences(file, None, Findings())) == Tagged(("w", "w"), (), None, SourceLocation(str(file), 1))
-    assert next(read_tagged(SourceConfig(file=str(file)))).heads is None
+    assert next(read_examples(SourceConfig(file=str(file)))).heads is None
     with pytest.raises(DataError, match=r"flat\.conllu:1: the sentence has no tree"):
         list(read_examples(SourceConfig(file=str(file), source="words", target="brackets")))
 
 
 def test_parts_and_limits_count_sentences(file: Path):
-    assert [one.location.line for one in read_tagged(SourceConfig(file=str(file), part="50%-100%"))] == [11]
-    assert len(list(read_tagged(SourceConfig(file=str(file), limit=1)))) == 1
+    assert [one.location.line for one in read_examples(SourceConfig(file=str(file), part="50%-100%"))] == [11]
+    assert len(list(read_examples(SourceConfig(file=str(file), limit=1)))) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.check.report import check_files
+from regard.data.check import check_files
 from regard.data.columns import Record
 from regard.data.examples import Labelled, SourceLocation
 from regard.data.findings import Findings

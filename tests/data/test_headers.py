@@ -1,7 +1,7 @@
 import pytest
 from raw_files import write_bytes, write_lines
 
-from regard.data.check.report import check_files, check_sources
+from regard.data.check import check_files, check_sources
 from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError

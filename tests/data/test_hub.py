@@ -6,7 +6,7 @@ import pytest
 from raw_files import write_lines
 
 from regard.data.findings import Findings
-from regard.data.source_reader import read_labelled, read_pairs
+from regard.data.source_reader import read_examples, read_pairs
 from regard.data.sources import SourceConfig
 from regard.errors import DataError, RegardError
 
@@ -54,7 +54,7 @@ def test_rows_are_streamed_from_the_hub(library, tmp_path):
 def test_classes_come_by_name(library):
     library.rows = Rows([{"text": "good", "label": 1}, {"text": "none", "label": -1}])
     library.rows.features = {"text": object(), "label": Classes()}
-    read = read_labelled(SourceConfig(hub="owner/name", split="train", text="text", label="label"))
+    read = read_examples(SourceConfig(hub="owner/name", split="train", text="text", label="label"))
     assert [example.label for example in read] == ["pos", "-1"]
 
 
@@ -97,5 +97,5 @@ def test_a_local_folder_through_the_real_library(tmp_path, monkeypatch):
     file = write_lines(tmp_path / "labelled.jsonl", ['{"text": "good", "label": 1}'])
     saved = datasets.load_dataset("json", data_files={"train": str(file)}, features=features)
     saved.save_to_disk(str(tmp_path / "saved"))
-    labelled = read_labelled(SourceConfig(hub="saved", split="train", text="text", label="label"), tmp_path)
+    labelled = read_examples(SourceConfig(hub="saved", split="train", text="text", label="label"), tmp_path)
     assert [(example.text, example.label) for example in labelled] == [("good", "pos")]

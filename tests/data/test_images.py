@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from image_files import noise, png, write_folders, write_idx, write_zip
 from PIL import Image
 
-from regard.data.check.report import check_sources
+from regard.data.check import check_sources
 from regard.data.examples import DescribedPicture, LabelledPicture
 from regard.data.images.decoding import Canvas
 from regard.data.images.files import MOST_PIXELS

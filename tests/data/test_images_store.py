@@ -10,9 +10,8 @@ from image_files import noise, write_folders
 
 from regard.data.batches import BucketedConfig
 from regard.data.counter_random import uniforms
-from regard.data.images.augment import AugmentConfig, holed, lit, moved
 from regard.data.images.decoding import Canvas
-from regard.data.images.store import ImageStore, open_image_store
+from regard.data.images.store import AugmentConfig, ImageStore, holed, lit, moved, open_image_store
 from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import DataError

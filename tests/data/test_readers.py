@@ -12,7 +12,7 @@ from raw_files import COMPRESSIONS, table_bytes, table_lines, write_bytes, write
 import regard.data
 from regard.data.examples import Labelled, Pair, SourceLocation, fingerprint
 from regard.data.findings import Findings
-from regard.data.source_reader import read_examples, read_labelled, read_pairs, read_texts
+from regard.data.source_reader import read_examples, read_pairs, read_texts
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
 
@@ -57,7 +57,7 @@ def test_tables_are_read_as_written_and_name_their_lines(tmp_path, format, compr
     pairs = list(read_pairs(SourceConfig(file=file.name, source=source, target=target), tmp_path))
     assert [(pair.source, pair.target) for pair in pairs] == [(one, two) for one, two, _ in rows]
     assert [pair.location.line for pair in pairs] == expected_lines(format, rows, names, by_name)
-    labelled = read_labelled(SourceConfig(file=str(file), text=target, label=label))
+    labelled = read_examples(SourceConfig(file=str(file), text=target, label=label))
     assert [(example.text, example.label) for example in labelled] == [(two, str(label)) for _, two, label in rows]
 
 
@@ -82,7 +82,7 @@ def test_the_lines_of_a_running_text_give_it_back(tmp_path, compression, text):
 def test_windows_line_ends_inside_quoted_cells_are_kept(tmp_path):
     file = write_text(tmp_path / "any.csv", 'text,label\r\n"one\r\ntwo",x\r\nthree,y\r\n')
     findings = Findings()
-    read = list(read_labelled(SourceConfig(file=str(file), text="text", label="label"), findings=findings))
+    read = list(read_examples(SourceConfig(file=str(file), text="text", label="label"), findings=findings))
     assert [(example.text, example.location.line) for example in read] == [("one\r\ntwo", 2), ("three", 4)]
     assert not findings.items
 
@@ -100,13 +100,13 @@ def test_nested_parquet_columns(tmp_path):
     pq.write_table(pa.table(rows), tmp_path / "any.parquet")
     source = SourceConfig(file="any.parquet", source="translation.en", target="translation.de")
     assert [(pair.source, pair.target) for pair in read_pairs(source, tmp_path)] == [("dog", "Hund")]
-    labelled = read_labelled(SourceConfig(file="any.parquet", text="translation.en", label=1), tmp_path)
+    labelled = read_examples(SourceConfig(file="any.parquet", text="translation.en", label=1), tmp_path)
     assert list(labelled) == [Labelled("dog", "five", SourceLocation(str(tmp_path / "any.parquet"), 1))]
 
 
 def test_json_arrays_are_read_by_number(tmp_path):
     file = write_lines(tmp_path / "any.jsonl", ['["good", 1]', '["bad", false]'])
-    read = read_labelled(SourceConfig(file=str(file), text=0, label=1))
+    read = read_examples(SourceConfig(file=str(file), text=0, label=1))
     assert [(example.text, example.label) for example in read] == [("good", "1"), ("bad", "false")]
 
 
@@ -225,10 +225,10 @@ def test_a_running_text_is_parted_by_characters(tmp_path):
 def test_a_shuffled_part_is_about_as_large_as_asked_and_always_the_same(tmp_path):
     file = write_lines(tmp_path / "sorted.tsv", [f"text {number}\t{number // 1000}" for number in range(2000)])
     source = SourceConfig(file=str(file), text=0, label=1, part="80%-100%", shuffle=True)
-    read = list(read_labelled(source))
+    read = list(read_examples(source))
     assert 330 < len(read) < 470
     assert 150 < sum(example.label == "1" for example in read) < 250
-    assert read == list(read_labelled(source))
+    assert read == list(read_examples(source))
     assert fingerprint("text 1") == 0xBCDA0A8474F20B86  # parts must not move from one version to the next
 
 
@@ -276,7 +276,7 @@ def test_the_embedded_corpus_is_read_like_any_other():
 def test_readers_refuse_other_contents():
     for read, source in [
         (read_pairs, {"text": 0}),
-        (read_labelled, {"text": 0}),
+        (lambda source: source.require("labelled"), {"text": 0}),
         (read_texts, {"text": 0, "label": 1}),
     ]:
         with pytest.raises(ConfigError, match="expected"):
@@ -327,5 +327,5 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 
 def test_reading_needs_no_torch():
-    code = "import sys, regard.data.check.report; sys.exit('torch' in sys.modules)"
+    code = "import sys, regard.data.check; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

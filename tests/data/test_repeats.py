@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.check.duplicates import Seen
+from regard.data.check import Seen
 from regard.data.examples import Labelled, Pair, SourceLocation, Text
 
 few_texts = st.sampled_from(["a", "b", "c", "d", "e"])

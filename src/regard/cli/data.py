@@ -32,7 +32,7 @@ def check(
 ) -> None:
     """Check files for what spoils training: uneven pairs, broken text, leaks, unknown labels; each with its line."""
     from regard.config.shipped import shipped
-    from regard.data.check.report import check_files, check_sources
+    from regard.data.check import check_files, check_sources
     from regard.data.settings import SPLITS
     from regard.errors import ConfigError, DataError, counted
 

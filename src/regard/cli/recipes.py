@@ -44,8 +44,7 @@ def init(
 ) -> None:
     """Write a recipe for your own files. Says what they hold, which task that is for, and what to do next."""
     from regard.data.guess.columns import GuessOptions
-    from regard.data.guess.recipe_text import recipe_text
-    from regard.data.guess.task import guess_data
+    from regard.data.guess.task import guess_data, recipe_text
     from regard.errors import DataError
 
     if out.exists() and not force:

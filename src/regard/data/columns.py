@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
+from typing_extensions import TypeIs
 
 from regard.data.examples import (
     DescribedPicture,
@@ -25,6 +26,7 @@ Content = Literal["pairs", "labelled", "text", "images", "captions", "tagged"]
 Record = tuple[object, SourceLocation]
 
 SHOWN = 40  # characters of a cell in a sentence
+MOST_LABELS = 10_000  # different values of a column; more are no labels but texts, and need not be remembered
 
 
 def _column(value: object) -> object:
@@ -38,6 +40,15 @@ def _column(value: object) -> object:
 Column = Annotated[str | int, BeforeValidator(_column)]
 
 
+def is_record(value: object) -> TypeIs[Mapping[object, object]]:
+    """Whether a value has values by name."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: object) -> TypeIs[list[object]]:
+    return isinstance(value, list)
+
+
 class ColumnError(ValueError):
     """A row has no usable value in a column; the message is the sentence for people."""
 
@@ -47,11 +58,11 @@ def pick(record: object, column: str | int) -> object:
 
     `*` stands for all values of a list: `turns.*.text` is the list of the texts of all turns.
     """
-    if isinstance(record, Mapping) and column in record:
+    if is_record(record) and column in record:
         return record[column]
-    values, many = [record], False
+    values, many = list[object]([record]), False
     for step in str(column).split("."):
-        lists = [value for value in values if isinstance(value, list)]
+        lists = [value for value in values if is_list(value)]
         if step == "*" and len(lists) == len(values):
             values, many = [item for items in lists for item in items], True
         else:
@@ -87,8 +98,10 @@ def as_text(value: object, column: str | int) -> str:
     """A text as it is; a list of texts joined by spaces (one of them is `column.0`)."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-        return " ".join(value)
+    if is_list(value) and value:
+        parts = [part for part in value if isinstance(part, str)]
+        if len(parts) == len(value):
+            return " ".join(parts)
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -109,12 +122,12 @@ def as_label(value: object, column: str | int) -> str:
 
 
 def _step(value: object, step: str, column: str | int) -> object:
-    if isinstance(value, Mapping):
+    if is_record(value):
         if step in value:
             return value[step]
         hint = nearest(step, map(str, value)) if value else "the row is empty"
         raise ColumnError(f"no column '{column}'; {hint}")
-    if isinstance(value, list) and step.isdecimal():
+    if is_list(value) and step.isdecimal():
         if int(step) < len(value):
             return value[int(step)]
         raise ColumnError(f"no column '{column}': the list has {len(value)} values, counted from 0")
@@ -122,19 +135,15 @@ def _step(value: object, step: str, column: str | int) -> object:
 
 
 def _described(value: object) -> str:
-    match value:
-        case None:
-            return "nothing (null)"
-        case "":
-            return "an empty text"
-        case list():
-            return "an empty list" if not value else "a list"
-        case Mapping():
-            return f"a table with {', '.join(map(str, list(value)[:5]))}"
-        case str() | int() | float():
-            return repr(value)[:60]
-        case _:
-            return f"a value of type {type(value).__name__}"
+    if value is None:
+        return "nothing (null)"
+    if value == "":
+        return "an empty text"
+    if is_list(value):
+        return "a list" if value else "an empty list"
+    if is_record(value):
+        return f"a table with {', '.join(map(str, list(value)[:5]))}"
+    return repr(value)[:60] if isinstance(value, str | int | float) else f"a value of type {type(value).__name__}"
 
 
 def pick_columns(
@@ -184,7 +193,7 @@ def _example(content: Content, columns: list[str | int], values: Sequence[object
 
 def _picture(value: object, column: str | int, location: SourceLocation) -> Picture:
     """The image in a cell: its bytes, bytes in the `bytes` of a record as Hugging Face has them, or a file's name."""
-    if isinstance(value, Mapping):
+    if is_record(value):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
         return Picture.held(Path(location.file), value, f"row {location.line:,}")
@@ -205,6 +214,6 @@ def column_texts(record: object, path: str = "") -> Iterator[tuple[str, str]]:
             return
     except ColumnError:
         pass
-    items = record.items() if isinstance(record, Mapping) else enumerate(record) if isinstance(record, list) else ()
+    items = record.items() if is_record(record) else enumerate(record) if is_list(record) else ()
     for key, value in items:
         yield from column_texts(value, f"{path}.{key}" if path else str(key))

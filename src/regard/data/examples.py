@@ -30,8 +30,29 @@ Side = tuple[str, str, SourceLocation]
 """One text of an example: what it is called, the text, where it stood."""
 
 
+class _Example:
+    """What every example answers, by its sides."""
+
+    __slots__ = ()
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The texts one by one."""
+        return ()
+
+    @property
+    def key(self) -> str:
+        """What a model is given; the same key in two splits is a leak."""
+        return self.sides[0][1]
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The classes it names."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(_Example):
     """A text and what it should become."""
 
     source: str
@@ -41,23 +62,12 @@ class Pair:
     """Where the target stood, if elsewhere than the source."""
 
     @property
-    def classes(self) -> Sequence[str]:
-        """The classes it names."""
-        return ()
-
-    @property
-    def key(self) -> str:
-        """What a model is given; the same key in two splits is a leak."""
-        return self.source
-
-    @property
     def sides(self) -> tuple[Side, ...]:
-        """The texts one by one."""
         return ("source", self.source, self.location), ("target", self.target, self.target_location or self.location)
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(_Example):
     """A text and the class it belongs to."""
 
     text: str
@@ -69,30 +79,18 @@ class Labelled:
         return (self.label,)
 
     @property
-    def key(self) -> str:
-        return self.text
-
-    @property
     def sides(self) -> tuple[Side, ...]:
         return (("text", self.text, self.location),)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(_Example):
     """A document, or one line of a running text; `text + end` of all lines gives the running text back."""
 
     text: str
     location: SourceLocation
     end: str = ""
     """The line break after it, where it is a line of a running text; empty after a document."""
-
-    @property
-    def classes(self) -> Sequence[str]:
-        return ()
-
-    @property
-    def key(self) -> str:
-        return self.text
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -128,7 +126,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledPicture:
+class LabelledPicture(_Example):
     """An image and the class it belongs to."""
 
     picture: Picture
@@ -143,22 +141,14 @@ class LabelledPicture:
     def key(self) -> str:
         return self.picture.key
 
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        return ()
-
 
 @dataclass(frozen=True, slots=True)
-class DescribedPicture:
+class DescribedPicture(_Example):
     """An image and a sentence about it."""
 
     picture: Picture
     target: str
     location: SourceLocation
-
-    @property
-    def classes(self) -> Sequence[str]:
-        return ()
 
     @property
     def key(self) -> str:
@@ -170,7 +160,7 @@ class DescribedPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(_Example):
     """A sentence in words, each with its tag, and the dependency tree that they hang in."""
 
     words: tuple[str, ...]
@@ -190,16 +180,12 @@ class Tagged:
         return self.tags
 
     @property
-    def key(self) -> str:
-        return self.text
-
-    @property
     def sides(self) -> tuple[Side, ...]:
         return (("text", self.text, self.location),)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(_Example):
     """A whole row of a table whose columns nobody has named; only checks read these."""
 
     columns: dict[str, str]
@@ -209,7 +195,7 @@ class Row:
 
     @property
     def key(self) -> str:
-        """What a model is given, here all of it; the same key in two splits is a leak."""
+        """All of it."""
         return self.whole or "\0".join(self.columns.values())
 
     @property

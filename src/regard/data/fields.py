@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from regard.errors import ConfigError
 from regard.text.special_tokens import BOS, EOS
@@ -33,7 +33,7 @@ class TextField:
         if self.max_length is not None and self.max_length <= self.begin + self.end:
             raise ConfigError("max_length", f"expected room for at least one token of text, got {self.max_length}")
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """All that decides which tokens a text becomes, as plain values."""
         plain = {"tokenizer": self.tokenizer.identity, "sampler": self.sampler and self.sampler.settings}
         return {**vars(self), **plain}
@@ -104,7 +104,7 @@ class NumbersField:
     overlong: Literal["skip"] = "skip"
     sampler: None = None
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """All that decides what is stored, as plain values."""
         return dict(vars(self))
 

@@ -158,7 +158,7 @@ def _first(owner: Row, uniforms: Uniforms, counts: Row) -> Positions:
 
 def _fitting(owner: Row, uniforms: Uniforms, sizes: Row, counts: Row) -> list[int]:
     """Of each owner's words, in the order of their draws, those that still fit into its count."""
-    order, left, words = np.lexsort((uniforms, owner)).tolist(), counts.tolist(), []
+    order, left, words = np.lexsort((uniforms, owner)).tolist(), counts.tolist(), list[int]()
     owners, size = owner.tolist(), sizes.tolist()
     for word in order:
         if size[word] <= left[owners[word]]:

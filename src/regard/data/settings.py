@@ -6,8 +6,7 @@ from pydantic import Field, PositiveInt
 
 from regard.config import Config, FileName
 from regard.data.batches import BatchingConfig
-from regard.data.held_out import HELD_OUT
-from regard.data.sources import DividedSource, SourceConfig
+from regard.data.sources import HELD_OUT, DividedSource, SourceConfig
 from regard.errors import ConfigError
 
 SPLITS = ("train", "valid", "test")

@@ -8,24 +8,26 @@ Errors raise DataError with file and line; warnings are counted in the `Findings
     print(*findings.summaries(), sep="\\n")
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from regard.data.check.anomalies import inspected
 from regard.data.columns import pick_columns, row_examples
-from regard.data.examples import Example, Labelled, Pair, SourceLocation, Tagged, Text, fingerprint
-from regard.data.findings import Findings
-from regard.data.held_out import divided
+from regard.data.examples import Example, Pair, SourceLocation, Text, fingerprint
+from regard.data.findings import Findings, inspected
 from regard.data.images.files import read_pictures
 from regard.data.lines import unreadable
 from regard.data.readers.hub import hub_records
 from regard.data.readers.plain_text import aligned_pairs
-from regard.data.sources import DividedSource, SourceConfig, parse_part
+from regard.data.sources import DividedSource, Part, SourceConfig, parse_part
+from regard.errors import ConfigError
 
 HERE = Path()
+Whole = Callable[[], Iterator[Example]]
 
 
 def read_pairs(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Pair]:
@@ -34,22 +36,10 @@ def read_pairs(source: SourceConfig, base: Path = HERE, findings: Findings | Non
     return cast(Iterator[Pair], read_examples(source, base, findings))
 
 
-def read_labelled(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Labelled]:
-    """The labelled texts of a source; ConfigError where it holds something else."""
-    source.require("labelled")
-    return cast(Iterator[Labelled], read_examples(source, base, findings))
-
-
 def read_texts(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Text]:
     """The documents of a source, or the lines of its running text; ConfigError where it holds something else."""
     source.require("text")
     return cast(Iterator[Text], read_examples(source, base, findings))
-
-
-def read_tagged(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Tagged]:
-    """The tagged sentences of a source; ConfigError where it holds something else."""
-    source.require("tagged")
-    return cast(Iterator[Tagged], read_examples(source, base, findings))
 
 
 def read_examples(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Example]:
@@ -63,20 +53,19 @@ def _part(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Exam
     """The examples of the asked part. A part by position needs the length, so the file is read twice."""
     whole = partial(_whole, source, base, findings)
     if isinstance(source, DividedSource):
-        limited = lambda: islice(whole(), source.limit)  # noqa: E731
-        yield from divided(limited, source.held_out, source.is_running_text, source.share)
+        yield from _divided(source, lambda: islice(whole(), source.limit))
     elif source.part is None:
         yield from whole()
     elif source.shuffle:
         chosen = parse_part(source.part).of(1 << 64)
         yield from (example for example in whole() if fingerprint(example.key) in chosen)
     else:
-        size = _characters if source.is_running_text else _one
-        chosen = parse_part(source.part).of(sum(map(size, whole())))
-        yield from _stretch(whole(), chosen, size)
+        by_characters = source.is_running_text
+        chosen = parse_part(source.part).of(sum(_size(example, by_characters) for example in whole()))
+        yield from _stretch(whole(), chosen, by_characters)
 
 
-def _stretch(examples: Iterator[Example], chosen: range, size: Callable[[Example], int]) -> Iterator[Example]:
+def _stretch(examples: Iterator[Example], chosen: range, by_characters: bool) -> Iterator[Example]:
     """The examples that begin within the chosen positions."""
     position = 0
     for example in examples:
@@ -84,15 +73,77 @@ def _stretch(examples: Iterator[Example], chosen: range, size: Callable[[Example
             return
         if position in chosen:
             yield example
-        position += size(example)
+        position += _size(example, by_characters)
 
 
-def _one(_: Example) -> int:
-    return 1
+def _size(example: Example, by_characters: bool) -> int:
+    return len(example.text) + len(example.end) if by_characters and isinstance(example, Text) else 1
 
 
-def _characters(example: Example) -> int:
-    return len(cast(Text, example).text) + len(cast(Text, example).end)
+def _divided(source: DividedSource, whole: Whole) -> Iterator[Example]:
+    """The examples that are held out for validation, or the rest. The data is read twice: once to see what is in it.
+
+    Examples are chosen by a hash of what a model reads, so that equal inputs stay together; lines of a running text by
+    their position. What is held out has no class that the rest lacks, and neither part is empty.
+    """
+    part = Part(1 - Fraction(str(source.share)), Fraction(1))
+    if source.is_running_text:
+        return _divided_text(whole, source.held_out, part)
+    is_held_out = _is_held_out(whole, part.of(1 << 64))
+    return (example for example in whole() if is_held_out(fingerprint(example.key)) == source.held_out)
+
+
+def _is_held_out(whole: Whole, usual: range) -> Callable[[int], bool]:
+    """Which fingerprints are held out: those in `usual`, but for the only ones of a class."""
+    trained: set[str] = set()
+    only_held_out: dict[str, int] = {}
+    some = False
+    for example in whole():
+        key = fingerprint(example.key)
+        if key not in usual:
+            trained.update(example.classes)
+            for name in example.classes:
+                only_held_out.pop(name, None)
+            continue
+        some = True
+        if not example.classes:
+            break  # nothing more to learn: there is something to hold out, and no class to miss
+        for name in example.classes:
+            if name not in trained:
+                only_held_out.setdefault(name, key)
+    never = set(only_held_out.values())
+    if some and any(key in usual and key not in never for key in (fingerprint(example.key) for example in whole())):
+        return lambda key: key in usual and key not in never
+    also = _dispensable(whole)
+    return lambda key: key in also or (key in usual and key not in never)
+
+
+def _dispensable(whole: Whole) -> set[int]:
+    """The key to hold out where chance chose none, as in small data: the highest whose classes others have too."""
+    classes: dict[int, set[str]] = {}
+    for example in whole():
+        classes.setdefault(fingerprint(example.key), set()).update(example.classes)
+    counts = Counter(name for names in classes.values() for name in names)
+    able = [key for key, names in classes.items() if all(counts[name] > 1 for name in names)]
+    if not classes:
+        return set()
+    if not able or len(classes) < 2:
+        lacks = "no class with two different texts" if counts else "only one example"
+        raise ConfigError("data.valid", f"needed: data.train has {lacks}, so nothing of it can be held out")
+    return {max(able)}
+
+
+def _divided_text(whole: Whole, held_out: bool, part: Part) -> Iterator[Example]:
+    """The lines that begin in the last part of the text, at least the last that is not blank; or the rest."""
+    total = last = 0
+    for example in whole():
+        if example.key.strip():
+            last = total
+        total += _size(example, by_characters=True)
+    if total and not last:
+        raise ConfigError("data.valid", "needed: data.train is a text of one line, of which nothing can be held out")
+    cut = min(part.of(total).start, last)
+    return _stretch(whole(), range(cut, total + 1) if held_out else range(cut), by_characters=True)
 
 
 def _whole(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 else:
     Format = Literal[tuple(FORMATS)]
 Origin = Literal["files", "file", "hub", "street", "images"]
+HELD_OUT = 0.05
+"""The share of training data that is held out for validation unless the recipe says otherwise."""
 
 HOW_TO_SAY: dict[Content, str] = {
     "pairs": "pairs: source = … and target = …",
@@ -271,7 +273,7 @@ class DividedSource(SourceConfig):
 
     held_out: bool = False
     """Whether these are the examples that are held out, or the rest."""
-    share: float = 0.05
+    share: float = HELD_OUT
     """How much is held out."""
 
     @property

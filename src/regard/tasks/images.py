@@ -11,10 +11,9 @@ from torch import Tensor
 
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Picture
 from regard.data.fields import AnyField
-from regard.data.images.augment import AugmentConfig
 from regard.data.images.decoding import Canvas, Resample, Resize
 from regard.data.images.files import read_image
-from regard.data.images.store import ImageStore, open_image_store
+from regard.data.images.store import AugmentConfig, ImageStore, open_image_store
 from regard.data.settings import DataConfig
 from regard.errors import ConfigError
 from regard.nn.device import to_device

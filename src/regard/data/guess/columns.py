@@ -142,7 +142,7 @@ def _pairs(
     table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], options: GuessOptions, _: Content
 ) -> ColumnRoles:
     source, target = (table.columns.get(named.get(role, "")) for role in ("source", "target"))
-    reasons, texts = [], _texts(free) or list(free)
+    reasons, texts = list[str](), _texts(free) or list(free)
     if source is None and target is None:
         pair = _named_pair(free)
         if pair is None and len(texts) != 2:
@@ -171,7 +171,7 @@ def is_summary(source: ColumnProfile, target: ColumnProfile) -> bool:
 def _labelled(
     table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], _: GuessOptions, content: Content
 ) -> ColumnRoles:
-    label, why = named.get("label"), []
+    label, why = named.get("label"), list[str]()
     if label is None:
         labels = _labels(free)
         best = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)

@@ -2,13 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile
 from pathlib import Path
 
-from regard.data.check.statistics import MOST_LABELS
-from regard.data.columns import ColumnError, Record, as_label, as_text
+from regard.data.columns import MOST_LABELS, ColumnError, Record, as_label, as_text, is_list, is_record
 from regard.data.findings import Findings
 from regard.data.images.files import SUFFIXES
 from regard.data.lines import lines
@@ -36,7 +35,6 @@ class ColumnProfile:
     name: str | int
     rows: int = 0
     filled: int = 0
-    characters: int = 0
     words: int = 0
     numbers: int = 0
     codes: int = 0
@@ -64,7 +62,6 @@ class ColumnProfile:
         except ColumnError:
             self.others += 1
             return
-        self.characters += len(text)
         self.words += len(text.split())
         self.numbers += _NUMBER.fullmatch(text.strip()) is not None
         self.codes += _CODE.fullmatch(text.strip()) is not None
@@ -78,11 +75,6 @@ class ColumnProfile:
     def mean_words(self) -> float:
         """Words of a value, on average."""
         return self.words / max(self.filled, 1)
-
-    @property
-    def mean_characters(self) -> float:
-        """Characters of a value, on average."""
-        return self.characters / max(self.filled, 1)
 
     @property
     def is_image(self) -> bool:
@@ -197,7 +189,7 @@ def sniff_format(file: Path) -> tuple[str, str]:
 
 
 def _profile_cells(table: Table, rows: Rows, named: Sequence[str]) -> Table:
-    first, _ = next(rows, ([], None))
+    first = next((cells for cells, _ in rows), list[str]())
     sample = list(islice(rows, SAMPLE))
     table.sample = [first, *(cells for cells, _ in sample)] if first else []
     table.header = bool(first) and (_is_header(first, [cells for cells, _ in sample]) or bool({*named} & {*first}))
@@ -230,12 +222,12 @@ def _profile_records(table: Table, records: Iterator[Record]) -> Table:
 
 def _leaves(record: object, path: str = "") -> Iterator[tuple[str | int, object]]:
     """The values of a record by their dotted paths, as recipes name columns."""
-    if isinstance(record, Mapping) and not (path and _holds_image(record)):
+    if is_record(record) and not (path and _holds_image(record)):
         for key, value in record.items():
             yield from _leaves(value, f"{path}.{key}" if path else str(key))
     elif path:
         yield path, record
-    elif isinstance(record, list):
+    elif is_list(record):
         yield from enumerate(record)
 
 
@@ -246,7 +238,7 @@ def _common(one: str, other: str) -> str:
 
 
 def _holds_image(value: object) -> bool:
-    return isinstance(value, Mapping) and "bytes" in value and isinstance(value["bytes"], bytes | None)
+    return is_record(value) and "bytes" in value and isinstance(value["bytes"], bytes | None)
 
 
 def _is_image(value: object, folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 guess = guess_data([Path("train.en"), Path("train.de")], Path("."), GuessOptions())
 guess.task, guess.sources["train"]          # translation, source = "train.en" and target = "train.de"
+recipe_text(guess, "train.en train.de")     # the recipe, with comments that say what else can be set
 """
 
 import os
@@ -10,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from regard.config import dump_toml
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged, Text
 from regard.data.findings import Findings
 from regard.data.guess.columns import CONTENTS, ColumnRoles, GuessOptions, guess_roles, needs_header
-from regard.data.guess.files import DataFile, file_names, find_files, relative_name
+from regard.data.guess.files import DataFile, file_names, find_files, guess_texts, pair_like, relative_name
 from regard.data.guess.profile import MOST_ROWS, Table, read_table
-from regard.data.guess.text_files import guess_texts, pair_like
 from regard.data.readers.conllu import tagged_sentences
 from regard.data.settings import SPLITS, DataConfig
 from regard.data.source_reader import read_examples
@@ -194,7 +195,7 @@ def _count(guess: Guess, base: Path) -> None:
     """Reads every split to its end, and counts."""
     findings = Findings()
     for split, source in guess.sources.items():
-        number, has_text, labels = 0, False, set()
+        number, has_text, labels = 0, False, set[str]()
         for example in islice(read_examples(source, base, findings), MOST_ROWS):
             number += 1
             has_text |= not isinstance(example, Text) or bool(example.text.strip())
@@ -236,3 +237,61 @@ def shown(example: Example) -> str:
 def _short(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= SHOWN else f"{flat[: SHOWN - 1]}…"
+
+
+HELD_OUT = "# valid: none was found; a part of the training data is held out for validation"
+NOT_TESTED = "# test = … : what `regard evaluate` scores; without it, the validation data"
+SETTINGS = {
+    "tokenizer": {
+        "translation summarisation classification language_model masked_language_model image_description": [
+            "size = 8000             # entries of the vocabulary",
+        ],
+    },
+    "model": {
+        "": [
+            "width = 256             # also called d_model or hidden size",
+            "depth = 4               # layers",
+            "heads = 4               # attention heads",
+            "dropout = 0.1",
+        ],
+    },
+    "train": {
+        "": [
+            "minutes = 10            # or epochs, steps, tokens or flops: the first one reached ends training",
+            "tokens_per_batch = 4096 # batch size",
+            'schedule = { kind = "cosine", lr = 1e-3, warmup = 200 }',
+        ],
+    },
+}
+"""What is changed most, by table, and for which tasks; empty: for all."""
+
+
+def recipe_text(guess: Guess, made_from: str) -> str:
+    """The TOML of a recipe for what was found."""
+    made_from = "".join(sign if sign.isprintable() else "?" for sign in made_from)
+    lines = [
+        f"# {guess.task.replace('_', ' ').capitalize()}, written by: regard init {made_from}",
+        f'task = "{guess.task}"',
+        "",
+        "[data]",
+    ]
+    lines += ["# names of files start at the folder of this recipe"]
+    for split in ("train", "valid", "test"):
+        if split in guess.sources:
+            lines.append(f"{split} = {inline(guess.sources[split])}  # {guess.counts[split]}")
+        else:
+            lines.append(HELD_OUT if split == "valid" else NOT_TESTED)
+    lines += ["", "# Everything else follows from task and data. What is changed most; take the # away to set it.",
+              "# All settings: regard config; about one: regard config --explain dropout"]  # fmt: skip
+    for table, groups in SETTINGS.items():
+        settings = [
+            line for tasks, group in groups.items() if not tasks or guess.task in tasks.split() for line in group
+        ]
+        lines += ["", f"# [{table}]", *(f"# {line}" for line in settings)] if settings else []
+    return "\n".join(lines) + "\n"
+
+
+def inline(source: SourceConfig) -> str:
+    """A source as an inline table of TOML."""
+    tree = {name: value for name, value in source.tree().items() if name in source.model_fields_set}
+    return "{ " + ", ".join(dump_toml({name: value}).strip() for name, value in tree.items()) + " }"

@@ -4,18 +4,31 @@ checked = check_files(["train.en", "train.de", "val.en", "val.de"])
 print(*checked.summaries, sep="\\n")        # 3 empty lines (first at train.en:17)
 """
 
+from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
-from regard.data.check.anomalies import inspected
-from regard.data.check.duplicates import Seen
-from regard.data.check.statistics import Statistics
-from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Row
-from regard.data.findings import Finding, Findings, Summary
+import numpy as np
+
+from regard.data.columns import MOST_LABELS
+from regard.data.examples import (
+    DescribedPicture,
+    Example,
+    Labelled,
+    LabelledPicture,
+    Pair,
+    Row,
+    SourceLocation,
+    Tagged,
+    Text,
+    fingerprint,
+)
+from regard.data.findings import Finding, Findings, Summary, character_name, inspected, suspects
 from regard.data.guess.files import group_files, split_of
 from regard.data.lines import unreadable
 from regard.data.readers.plain_text import aligned_pairs
@@ -26,6 +39,139 @@ from regard.errors import ConfigError, DataError
 from regard.progress import tracked
 
 Reading = Callable[[Findings], Iterator[Example | Row]]
+Repeat = tuple[int, int]
+"""A line, and the earliest line that it repeats."""
+
+
+def unit_of(example: Example | Row) -> str:
+    """What one example is called."""
+    if isinstance(example, Text) and example.end:
+        return "line"
+    kinds = {Pair: "pair", Text: "document", Row: "row", Tagged: "sentence", Labelled: "labelled text"}
+    return {**kinds, LabelledPicture: "image", DescribedPicture: "image"}[type(example)]
+
+
+@dataclass
+class SideStatistics:
+    """Counts over one side of the examples, such as all sources."""
+
+    words: int = 0
+    characters: int = 0
+    empty: int = 0
+    longest: int = 0
+    longest_at: SourceLocation | None = None
+
+    def add(self, text: str, location: SourceLocation) -> None:
+        """Counts one text; words are what white space separates."""
+        words = len(text.split())
+        self.words += words
+        self.characters += len(text)
+        self.empty += not words
+        if len(text) > self.longest:
+            self.longest, self.longest_at = len(text), location
+
+
+@dataclass
+class Statistics:
+    """Counts over the examples of one source."""
+
+    examples: int = 0
+    sides: dict[str, SideStatistics] = field(default_factory=dict)
+    unit: str = "example"
+    """What an example is: a pair, a line, a row, …"""
+    labels: Counter[str] = field(default_factory=Counter)
+    alphabet: set[str] = field(default_factory=set)
+    odd: Counter[str] = field(default_factory=Counter)
+    """Characters that do not belong into text, by name."""
+
+    def add(self, example: Example | Row) -> None:
+        self.unit = self.unit if self.examples else unit_of(example)
+        self.examples += 1
+        for name, text, location in example.sides:
+            self.sides.setdefault(name, SideStatistics()).add(text, location)
+            self.alphabet.update(text)
+            self.odd.update(character_name(character) for character in suspects(text))
+        for label in example.classes if isinstance(example, Labelled | LabelledPicture) else ():
+            if label in self.labels or len(self.labels) < MOST_LABELS:
+                self.labels[label] += 1
+
+    @property
+    def too_many_labels(self) -> bool:
+        """Whether there are so many labels that the column can hardly be one of labels."""
+        return len(self.labels) >= MOST_LABELS
+
+    def tree(self) -> dict[str, object]:
+        sides = {name: {**vars(side), "longest_at": str(side.longest_at or "")} for name, side in self.sides.items()}
+        counts = {"labels": dict(self.labels.most_common()), "odd_characters": dict(self.odd.most_common())}
+        return {
+            "examples": self.examples,
+            "unit": self.unit,
+            "sides": sides,
+            "different_characters": len(self.alphabet),
+            **counts,
+        }
+
+
+class Seen:
+    """The examples of one source, kept as fingerprints of what a model is given and of the whole."""
+
+    def __init__(self) -> None:
+        self.file = ""
+        self.keys = array("Q")
+        self.wholes = array("Q")
+        self.lines = array("I")
+
+    def add(self, example: Example | Row) -> None:
+        """Keeps an example; a blank line of a running text is no example."""
+        if isinstance(example, Text) and example.end and not example.text.strip():
+            return
+        self.file = example.location.file
+        model_input = example.key
+        key = fingerprint(model_input)
+        beside = _beside_key(example)
+        self.keys.append(key)
+        self.wholes.append(key if beside is None else fingerprint(f"{model_input}\0{beside}"))
+        self.lines.append(example.location.line)
+
+    def duplicates(self) -> Iterator[Repeat]:
+        """Examples that stood before, in all they hold, in the order of the file."""
+        wholes, lines = np.frombuffer(self.wholes, np.uint64), np.frombuffer(self.lines, np.uint32)
+        _, first, group = np.unique(wholes, return_index=True, return_inverse=True)
+        for index in np.flatnonzero(first[group] != np.arange(len(wholes))):
+            yield int(lines[index]), int(lines[first[group[index]]])
+
+    def duplicates_of(self, other: "Seen") -> Iterator[Repeat]:
+        """Examples that `other` has too, in all they hold, and where it has them first."""
+        return _common(self.wholes, self.lines, other.wholes, other.lines)
+
+    def leaks_from(self, train: "Seen") -> Iterator[Repeat]:
+        """Examples whose given side also stands in `train`, and where it stands there first."""
+        return _common(self.keys, self.lines, train.keys, train.lines)
+
+
+def _common(
+    values: "array[int]", lines: "array[int]", earlier: "array[int]", earlier_lines: "array[int]"
+) -> Iterator[Repeat]:
+    unique_keys, first = np.unique(np.frombuffer(earlier, np.uint64), return_index=True)
+    if not len(unique_keys):
+        return
+    keys = np.frombuffer(values, np.uint64)
+    position = np.searchsorted(unique_keys, keys).clip(max=len(unique_keys) - 1)
+    for index in np.flatnonzero(unique_keys[position] == keys):
+        yield lines[index], earlier_lines[first[position[index]]]
+
+
+def _beside_key(example: Example | Row) -> str | None:
+    """What an example holds beside its key."""
+    match example:
+        case Pair() | DescribedPicture():
+            return example.target
+        case Labelled():
+            return example.label
+        case Tagged():
+            return f"{' '.join(example.tags)}\0{example.heads}"
+        case _:
+            return None
 
 
 @dataclass(frozen=True)
@@ -41,7 +187,7 @@ class Checked:
         """Whether anything found would stop training."""
         return any(summary.severity == "error" for summary in self.summaries)
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> dict[str, object]:
         return {
             "findings": [asdict(finding) for finding in self.findings],
             "counts": {summary.kind: summary.count for summary in self.summaries},
@@ -108,9 +254,10 @@ def _check(
     earlier: list[tuple[str, Seen]] = []
     for name in sorted(readings, key=lambda name: name not in train):
         trained = [statistics[one] for one in statistics if one in train and one != name]
-        train_labels = {label for one in trained for label in one.labels} if name not in train else set()
-        train_labels = set() if any(one.too_many_labels for one in trained) else train_labels
-        statistics[name], seen = _observe(readings[name](findings), train_labels, findings)
+        known_labels: set[str] = set()
+        if name not in train and not any(one.too_many_labels for one in trained):
+            known_labels.update(label for one in trained for label in one.labels)
+        statistics[name], seen = _observe(readings[name](findings), known_labels, findings)
         statistics[name].unit = units.get(name, statistics[name].unit)
         _report_duplicates(seen, [one for other, one in earlier if {other, name} <= train], findings)
         if name not in train:

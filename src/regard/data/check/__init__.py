@@ -1,1 +1,0 @@
-"""`regard data check`: what is wrong with the files of a person."""
