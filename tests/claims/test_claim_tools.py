@@ -5,19 +5,17 @@ import pytest
 import torch
 from torch import nn
 
-from regard.claims import probes
-from regard.claims.f08_residuals import roughness
-from regard.claims.f14_coreference import ablated_head
-from regard.claims.f16_power_law import fit
-from regard.claims.probes import (
+from regard.claims import f02_f03_paths as paths
+from regard.claims.f04_f17_linearity import (
     attention_weights,
     bias_free_stack,
     forward_with_frozen_weights,
-    full_context,
     nonlinearity,
 )
-from regard.claims.setup import exponent, fastest, growth_rate
-from regard.claims.toy_training import DIVERGED, smoothed, train
+from regard.claims.f08_f09_reversal import roughness
+from regard.claims.f16_power_law import fit
+from regard.claims.setup import DIVERGED, exponent, fastest, full_context, growth_rate, smoothed, train
+from regard.look.replay import without_heads
 from regard.nn.attention.module import Attention
 
 
@@ -25,16 +23,16 @@ def test_paths_are_counted_in_products():
     x = torch.randn(2, 3, requires_grad=True)
     direct, far = x @ torch.randn(3, 3), torch.randn(2, 3, requires_grad=True)
     deep = direct.relu() @ torch.randn(3, 3)
-    assert probes.shortest_path(deep + x, x) == 0
-    assert probes.shortest_path(deep, x) == 2
-    assert probes.shortest_path(direct, far) is None
-    assert probes.longest_path(deep + x) == 2
+    assert paths.shortest_path(deep + x, x) == 0
+    assert paths.shortest_path(deep, x) == 2
+    assert paths.shortest_path(direct, far) is None
+    assert paths.longest_path(deep + x) == 2
 
 
 def test_an_lstm_read_token_by_token_is_the_same_lstm():
     torch.manual_seed(0)
-    stack, tokens = probes.recurrent_stack("lstm", 8), probes.leaf_vectors(5, 8)
-    torch.testing.assert_close(probes.token_by_token(stack, tokens), stack(torch.stack(tokens, 1))[0][:, -1])
+    stack, tokens = paths.recurrent_stack("lstm", 8), paths.leaf_vectors(5, 8)
+    torch.testing.assert_close(paths.token_by_token(stack, tokens), stack(torch.stack(tokens, 1))[0][:, -1])
 
 
 @pytest.mark.parametrize(("residual", "norm", "kind"), [(True, "layer", "plain"), (False, "none", "none")])
@@ -70,7 +68,7 @@ def test_an_ablated_head_contributes_nothing_and_is_restored():
     torch.manual_seed(0)
     attention, x = Attention(8, 2), torch.randn(1, 4, 8)
     before = attention(x, full_context(x))
-    with torch.no_grad(), ablated_head(attention, 1):
+    with torch.no_grad(), without_heads(attention, [("", 1)]):
         cut = attention(x, full_context(x))
     by_hand = attention.output.weight[:, :4]
     heads = attention.query(x), attention.key(x), attention.value(x)

@@ -1,4 +1,4 @@
-"""The lectures' claims as measurements, one file per claim; verdicts follow from the numbers, never from the text."""
+"""The lectures' claims as measurements; verdicts follow from the numbers, never from the text."""
 
 import importlib
 import pkgutil
@@ -18,3 +18,5 @@ from regard.claims.setup import Setup as Setup
 for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
     if re.match(r"f\d", _module):
         importlib.import_module(f"{__name__}.{_module}")
+for _name in sorted(CLAIMS, key=lambda name: int(name[1:])):
+    CLAIMS[_name] = CLAIMS.pop(_name)

@@ -1,8 +1,8 @@
 """A claim of the lectures: a sentence, a measurement, a rule that decides from its numbers, and a figure of them.
 
 The sentence comes from the lectures, the verdict never does: `check` sees nothing but the numbers that `measure` gave.
-A claim often has several parts, so a rule returns findings, one per part. A new claim is one file `fNN_name.py` in
-this folder with a subclass of `Claim`, which registers itself.
+A claim often has several parts, so a rule returns findings, one per part. A new claim is a subclass of `Claim`, which
+registers itself, in a file `fNN_name.py` of this folder; claims of one instrument share a file.
 """
 
 from abc import ABC, abstractmethod
@@ -31,8 +31,6 @@ class Finding:
 
 
 class Claim(ABC):
-    """A claim of the lectures that can be measured."""
-
     name: ClassVar[str]
     """The row's number, such as f2."""
     title: ClassVar[str]

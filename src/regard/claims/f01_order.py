@@ -1,7 +1,5 @@
 """F1: self-attention ignores order; positions restore it."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
@@ -9,8 +7,7 @@ from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most, both
 from regard.claims.figure import ATTENTION, OTHER, bars
-from regard.claims.setup import Setup
-from regard.claims.toy_training import train
+from regard.claims.setup import Setup, accuracy, train
 from regard.models import EncoderConfig
 from regard.nn.layout import Sequences
 
@@ -21,8 +18,6 @@ EXACT, CLEAR = 1e-5, 1e-3
 
 
 class Order(Claim):
-    """Permutation equivariance of encoders, and a classification task that needs order."""
-
     name, title = "f1", "self-attention ignores order"
     says = "Self-attention ignores the order of its input; position representations restore it."
     how = (
@@ -31,13 +26,12 @@ class Order(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The change by shuffling for each position kind, and the accuracy of two trained encoders."""
-        changes = {kind: _change(kind, setup) for kind in KINDS}
-        accuracy = {kind: _which_came_first(kind, setup) for kind in ("none", "sinusoidal")}
-        return {"changes": changes, "accuracy": accuracy}
+        return {
+            "changes": {kind: _change(kind, setup) for kind in KINDS},
+            "accuracy": {kind: _which_came_first(kind, setup) for kind in ("none", "sinusoidal")},
+        }
 
     def check(self, numbers: Numbers) -> list[Finding]:
-        """Equivariant up to rounding without positions, clearly not with any kind; the trained encoders agree."""
         changes, accuracy = numbers["changes"], numbers["accuracy"]
         least = min(value for kind, value in changes.items() if kind != "none")
         without, restored = accuracy["none"], accuracy["sinusoidal"]
@@ -69,8 +63,8 @@ class Order(Claim):
 
 
 def _encoder(kind: str, classes: int | None = None) -> nn.Module:
-    tree: dict[str, Any] = {"width": 64, "depth": 2, "heads": 4, "position": kind, "dropout": 0.0}
-    return EncoderConfig.from_tree(tree).build(VOCAB, classes)
+    config = EncoderConfig.from_tree({"width": 64, "depth": 2, "heads": 4, "position": kind, "dropout": 0.0})
+    return config.build(VOCAB, classes)
 
 
 def _change(kind: str, setup: Setup) -> float:
@@ -96,7 +90,7 @@ def _which_came_first(kind: str, setup: Setup) -> float:
     train(model, loss_of, setup.pick(300, 3))
     tokens, first = _sequences(2000, generator)
     with torch.no_grad():
-        return float((model(Sequences.full(tokens)).argmax(-1) == first).float().mean())
+        return accuracy(model(Sequences.full(tokens)), first)
 
 
 def _sequences(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -1,32 +1,26 @@
 """F5: the causal mask lets nothing leak from the future; without it the model copies."""
 
-from typing import Any
-
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
 from regard.claims.figure import ATTENTION, MORE, bars
-from regard.claims.setup import Setup
-from regard.claims.toy_training import train
+from regard.claims.setup import Setup, accuracy, next_token_loss, train
 from regard.models import DecoderConfig, EncoderConfig
 from regard.nn.layout import Sequences
 
 VOCAB, LENGTH = 16, 24
-ATTENTIONS: dict[str, dict[str, Any]] = {
+ATTENTIONS = {
     "full": {"kind": "full"},
     "window": {"kind": "window", "reach": 4},
     "bigbird": {"kind": "bigbird", "block": 4, "global_tokens": 4, "random": 1},
     "memory-compressed": {"kind": "memory-compressed", "block": 8, "stride": 2},
 }
-SHAPE: dict[str, Any] = {"width": 64, "depth": 2, "heads": 4, "dropout": 0.0}
+AnyConfig = type[DecoderConfig] | type[EncoderConfig]
 
 
 class Mask(Claim):
-    """Change later tokens and compare logits; then train on random tokens with the mask and without."""
-
     name, title = "f5", "the mask lets nothing leak"
     says = "The causal mask lets nothing leak from the future; without it a language model just copies its input."
     how = (
@@ -36,21 +30,16 @@ class Mask(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The largest change of any logit, and the accuracy with and without the mask."""
         setup.seeded()
-        leaks = {name: _leak(_model(DecoderConfig, name), setup) for name in ATTENTIONS}
-        open_leak = _leak(_model(EncoderConfig, "full"), setup)
-        masked, copied = _accuracy(DecoderConfig, setup), _accuracy(EncoderConfig, setup)
         return {
-            "leaks": leaks,
-            "leak_without_mask": open_leak,
+            "leaks": {name: _leak(_model(DecoderConfig, name), setup) for name in ATTENTIONS},
+            "leak_without_mask": _leak(_model(EncoderConfig, "full"), setup),
             "guess": 1 / VOCAB,
-            "masked": masked,
-            "unmasked": copied,
+            "masked": _accuracy(DecoderConfig, setup),
+            "unmasked": _accuracy(EncoderConfig, setup),
         }
 
     def check(self, numbers: Numbers) -> list[Finding]:
-        """No logit may change beyond rounding; with the mask, accuracy must stay at chance."""
         most = max(numbers["leaks"].values())
         return [
             Finding("with the mask no logit depends on the future",
@@ -76,8 +65,9 @@ class Mask(Claim):
         axes.set_xlabel("accuracy of the next token, of random tokens (%)")
 
 
-def _model(config: type[DecoderConfig] | type[EncoderConfig], attention: str) -> nn.Module:
-    return config.from_tree({**SHAPE, "attention": ATTENTIONS[attention]}).build(VOCAB)
+def _model(config: AnyConfig, attention: str) -> nn.Module:
+    settings = {"width": 64, "depth": 2, "heads": 4, "dropout": 0.0, "attention": ATTENTIONS[attention]}
+    return config.from_tree(settings).build(VOCAB)
 
 
 def _leak(model: nn.Module, setup: Setup) -> float:
@@ -96,20 +86,15 @@ def _leak(model: nn.Module, setup: Setup) -> float:
     return worst
 
 
-def _accuracy(config: type[DecoderConfig] | type[EncoderConfig], setup: Setup) -> float:
+def _accuracy(config: AnyConfig, setup: Setup) -> float:
     """Next-token accuracy of a trained model on random tokens."""
     generator = setup.seeded(1)
     model = _model(config, "full")
-
-    def sample(rows: int) -> tuple[Sequences, Tensor]:
-        tokens = torch.randint(VOCAB, (rows, LENGTH + 1), generator=generator)
-        return Sequences.full(tokens[:, :-1]), tokens[:, 1:]
-
-    def loss_of(model: nn.Module) -> Tensor:
-        inputs, targets = sample(32)
-        return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-
-    train(model, loss_of, setup.pick(600, 3))
-    inputs, targets = sample(256)
+    train(
+        model,
+        lambda model: next_token_loss(model, torch.randint(VOCAB, (32, LENGTH + 1), generator=generator)),
+        setup.pick(600, 3),
+    )
+    tokens = torch.randint(VOCAB, (256, LENGTH + 1), generator=generator)
     with torch.no_grad():
-        return float((model(inputs).argmax(-1) == targets).float().mean())
+        return accuracy(model(Sequences.full(tokens[:, :-1])), tokens[:, 1:])

@@ -14,8 +14,6 @@ SCALES = {"unscaled": 1.0, "scaled": None}
 
 
 class Scaling(Claim):
-    """Random queries and keys of growing width, with and without the division by √d."""
-
     name, title = "f6", "scaling the dot product"
     says = (
         "Dot products grow with d and saturate the softmax, which kills its gradient; divided by √d their variance is "
@@ -27,7 +25,6 @@ class Scaling(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """Variance, largest weight and Jacobian norm for each width, unscaled and scaled."""
         setup.seeded()
         queries = setup.pick(512, 64)
         rows = {name: [_row(width, queries, scale) for width in WIDTHS] for name, scale in SCALES.items()}
@@ -36,7 +33,6 @@ class Scaling(Claim):
         }
 
     def check(self, numbers: Numbers) -> list[Finding]:
-        """The exponent of the variance, the variance after scaling, and the gradient at the greatest width."""
         unscaled, scaled = numbers["unscaled"], numbers["scaled"]
         growth = exponent(numbers["widths"], unscaled["variance"])
         off = max(abs(value - 1) for value in scaled["variance"])

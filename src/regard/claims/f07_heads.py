@@ -1,7 +1,6 @@
 """F7: several heads cost the same as one (standard), and look at different things."""
 
 from itertools import combinations
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -10,21 +9,20 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
 from regard.claims.figure import ATTENTION, MORE, RECURRENT, bars, label_line
-from regard.claims.probes import full_context
-from regard.claims.setup import Setup
+from regard.claims.setup import Setup, full_context, mean
 from regard.data.street import pairs
+from regard.look.model_input import encoder_output
+from regard.nn.attention.heads import HeadShape
 from regard.nn.attention.module import Attention
 from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
 
 WIDTH, LENGTH = 256, 64
 HEADS = (1, 2, 4, 8, 16)
-SHAPES = ("standard", "narrow", "wide")
+SHAPES: tuple[HeadShape, ...] = ("standard", "narrow", "wide")
 
 
 class Heads(Claim):
-    """FLOPs by the number of heads, and the divergence between heads of a trained translator."""
-
     name, title = "f7", "several heads"
     uses_translator = True
     says = (
@@ -37,7 +35,6 @@ class Heads(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """FLOPs by shape and number of heads; divergences of a trained and of an untrained encoder."""
         setup.seeded()
         heads = setup.pick(HEADS, HEADS[:3])
         flops = {shape: [_flops(shape, count) for count in heads] for shape in SHAPES}
@@ -54,10 +51,9 @@ class Heads(Claim):
         }
 
     def check(self, numbers: Numbers) -> list[Finding]:
-        """Equal cost within 1 %; a divergence clearly above that of untrained heads."""
         standard, wide = (numbers["flops"][shape] for shape in ("standard", "wide"))
         off = max(abs(value / standard[0] - 1) for value in standard)
-        trained, untrained = (_mean(numbers[name]) for name in ("trained", "untrained"))
+        trained, untrained = (mean(numbers[name]) for name in ("trained", "untrained"))
         return [
             Finding(f"{numbers['heads'][-1]} standard heads cost as much as one",
                     f"{off:.1%} apart (wide heads: {wide[-1] / wide[0]:.0f} times as much)", at_most(off, 0.01, 0.1)),
@@ -70,7 +66,7 @@ class Heads(Claim):
         standard = numbers["flops"]["standard"]
         return (
             f"{numbers['heads'][-1]} heads cost {standard[-1] / standard[0]:.2f} times as much as one, and "
-            f"training drives heads {_mean(numbers['trained']):.2f} bits apart"
+            f"training drives heads {mean(numbers['trained']):.2f} bits apart"
         )
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
@@ -86,16 +82,12 @@ class Heads(Claim):
         left.set_xlabel("heads")
         left.set_title(f"MFLOPs for {LENGTH} words")
         names = [f"layer {layer}" for layer in range(1, len(numbers["trained"]) + 1)]
-        bars(right, [*names, "untrained"], [*numbers["trained"], _mean(numbers["untrained"])],
+        bars(right, [*names, "untrained"], [*numbers["trained"], mean(numbers["untrained"])],
              [ATTENTION] * len(names) + ["#BBBBBB"])  # fmt: skip
         right.set_title("bits between two heads")
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _flops(shape: Any, heads: int) -> int:  # noqa: ANN401
+def _flops(shape: HeadShape, heads: int) -> int:
     """FLOPs of one pass through attention, counted by torch."""
     attention = Attention(WIDTH, heads, shape=shape).eval()
     x = torch.randn(1, LENGTH, WIDTH)
@@ -106,20 +98,15 @@ def _flops(shape: Any, heads: int) -> int:  # noqa: ANN401
 
 def _divergences(model: nn.Module, sentences: list[list[int]]) -> list[float]:
     """The mean divergence between two heads of each layer of the encoder, over all tokens of all sentences."""
-    totals: list[list[float]] = []
-    with torch.no_grad(), record_attention(model.encoder) as seen:  # type: ignore[arg-type]
+    with torch.no_grad(), record_attention(model.get_submodule("encoder")) as seen:
         for ids in sentences:
-            model.encode(Sequences.padded([ids]))  # type: ignore[operator]
-    for steps in seen.values():
-        totals.append([_between_heads(one.weights[0]) for one in steps])
-    return [_mean(layer) for layer in totals]
+            encoder_output(model, Sequences.padded([ids]))
+    return [mean([_between_heads(one.weights[0]) for one in steps]) for steps in seen.values()]
 
 
 def _between_heads(weights: Tensor) -> float:
     """The Jensen-Shannon divergence in bits between two heads' weights, a mean over pairs of heads and queries."""
-    pairs_of_heads = list(combinations(range(len(weights)), 2))
-    divergences = [_entropy((weights[a] + weights[b]) / 2) - (_entropy(weights[a]) + _entropy(weights[b])) / 2
-             for a, b in pairs_of_heads]  # fmt: skip
+    divergences = [_entropy((a + b) / 2) - (_entropy(a) + _entropy(b)) / 2 for a, b in combinations(weights, 2)]
     return float(torch.stack(divergences).mean())
 
 

@@ -1,35 +1,23 @@
 """F10: sinusoids do not really extrapolate, learned positions cannot, distance biases do."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 
 from regard.claims.claim import Claim, Finding, Numbers, Verdict, at_least, at_most
 from regard.claims.figure import ATTENTION, MORE, OTHER, RECURRENT, WINDOWS, label_line
-from regard.claims.setup import Setup
-from regard.claims.toy_training import sample_rows, token_stream, train, vocabulary
+from regard.claims.setup import Setup, next_token_loss, sample_rows, token_stream, train, vocabulary
 from regard.errors import ConfigError
 from regard.models import DecoderConfig
 from regard.nn.layout import Sequences
 
 TRAINED = 32
 LENGTHS = (32, 64, 128, 256)
-KINDS: dict[str, dict[str, Any]] = {
-    "sinusoidal": {"kind": "sinusoidal"},
-    "rotary": {"kind": "rotary"},
-    "relative": {"kind": "relative"},
-    "t5": {"kind": "t5"},
-    "alibi": {"kind": "alibi"},
-}
-COLOURS = dict(zip(KINDS, (RECURRENT, MORE[1], MORE[0], WINDOWS, ATTENTION), strict=True))
+COLOURS = {"sinusoidal": RECURRENT, "rotary": MORE[1], "relative": MORE[0], "t5": WINDOWS, "alibi": ATTENTION}
 
 
 class Length(Claim):
-    """The loss of language models at positions beyond the trained length."""
-
     name, title = "f10", "beyond the trained length"
     says = "Sinusoids do not really extrapolate to longer sequences, learned positions cannot, distance biases do."
     how = (
@@ -39,9 +27,8 @@ class Length(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The loss at the end of rows of each length for each kind, and whether learned positions refuse."""
         lengths = setup.pick(LENGTHS, LENGTHS[:2])
-        loss = {name: _losses(kind, lengths, setup) for name, kind in KINDS.items()}
+        loss = {kind: _losses(kind, lengths, setup) for kind in COLOURS}
         return {"lengths": list(lengths), "trained": TRAINED, "loss": loss, "learned_refused": _refused()}
 
     def check(self, numbers: Numbers) -> list[Finding]:
@@ -87,21 +74,20 @@ class Length(Claim):
         axes.set_xlim(right=lengths[-1] * 1.9)
 
 
-def _decoder(position: dict[str, Any]) -> nn.Module:
+def _decoder(position: object) -> nn.Module:
     settings = {"width": 64, "depth": 2, "heads": 4, "dropout": 0.0, "position": position}
     return DecoderConfig.from_tree(settings).build(len(vocabulary()) + 1)
 
 
-def _losses(position: dict[str, Any], lengths: tuple[int, ...], setup: Setup) -> list[float]:
+def _losses(position: str, lengths: tuple[int, ...], setup: Setup) -> list[float]:
     generator = setup.seeded()
     text = token_stream("train", setup.pick(20_000, 500))
     model = _decoder(position)
-
-    def loss_of(model: nn.Module) -> Tensor:
-        tokens = sample_rows(text, 24, TRAINED + 1, generator)
-        return F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten())
-
-    train(model, loss_of, setup.pick(300, 2))
+    train(
+        model,
+        lambda model: next_token_loss(model, sample_rows(text, 24, TRAINED + 1, generator)),
+        setup.pick(300, 2),
+    )
     return [_at_the_end(model, length, setup) for length in lengths]
 
 

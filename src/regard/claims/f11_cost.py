@@ -1,6 +1,6 @@
 """F11: compute grows as T²d; T = 512 is usual; T ≥ 10,000 needs another kind; Linformer and BigBird grow linearly."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ from regard.nn.layout import Layout
 WIDTH, HEADS = 64, 4
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 LONG = 10_000
-KINDS: dict[str, dict[str, Any]] = {
+KINDS = {
     "full": {"kind": "full"},
     "linformer": {"kind": "linformer", "length": LENGTHS[-1], "projected": 128},
     "bigbird": {"kind": "bigbird", "block": 64, "global_tokens": 64, "random": 2},
@@ -25,8 +25,6 @@ LINEAR = ("linformer", "bigbird")
 
 
 class Cost(Claim):
-    """FLOPs and time of one attention layer by sequence length."""
-
     name, title = "f11", "cost of long sequences"
     says = (
         "Attention's compute grows as T²d: bounds of 512 tokens are usual, and 10,000 need another kind of attention; "
@@ -39,7 +37,6 @@ class Cost(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """FLOPs of query-key pairs and seconds of a layer, by kind and length."""
         setup.seeded()
         lengths = setup.pick(LENGTHS, (256, 512, 1024))
         flops = {name: [_pair_flops(kind, length) for length in lengths] for name, kind in KINDS.items()}
@@ -92,19 +89,19 @@ def _at(length: int, lengths: list[int], values: list[float]) -> float:
     return y0 * (length / x0) ** exponent([x0, x1], [y0, y1])
 
 
-def _config(attention: dict[str, Any], width: int = WIDTH) -> EncoderConfig:
+def _config(attention: Mapping[str, object], width: int = WIDTH) -> EncoderConfig:
     settings = {"width": width, "depth": 1, "heads": HEADS, "dropout": 0.0, "feedforward": "none", "position": "none"}
     return EncoderConfig.from_tree({**settings, "attention": attention})
 
 
-def _pair_flops(attention: dict[str, Any], length: int, width: int = WIDTH) -> int:
+def _pair_flops(attention: Mapping[str, object], length: int, width: int = WIDTH) -> int:
     """FLOPs of scores and weighted sums, and of a kind's own operations; the projections are the same for all kinds."""
     config = _config(attention, width)
     kind, head_width = config.attention, width // HEADS
     return 4 * kind.pairs(HEADS, length) * head_width + kind.extra_flops(HEADS, head_width, length)
 
 
-def _stack(attention: dict[str, Any]) -> Stack:
+def _stack(attention: Mapping[str, object]) -> Stack:
     return _config(attention).build(2).eval().stack
 
 

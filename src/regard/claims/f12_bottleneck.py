@@ -1,7 +1,5 @@
 """F12: the fixed-size sentence vector is a bottleneck and has a recency bias; attention removes it."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
@@ -9,8 +7,7 @@ from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
 from regard.claims.figure import ATTENTION, RECURRENT
-from regard.claims.setup import Setup
-from regard.claims.toy_training import train
+from regard.claims.setup import Setup, mean, train
 from regard.models import Seq2SeqConfig
 from regard.nn.layout import Sequences
 
@@ -20,8 +17,6 @@ ATTENTIONS = {"vector": "none", "attention": "dot"}
 
 
 class Bottleneck(Claim):
-    """Associative recall from one sentence vector and with attention, by position."""
-
     name, title = "f12", "the sentence vector"
     says = (
         "One vector for the sentence is a bottleneck with a recency bias, mostly its last words; attention removes it."
@@ -33,25 +28,21 @@ class Bottleneck(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """Accuracy by position of the pair, with and without attention."""
         return {"places": list(range(1, PAIRS + 1)), "guess": 1 / VALUES} | {
             name: _accuracy(attention, setup) for name, attention in ATTENTIONS.items()
         }
 
     def check(self, numbers: Numbers) -> list[Finding]:
-        """The gain by attention, and the last third of the positions against the first."""
         vector, attention = numbers["vector"], numbers["attention"]
-        gained = sum(attention) / len(attention) - sum(vector) / len(vector)
         bias, bias_left = _recency(vector), _recency(attention)
         return [
             Finding("one vector is a bottleneck",
-                    f"{sum(vector) / len(vector):.0%} of all answers right, with attention "
-                    f"{sum(attention) / len(attention):.0%}", at_least(gained, 0.1, 0.0)),
+                    f"{mean(vector):.0%} of all answers right, with attention {mean(attention):.0%}",
+                    at_least(mean(attention) - mean(vector), 0.1, 0.0)),
             Finding("it mostly keeps the last words",
                     f"last pairs {bias:+.0%} against the first", at_least(bias, 0.1, 0.0)),
             Finding("with attention no position is better than another",
-                    f"last pairs {bias_left:+.0%} against the first",
-                    at_most(abs(bias_left), 0.1, 0.3)),
+                    f"last pairs {bias_left:+.0%} against the first", at_most(abs(bias_left), 0.1, 0.3)),
         ]  # fmt: skip
 
     def headline(self, numbers: Numbers) -> str:
@@ -75,7 +66,7 @@ class Bottleneck(Claim):
 def _recency(accuracy: list[float]) -> float:
     """The accuracy of the last third of the positions minus that of the first."""
     third = max(1, len(accuracy) // 3)
-    return sum(accuracy[-third:]) / third - sum(accuracy[:third]) / third
+    return mean(accuracy[-third:]) - mean(accuracy[:third])
 
 
 def _batch(rows: int, generator: torch.Generator) -> tuple[Sequences, Sequences, Tensor, Tensor]:
@@ -94,8 +85,8 @@ def _batch(rows: int, generator: torch.Generator) -> tuple[Sequences, Sequences,
 
 def _accuracy(attention: str, setup: Setup) -> list[float]:
     generator = setup.seeded()
-    tree: dict[str, Any] = {"width": WIDTH, "depth": 1, "reading": "forward", "attention": attention, "dropout": 0.0}
-    model = Seq2SeqConfig.from_tree(tree).build(KEYS + VALUES)
+    settings = {"width": WIDTH, "depth": 1, "reading": "forward", "attention": attention, "dropout": 0.0}
+    model = Seq2SeqConfig.from_tree(settings).build(KEYS + VALUES)
 
     def loss_of(model: nn.Module) -> Tensor:
         source, target, answer, _ = _batch(ROWS, generator)

@@ -5,12 +5,12 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from regard.claims import probes
 from regard.claims.claim import Claim, Finding, Numbers, at_least
+from regard.claims.f02_f03_paths import recurrent_path
 from regard.claims.figure import ATTENTION, MORE, RECURRENT, label_line
-from regard.claims.setup import Setup, growth_rate
-from regard.claims.toy_training import train
+from regard.claims.setup import Setup, accuracy, growth_rate, train
 from regard.models import RecurrentDecoderConfig
+from regard.models.recurrent.single_stack import RecurrentDecoder
 from regard.nn.layout import Sequences
 from regard.nn.recurrent import Cell
 
@@ -22,8 +22,6 @@ LOST = 1e-12
 
 
 class Gates(Claim):
-    """Gradients through time in RNN, GRU and LSTM, and recall of a word."""
-
     name, title = "f13", "gating against vanishing"
     says = (
         "Gates, as in the LSTM, fight vanishing gradients, but the path between two words stays as long as their "
@@ -36,18 +34,16 @@ class Gates(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """Gradients by distance, accuracy, and path lengths, by cell."""
         distances = list(range(setup.pick(LENGTH, 16)))
         numbers: Numbers = {"distances": distances, "gradient": {}, "remembered": {}, "lengths": list(PATHS)}
         for cell in CELLS:
             model, remembered = _trained(cell, setup)
             numbers["gradient"][cell] = _gradients(model, len(distances), setup)
             numbers["remembered"][cell] = remembered
-        numbers["path"] = [_path(length) for length in PATHS]
+        numbers["path"] = [recurrent_path("lstm", length) for length in PATHS]
         return numbers
 
     def check(self, numbers: Numbers) -> list[Finding]:
-        """The gradient at the greatest distance, in powers of ten; the growth of the path."""
         left = {cell: values[-1] for cell, values in numbers["gradient"].items()}
         gained = _log10(left["lstm"]) - _log10(left["rnn"])
         grown = growth_rate(numbers["lengths"], numbers["path"])
@@ -85,7 +81,7 @@ def _log10(value: float) -> float:
     return float(torch.log10(torch.tensor(max(value, LOST))))
 
 
-def _trained(cell: Cell, setup: Setup) -> tuple[nn.Module, float]:
+def _trained(cell: Cell, setup: Setup) -> tuple[RecurrentDecoder, float]:
     """A model trained to name the first word at the end of a row, and its accuracy."""
     generator = setup.seeded()
     config = RecurrentDecoderConfig.from_tree({"cell": cell, "width": WIDTH, "depth": 1, "dropout": 0.0})
@@ -98,22 +94,15 @@ def _trained(cell: Cell, setup: Setup) -> tuple[nn.Module, float]:
     train(model, loss_of, setup.pick(500, 3), lr=3e-3)
     tokens = torch.randint(VOCAB, (1000, LENGTH // 4), generator=generator)
     with torch.no_grad():
-        return model, float((model(Sequences.full(tokens))[:, -1].argmax(-1) == tokens[:, 0]).float().mean())
+        return model, accuracy(model(Sequences.full(tokens))[:, -1], tokens[:, 0])
 
 
-def _gradients(model: nn.Module, length: int, setup: Setup) -> list[float]:
+def _gradients(model: RecurrentDecoder, length: int, setup: Setup) -> list[float]:
     """Gradient norms of the last output by word vector, from the last word back, relative to the last word's."""
     generator = setup.seeded(1)
     tokens = torch.randint(VOCAB, (64, length), generator=generator)
-    x = model.embedding(tokens).detach().requires_grad_()  # type: ignore[operator]
-    last = model.stack(x)[0][:, -1]  # type: ignore[operator]
+    x = model.embedding(tokens).detach().requires_grad_()
+    last = model.stack(x)[0][:, -1]
     direction = torch.randn(last.shape, generator=generator)
     gradient = torch.autograd.grad((last * direction).sum(), x)[0].norm(dim=-1).mean(0).flip(0)
     return (gradient / gradient[0]).tolist()
-
-
-def _path(length: int) -> int:
-    tokens = probes.leaf_vectors(length, 8)
-    path = probes.shortest_path(probes.token_by_token(probes.recurrent_stack("lstm", 8), tokens), tokens[0])
-    assert path is not None
-    return path

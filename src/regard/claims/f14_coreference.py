@@ -1,10 +1,7 @@
 """F14: a head can follow coreference: 'The animal didn't cross the street because it was too tired / too wide'."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -15,6 +12,7 @@ from regard.claims.figure import ATTENTION, OTHER, RECURRENT
 from regard.claims.setup import Setup
 from regard.data.street.corpus import Example, pronoun_cases
 from regard.data.street.nouns import NOUNS
+from regard.look.replay import without_heads
 from regard.nn.attention.module import Attention
 from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
@@ -28,8 +26,6 @@ CANDIDATES = 3
 
 
 class CoreferenceHead(Claim):
-    """Head ablation in a trained translator: which one carries the referent of 'it'?"""
-
     name, title = "f14", "a head follows coreference"
     uses_translator = True
     says = (
@@ -44,7 +40,6 @@ class CoreferenceHead(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The margin of the right pronoun with and without each head, and how often each head prefers the referent."""
         run = setup.translator
         tokenizers = run.task.vocabularies.tokenizers
         cases = list(islice(pronoun_cases("test", 4000), setup.pick(240, 12)))
@@ -108,6 +103,8 @@ class _Encoded:
 
     source: list[int]
     target: list[int]
+    pronoun: int
+    """Which of PRONOUNS is right."""
     it: int
     referent: list[int]
     other: list[int]
@@ -122,7 +119,7 @@ class _Cases:
         self.examples = examples
         self.encoded = [_encode(example, source, target) for example in examples]
         self.choices = torch.tensor([target.encode(f"weil {word}")[-1] for word in PRONOUNS])
-        self.right = torch.tensor([PRONOUNS.index(example.coreference.pronoun) for example in examples])  # type: ignore[union-attr]
+        self.right = torch.tensor([case.pronoun for case in self.encoded])
         self.arguments = (Sequences.padded([case.source for case in self.encoded]),
                           Sequences.padded([case.target for case in self.encoded]))  # fmt: skip
         self.last = self.arguments[1].layout.lengths - 1
@@ -138,7 +135,7 @@ class _Cases:
 
     def ablated(self, model: nn.Module, name: str, head: int) -> tuple[float, float]:
         """The same with one head's output set to zero."""
-        with ablated_head(model.get_submodule(name), head):
+        with without_heads(model, [(name, head)]):
             return self.accuracy_and_margin(model)
 
     @torch.no_grad()
@@ -157,23 +154,6 @@ class _Cases:
             referent, other = (case.referent_in_german, case.other_in_german) if german else (case.referent, case.other)
             more += bool(attended[referent].sum() > attended[other].sum())
         return more / len(self.encoded)
-
-
-@contextmanager
-def ablated_head(attention: Any, head: int) -> Iterator[None]:  # noqa: ANN401
-    """A context in which one head's part of the output projection's input is zero."""
-    start, stop = head * attention.head_width, (head + 1) * attention.head_width
-
-    def zero_head(module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-        x = inputs[0].clone()
-        x[..., start:stop] = 0.0
-        return x
-
-    handle = attention.output.register_forward_pre_hook(zero_head)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def _heads(model: nn.Module) -> list[tuple[str, int]]:
@@ -198,6 +178,7 @@ def _encode(example: Example, source: Tokenizer, target: Tokenizer) -> _Encoded:
     return _Encoded(
         [*source.encode(example.source), EOS],
         [BOS, *target.encode(german)],
+        PRONOUNS.index(coreference.pronoun),
         _token_positions(english, ("it",), source)[-1],
         *(_token_positions(english, (noun.english,), source) for noun in nouns),
         *(

@@ -27,8 +27,6 @@ FAMILY = {"Transformer": "attention", "LSTM with attention": "recurrent", "ConvS
 
 
 class Bleu(Claim):
-    """BLEU at equal training FLOPs, of the Transformer and of recurrent and convolutional baselines."""
-
     name, title = "f15", "better BLEU for less compute"
     says = "The Transformer reaches better BLEU at lower training cost than recurrent and convolutional systems."
     how = (
@@ -38,7 +36,6 @@ class Bleu(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """Each system's BLEU, FLOPs and family."""
         stored = [] if setup.quick else _stored(STORED)
         systems = stored or [_trained(name, setup) for name in SMALL]
         return {"data": "Multi30k" if stored else "the embedded corpus", "systems": systems}

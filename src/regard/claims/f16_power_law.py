@@ -1,20 +1,16 @@
 """F16: loss falls as a power law in size, data and compute."""
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, both
 from regard.claims.figure import ATTENTION, RECURRENT, WINDOWS
-from regard.claims.setup import Setup
-from regard.claims.toy_training import sample_rows, token_stream, train, vocabulary
+from regard.claims.setup import Setup, next_token_loss, sample_rows, token_stream, train, vocabulary
 from regard.models import DecoderConfig
-from regard.nn.layout import Sequences
 
 WIDTHS = (4, 8, 16, 32, 64)
 SENTENCES = (125, 250, 500, 1000, 2000)
@@ -24,8 +20,6 @@ AXES = {"size": "parameters", "data": "sentences", "compute": "training FLOPs"}
 
 
 class PowerLaw(Claim):
-    """Held-out loss by size, data and compute on the embedded corpus, with fitted power laws."""
-
     name, title = "f16", "power laws"
     says = "The loss falls as a power law in the size of the model, in the data and in the compute (Kaplan 2020)."
     how = (
@@ -34,7 +28,6 @@ class PowerLaw(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The points of the three scaling curves."""
         many, steps = 20_000, STEPS[-1]
         count = setup.pick(len(WIDTHS), 3)
         ladders: dict[str, list[list[float]]] = {"size": [], "data": [], "compute": []}
@@ -89,8 +82,7 @@ def fit(points: list[list[float]]) -> tuple[float, float]:
 
 
 def _config(width: int) -> DecoderConfig:
-    settings: dict[str, Any] = {"width": width, "depth": 2, "heads": max(1, width // 16), "dropout": 0.0}
-    return DecoderConfig.from_tree(settings)
+    return DecoderConfig.from_tree({"width": width, "depth": 2, "heads": max(1, width // 16), "dropout": 0.0})
 
 
 def _params(width: int) -> int:
@@ -107,16 +99,12 @@ def _loss(width: int, sentences: int, steps: int, setup: Setup) -> float:
     text, held_out = token_stream("train", min(sentences, setup.pick(sentences, 500))), token_stream("valid", 1000)
     model, best = _config(width).build(len(vocabulary()) + 1), math.inf
 
-    def loss_of(model: nn.Module, text: Tensor = text, count: int = ROWS) -> Tensor:
-        tokens = sample_rows(text, count, CONTEXT + 1, generator)
-        return F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten())
-
     def watched_loss(model: nn.Module) -> Tensor:
         nonlocal best, step
         step += 1
         if step % max(1, steps // 5) == 0:
             best = min(best, _held_out(model, held_out, setup))
-        return loss_of(model)
+        return next_token_loss(model, sample_rows(text, ROWS, CONTEXT + 1, generator))
 
     step = 0
     train(model, watched_loss, steps, lr=5e-3)
@@ -126,4 +114,4 @@ def _loss(width: int, sentences: int, steps: int, setup: Setup) -> float:
 def _held_out(model: nn.Module, text: Tensor, setup: Setup) -> float:
     tokens = sample_rows(text, setup.pick(128, 8), CONTEXT + 1, torch.Generator().manual_seed(setup.seed))
     with torch.no_grad():
-        return float(F.cross_entropy(model(Sequences.full(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten()))
+        return float(next_token_loss(model, tokens))

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -15,27 +14,17 @@ MORE = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")
 VERDICT_COLOURS = {"holds": "#00734F", "does not hold": "#B03A00", "inconclusive": "#555555"}
 SIZE = (12.8, 7.2)
 TITLE_WIDTH = 62
-STYLE: dict[Any, Any] = {
-    "font.size": 19,
-    "axes.titlesize": 20,
-    "axes.labelsize": 20,
-    "xtick.labelsize": 17,
-    "ytick.labelsize": 17,
-    "legend.fontsize": 17,
-    "lines.linewidth": 3.5,
-    "lines.markersize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "legend.frameon": False,
-}
 
 
 @contextmanager
 def slide(headline: str, label: str, verdict: str) -> Iterator[Figure]:
     """A figure in 16:9 with the result as its title and the verdict in the corner."""
-    with mpl.rc_context(STYLE):
+    style = mpl.rc_context({
+        "font.size": 19, "axes.titlesize": 20, "axes.labelsize": 20, "xtick.labelsize": 17, "ytick.labelsize": 17,
+        "legend.fontsize": 17, "legend.frameon": False, "lines.linewidth": 3.5, "lines.markersize": 10,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+    })  # fmt: skip
+    with style:
         figure = Figure(figsize=SIZE, layout="constrained")
         figure.suptitle(textwrap.fill(headline, TITLE_WIDTH), fontsize=25, fontweight="bold", x=0.012, ha="left")
         yield figure

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -46,7 +45,7 @@ class Result:
     def headline(self) -> str:
         return self.claim.headline(self.numbers)
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> dict[str, object]:
         """The result as JSON."""
         claim = self.claim
         findings = [
@@ -68,7 +67,6 @@ class Result:
         return figure
 
     def draw(self, file: Path) -> None:
-        """Writes the figure as a PNG file."""
         file.parent.mkdir(parents=True, exist_ok=True)
         with slide(self.headline, self.claim.name.upper(), self.verdict) as figure:
             self.claim.draw(figure, self.numbers)
@@ -76,7 +74,6 @@ class Result:
 
 
 def run_claim(claim: Claim, setup: Setup) -> Result:
-    """Measures a claim."""
     start = time.perf_counter()
     numbers = json.loads(json.dumps(claim.measure(setup)))  # so that a stored result gives the same verdict
     machine = f"{platform.machine()}, {cores()} cores, torch {torch.__version__}"
@@ -106,7 +103,6 @@ def write_page(folder: Path) -> Path:
 
 
 def page(results: Sequence[Result]) -> str:
-    """The page as Markdown."""
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in MARKS}
     summary = ", ".join(
         f"{count} {verdict if count == 1 else PLURAL.get(verdict, verdict)}"

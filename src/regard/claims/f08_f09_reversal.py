@@ -1,38 +1,44 @@
-"""F8: residuals smooth the loss landscape (Li 2018) and let deep stacks train; deep plain stacks degrade."""
+"""F8: residuals smooth the loss landscape (Li 2018) and let deep stacks train; deep plain stacks degrade.
+F9: layer normalisation speeds training up.
 
-from typing import Any
+Both train small encoders to reverse a sequence.
+"""
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.claims.claim import Claim, Finding, Numbers, at_least, at_most
-from regard.claims.figure import ATTENTION, RECURRENT, label_line
-from regard.claims.setup import Setup
-from regard.claims.toy_training import (
-    reversal_batch,
-    reversal_encoder,
-    reversal_loss,
-    sampled_reversal_loss,
-    smoothed,
-    train,
-)
+from regard.claims.figure import ATTENTION, MORE, RECURRENT, label_line
+from regard.claims.setup import Setup, mean, smoothed, train
+from regard.models import EncoderConfig
+from regard.nn.layout import Sequences
 
+VOCAB, LENGTH, ROWS = 16, 8, 32
 DEPTHS = (2, 4, 8, 12)
 LANDSCAPE_DEPTH = 4
 REACH = 1.0
 """Half the side of the landscape, in units of the weights' norms."""
-VARIANTS: dict[str, dict[str, Any]] = {
+RESIDUALS = {
     "with": {"residual": True, "initialise": "normal"},
     "without": {"residual": False, "initialise": "xavier"},
 }
 """Each with the initialisation that suits it better: activations vanish without residuals if weights are small."""
+DEPTH, GOAL = 4, 0.5
+RATES = (1e-3, 3e-3, 1e-2)
+NORMS = {
+    "before": {"norm": "layer", "norm_place": "before"},
+    "after": {"norm": "layer", "norm_place": "after"},
+    "none": {"norm": "none"},
+}
+LABELS = {"before": "pre-norm", "after": "post-norm", "none": "no norm"}
 
 
 class Residuals(Claim):
-    """The loss by depth with and without residuals, and the loss landscape around the trained weights."""
-
     name, title = "f8", "residual connections"
     says = "Residual connections smooth the loss surface and let deep stacks train; deep plain stacks degrade."
     how = (
@@ -42,20 +48,18 @@ class Residuals(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        """The last training losses by depth, and two landscapes."""
         depths = setup.pick(DEPTHS, DEPTHS[:2])
         numbers: Numbers = {"depths": list(depths), "loss": {}, "landscape": {}, "rough": {}, "reach": REACH}
-        for name, settings in VARIANTS.items():
+        for name, settings in RESIDUALS.items():
             models = [_trained(depth, settings, setup) for depth in depths]
             numbers["loss"][name] = [loss for _, loss in models]
             chosen = models[depths.index(LANDSCAPE_DEPTH)][0]
             surfaces = [_landscape(chosen, setup, seed) for seed in range(setup.pick(2, 1))]
             numbers["landscape"][name] = surfaces[0]
-            numbers["rough"][name] = sum(map(roughness, surfaces)) / len(surfaces)
+            numbers["rough"][name] = mean([roughness(surface) for surface in surfaces])
         return numbers
 
     def check(self, numbers: Numbers) -> list[Finding]:
-        """The deepest stack's loss against the best one, and the roughness of both landscapes."""
         connected, plain = numbers["loss"]["with"], numbers["loss"]["without"]
         rough = numbers["rough"]
         deepest = numbers["depths"][-1]
@@ -84,7 +88,7 @@ class Residuals(Claim):
             label_line(axes["A"], depths, numbers["loss"][name], f"{name}\nresiduals", colour)
         axes["A"].set(xlabel="layers", ylabel="loss after training", xlim=(0, depths[-1] * 1.35))
         axes["A"].set_xticks(depths)
-        for letter, name in zip("BC", VARIANTS, strict=True):
+        for letter, name in zip("BC", RESIDUALS, strict=True):
             surface = np.array(numbers["landscape"][name])
             offsets = np.linspace(-numbers["reach"], numbers["reach"], len(surface))
             axes[letter].contour(offsets, offsets, surface, levels=18, cmap="viridis", linewidths=2)
@@ -93,17 +97,78 @@ class Residuals(Claim):
             axes[letter].grid(visible=False)
 
 
-def _trained(depth: int, settings: dict[str, Any], setup: Setup) -> tuple[nn.Module, float]:
+class Norm(Claim):
+    name, title = "f9", "layer normalisation"
+    says = "Layer normalisation makes training faster."
+    how = (
+        f"Encoders of {DEPTH} layers learn to reverse a sequence with pre-norm, post-norm or no norm, each with the "
+        f"best of {len(RATES)} learning rates. Counted are the steps until the loss is below {GOAL}, a mean over "
+        "seeds; a run that does not reach it counts with all its steps."
+    )
+
+    def measure(self, setup: Setup) -> Numbers:
+        steps, seeds = setup.pick(300, 3), range(setup.pick(2, 1))
+        numbers: Numbers = {"budget": steps, "steps": {}, "rate": {}, "curve": {}}
+        for name, settings in NORMS.items():
+            runs = {rate: [_curve(settings, rate, steps, setup, seed) for seed in seeds] for rate in RATES}
+            needed = {rate: [_reached(curve) for curve in curves] for rate, curves in runs.items()}
+            best = min(RATES, key=lambda rate: (sum(needed[rate]), sum(curve[-1] for curve in runs[rate])))
+            numbers["steps"][name], numbers["rate"][name], numbers["curve"][name] = needed[best], best, runs[best][0]
+        return numbers
+
+    def check(self, numbers: Numbers) -> list[Finding]:
+        """The faster of pre-norm and post-norm against no norm: faster means at least 1.2 times fewer steps."""
+        needed = {name: mean(steps) for name, steps in numbers["steps"].items()}
+        best = min(needed["before"], needed["after"])
+        if best >= numbers["budget"]:
+            return [Finding("a norm makes training faster", "no run reached the goal", "inconclusive")]
+        measured = f"{best:.0f} steps to a loss of {GOAL}, {_steps_text(needed['none'], numbers['budget'])} without"
+        return [Finding("a norm makes training faster", measured, at_least(needed["none"] / best, 1.2, 1.0))]
+
+    def headline(self, numbers: Numbers) -> str:
+        steps = {name: _steps_text(mean(counts), numbers["budget"]) for name, counts in numbers["steps"].items()}
+        return (
+            f"Steps to a loss of {GOAL}: {steps['before']} with pre-norm, {steps['after']} with post-norm, "
+            f"{steps['none']} without"
+        )
+
+    def draw(self, figure: Figure, numbers: Numbers) -> None:
+        axes = figure.subplots()
+        for name, colour in zip(NORMS, (ATTENTION, MORE[1], RECURRENT), strict=True):
+            label = f"{LABELS[name]} (rate {numbers['rate'][name]:g})"
+            axes.plot(range(1, len(numbers["curve"][name]) + 1), numbers["curve"][name], color=colour, label=label)
+        axes.axhline(GOAL, color="#999999", linestyle="--", linewidth=2)
+        axes.set(xlabel="training steps", ylabel="loss", ylim=(0, 3.5))
+        axes.legend()
+
+
+def reversal_encoder(depth: int, settings: Mapping[str, object]) -> nn.Module:
+    """A small encoder that predicts a token at each position."""
+    shape = {"width": 32, "heads": 4, "dropout": 0.0, "depth": depth, "feedforward": {"kind": "plain", "hidden": 64}}
+    return EncoderConfig.from_tree({**shape, **settings}).build(VOCAB)
+
+
+def reversal_loss(rows: int, generator: torch.Generator) -> Callable[[nn.Module], Tensor]:
+    """The cross-entropy of a model on one batch of random sequences, whose targets are the same reversed."""
+    tokens = torch.randint(VOCAB, (rows, LENGTH), generator=generator)
+    return lambda model: F.cross_entropy(model(Sequences.full(tokens)).flatten(0, 1), tokens.flip(1).flatten())
+
+
+def _train(model: nn.Module, steps: int, lr: float, generator: torch.Generator) -> list[float]:
+    """The smoothed losses of training, with a new batch at each step."""
+    return smoothed(train(model, lambda model: reversal_loss(ROWS, generator)(model), steps, lr))
+
+
+def _trained(depth: int, settings: Mapping[str, object], setup: Setup) -> tuple[nn.Module, float]:
     generator = setup.seeded(depth)
-    model = reversal_encoder(depth, **settings)
-    losses = train(model, sampled_reversal_loss(generator), setup.pick(400, 3), lr=2e-3)
-    return model, smoothed(losses)[-1]
+    model = reversal_encoder(depth, settings)
+    return model, _train(model, setup.pick(400, 3), 2e-3, generator)[-1]
 
 
 def _landscape(model: nn.Module, setup: Setup, seed: int) -> list[list[float]]:
     """The loss of a fixed batch on a grid of two random directions around the model's weights."""
     generator = setup.seeded(100 + seed)
-    loss = reversal_loss(*reversal_batch(128, generator))
+    loss = reversal_loss(128, generator)
     centre = [parameter.detach().clone() for parameter in model.parameters()]
     first, second = _direction(centre, generator), _direction(centre, generator)
     offsets = torch.linspace(-REACH, REACH, setup.pick(17, 5)).tolist()
@@ -120,7 +185,7 @@ def _landscape(model: nn.Module, setup: Setup, seed: int) -> list[list[float]]:
 
 def _direction(centre: list[Tensor], generator: torch.Generator) -> list[Tensor]:
     """A random direction with the norm of each row of the weight matrices; zero for gains and biases."""
-    direction = []
+    direction: list[Tensor] = []
     for weight in centre:
         random = torch.randn(weight.shape, generator=generator)
         normalised = random * (weight.norm(dim=-1, keepdim=True) / random.norm(dim=-1, keepdim=True))
@@ -146,3 +211,17 @@ def roughness(surface: list[list[float]]) -> float:
         down += float(-change[change < 0].sum())
         total += float(np.abs(change).sum())
     return down / total if total else 0.0
+
+
+def _curve(settings: Mapping[str, object], rate: float, steps: int, setup: Setup, seed: int) -> list[float]:
+    generator = setup.seeded(seed)
+    return _train(reversal_encoder(DEPTH, settings), steps, rate, generator)
+
+
+def _reached(curve: list[float]) -> int:
+    """The first step at which the smoothed loss is below the goal; all of them if it never is."""
+    return next((step for step, loss in enumerate(curve, 1) if loss < GOAL), len(curve))
+
+
+def _steps_text(steps: float, budget: int) -> str:
+    return f"{steps:.0f}" if steps < budget else f"more than {budget}"
