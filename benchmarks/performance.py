@@ -11,8 +11,12 @@ import json
 import re
 from pathlib import Path
 
-from regard.bench.report import plot, ratios, tables
+from matplotlib.figure import Figure
 
+from regard.bench.bench import tables
+
+BAR_INCHES, TITLE_BARS = 0.17, 3
+"""The height of a bar, and how many bars a panel's title and axis take."""
 DOCUMENT, IMAGES, MEASURED = Path("docs/performance.md"), Path("docs/images"), Path("docs/measurements")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 RENAMED = {
@@ -46,6 +50,38 @@ def section(file: Path) -> str:
     ahead = [f"{name} {ratio:.2f}×" for name, ratio in ratios(found).items()]
     said = f"Best speed of regard relative to the best of the others: {', '.join(ahead)}.\n" if ahead else ""
     return f"{tables(found)}\n{said}\n![tokens a second]({IMAGES.name}/{file.stem}.png)\n"
+
+
+def ratios(results: dict) -> dict[str, float]:
+    """For each workload, regard's best speed divided by the best of the others."""
+    ratio: dict[str, float] = {}
+    for work in results["works"]:
+        rows = [row for row in results["rows"] if row["work"] == work["name"] and "tokens_per_second" in row]
+        ours = [row["tokens_per_second"] for row in rows if row["peer"].startswith("regard")]
+        theirs = [row["tokens_per_second"] for row in rows if not row["peer"].startswith("regard")]
+        if ours and theirs:
+            ratio[work["name"]] = max(ours) / max(theirs)
+    return ratio
+
+
+def plot(results: dict, file: Path) -> None:
+    """Tokens per second of every program at every workload, regard in colour."""
+    by_work = {work["title"]: _of(results, work["name"]) for work in results["works"] if _of(results, work["name"])}
+    heights = [len(rows) + TITLE_BARS for rows in by_work.values()]
+    figure = Figure(figsize=(8, 0.5 + BAR_INCHES * sum(heights)), layout="constrained")
+    panels = figure.subplots(len(by_work), 1, squeeze=False, height_ratios=heights).flat
+    for axes, (title, rows) in zip(panels, by_work.items(), strict=True):
+        rows.sort(key=lambda row: row["tokens_per_second"])
+        names = [f"{row['peer']}, {row['precision']}, {row['threads']}" for row in rows]
+        colours = ["tab:blue" if row["peer"].startswith("regard") else "lightgrey" for row in rows]
+        axes.barh(names, [row["tokens_per_second"] for row in rows], color=colours)
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.tick_params(labelsize=7)
+    figure.savefig(file, dpi=120)
+
+
+def _of(results: dict, work: str) -> list[dict]:
+    return [row for row in results["rows"] if row["work"] == work and "tokens_per_second" in row]
 
 
 def profile(found: dict) -> str:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import transformers
 
 
-def marian(work: protocol.Request) -> Any:
+def marian(work: protocol.Work) -> Any:
     """An encoder-decoder of the workload's size."""
     pad = work["vocabulary"]  # one id more: Marian decoders start with the padding token
     config = transformers.MarianConfig(
@@ -27,7 +27,7 @@ def marian(work: protocol.Request) -> Any:
     return transformers.MarianMTModel(config)
 
 
-def gpt2(work: protocol.Request) -> Any:
+def gpt2(work: protocol.Work) -> Any:
     """A decoder of the workload's size."""
     config = transformers.GPT2Config(
         vocab_size=work["vocabulary"], n_positions=work["longest"] + work["write"], n_embd=work["width"],
@@ -94,7 +94,7 @@ def _ready(model: Any, request: protocol.Request) -> Any:
     return model.to(request["work"]["device"], dtype).eval()
 
 
-def _generation_step(model: Any, work: protocol.Request, inputs: dict[str, Any]) -> protocol.Step:
+def _generation_step(model: Any, work: protocol.Work, inputs: dict[str, Any]) -> protocol.Step:
     count = work["write"]
 
     def step() -> None:

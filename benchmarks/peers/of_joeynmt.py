@@ -14,7 +14,7 @@ UNK, PAD, EOS = 0, 1, 3
 """Its own ids, in the order in which its vocabularies have them."""
 
 
-def pairs(work: protocol.Request) -> Any:
+def pairs(work: protocol.Work) -> Any:
     """An encoder-decoder of the workload's size, all tables tied."""
     special = SimpleNamespace(
         unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None, lang_tags=[],

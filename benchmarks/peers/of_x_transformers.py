@@ -11,7 +11,7 @@ import torch.nn.functional as F
 library: Any = importlib.import_module("x_transformers")
 
 
-def pairs(work: protocol.Request) -> Any:
+def pairs(work: protocol.Work) -> Any:
     """An encoder-decoder of the workload's size with tied embeddings."""
     settings: dict[str, Any] = {}
     for side in ("enc", "dec"):
@@ -26,7 +26,7 @@ def pairs(work: protocol.Request) -> Any:
     return model
 
 
-def text(work: protocol.Request) -> Any:
+def text(work: protocol.Work) -> Any:
     """A decoder of the workload's size."""
     layers = library.Decoder(
         dim=work["width"], depth=work["depth"], heads=work["heads"], attn_dim_head=work["width"] // work["heads"],

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from performance import plot, ratios
 
 from regard.bench import programs, rounds
-from regard.bench.bench import chosen, measure_work, measured
+from regard.bench.bench import chosen, measure_work, measured, spread, tables
 from regard.bench.programs import PROGRAMS, SCRIPTS, Program, interpreter_for
-from regard.bench.report import plot, ratios, spread, tables
 from regard.bench.rounds import Runner, death, measure
 from regard.bench.workloads import WORKLOADS, Workload, flops, lengths, sizes, tokens
 from regard.errors import ConfigError

@@ -16,8 +16,6 @@ PEER_SCRIPTS = Path(__file__).parents[3] / "benchmarks" / "peers"
 
 @dataclass(frozen=True)
 class Program:
-    """A program and its script."""
-
     name: str
     script: str
     module: str
@@ -44,7 +42,6 @@ class Program:
         return next((file for file in files if file.is_file()), None)
 
     def does(self, work: Workload) -> bool:
-        """Whether it takes part in a workload."""
         named = not work.peers or self.name in work.peers
         return named and work.kind in self.kinds and work.device in self.devices
 

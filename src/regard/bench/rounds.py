@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, NotRequired, TypedDict, final
 
 from regard.bench.programs import SCRIPTS, Program
 from regard.bench.workloads import Workload, flops, lengths, tokens
@@ -25,8 +25,47 @@ FULL = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 TURN = 0.3
 """Seconds of a turn at least: fast steps are repeated."""
 
-Row = dict[str, Any]
 Say = Callable[[str], None]
+Ceilings = dict[str, float | str]
+"""The machine's peak FLOP/s and bandwidth; a sentence where a measurement failed."""
+
+
+@final
+class Failed(TypedDict):
+    work: str
+    peer: str
+    precision: NotRequired[str]
+    threads: NotRequired[int]
+    error: str
+
+
+@final
+class Measured(TypedDict):
+    work: str
+    peer: str
+    precision: str
+    threads: int
+    seconds: dict[str, float]
+    """Median, least and most of the rounds."""
+    rounds: int
+    tokens_per_second: float
+    flops_per_second: float
+    of_ceiling: float | None
+    memory_mib: float | None
+    version: str
+
+
+Row = Measured | Failed
+"""A row of the table: a program at a workload."""
+
+
+class Answer(TypedDict, total=False):
+    """What a script answers (scripts/protocol.py)."""
+
+    version: str
+    seconds: list[float]
+    memory: float | None
+    error: str
 
 
 @dataclass
@@ -41,6 +80,8 @@ class Runner:
     memory: float | None = None
     version: str = ""
     error: str = ""
+    _once: float = 0.0
+    """Seconds of the step in the warm-up."""
     _child: "subprocess.Popen[str] | None" = None
 
     def begin(self, work: Workload, folder: Path) -> None:
@@ -50,29 +91,23 @@ class Runner:
         command = [self.python, str(self.program.file), *self.program.options]
         path = os.pathsep.join(filter(None, [str(SCRIPTS), os.environ.get("PYTHONPATH")]))  # for `import protocol`
         self._child = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env={**os.environ, **threads, "PYTHONPATH": path},
-        )
+        )  # fmt: skip
         request = {"work": work.tree(), "lengths": lengths(work), "precision": self.precision, "threads": self.threads}
         answer = self._request({**request, "folder": str(folder / self.precision)})
-        self.version = str(answer.get("version", ""))
+        self.version = answer.get("version", "")
 
     def turn(self, times: int, timed: bool) -> None:
         """Runs the step so often; stores the mean time if it counts, and the fastest otherwise."""
         if self.error:
             return
         answer = self._request({"times": times})
-        if timed and not self.error:
+        if "seconds" in answer and timed:
             self.seconds.append(statistics.fmean(answer["seconds"]))
-            self.memory = answer["memory"]
-        elif not self.error:
+            self.memory = answer.get("memory")
+        elif "seconds" in answer:
             self._once = min(answer["seconds"])
-
-    _once = 0.0
 
     @property
     def times(self) -> int:
@@ -80,43 +115,49 @@ class Runner:
         return max(1, min(200, int(TURN / max(self._once, 1e-6))))
 
     def end(self) -> None:
-        """Ends the process."""
         if self._child is not None:
-            assert self._child.stdin is not None
-            assert self._child.stdout is not None
+            requests, answers = self._pipes(self._child)
             with suppress(OSError):  # it may be gone already
-                self._child.stdin.close()
-            self._child.stdout.close()
+                requests.close()
+            answers.close()
             self._child.wait()
 
-    def _request(self, tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _request(self, tree: Mapping[str, object]) -> Answer:
         assert self._child is not None
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
+        requests, answers = self._pipes(self._child)
         try:
-            self._child.stdin.write(json.dumps(tree) + "\n")
-            self._child.stdin.flush()
-            line = self._child.stdout.readline()
+            requests.write(json.dumps(tree) + "\n")
+            requests.flush()
+            line = answers.readline()
         except OSError:
             line = ""
-        answer = json.loads(line) if line else {"error": death(self._child.wait())}
-        self.error = str(answer.get("error", ""))
+        answer: Answer = json.loads(line) if line else {"error": death(self._child.wait())}
+        self.error = answer.get("error", "")
         return answer
 
-    def row(self, work: Workload, ceilings: Mapping[str, Any]) -> Row:
-        """The result as a row of the table."""
-        row: Row = {"work": work.name, "peer": self.program.name, "precision": self.precision, "threads": self.threads}
+    @staticmethod
+    def _pipes(child: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        return child.stdin, child.stdout
+
+    def row(self, work: Workload, ceilings: Ceilings) -> Row:
+        name, peer, precision, threads = work.name, self.program.name, self.precision, self.threads
         if self.error or not self.seconds:
-            return {**row, "error": self.error or "not measured"}
+            error = self.error or "not measured"
+            return {"work": name, "peer": peer, "precision": precision, "threads": threads, "error": error}
         median, rate = statistics.median(self.seconds), flops(work) / statistics.median(self.seconds)
-        ceiling = ceilings.get("bfloat16" if self.precision == "bfloat16" else "float32")
+        ceiling = ceilings.get("bfloat16" if precision == "bfloat16" else "float32")
         return {
-            **row,
+            "work": name,
+            "peer": peer,
+            "precision": precision,
+            "threads": threads,
             "seconds": {"median": median, "least": min(self.seconds), "most": max(self.seconds)},
             "rounds": len(self.seconds),
             "tokens_per_second": tokens(work) / median,
             "flops_per_second": rate,
-            "of_ceiling": rate / ceiling if isinstance(ceiling, float) and self.precision != "int8" else None,
+            "of_ceiling": rate / ceiling if isinstance(ceiling, float) and precision != "int8" else None,
             "memory_mib": self.memory,
             "version": self.version,
         }
@@ -149,8 +190,7 @@ def death(code: int) -> str:
     return f"its process was killed by signal {-code}" if code < 0 else f"its process ended with code {code}"
 
 
-def measure(work: Workload, runners: Sequence[Runner], rounds: int, ceilings: Mapping[str, Any]) -> list[Row]:
-    """Measures all runners at one workload, in turns."""
+def measure(work: Workload, runners: Sequence[Runner], rounds: int, ceilings: Ceilings) -> list[Row]:
     with converted(work, any(one.program.converted for one in runners)) as folder:
         try:
             warm_up(work, runners, folder)
@@ -178,18 +218,11 @@ def converted(work: Workload, needed: bool) -> Iterator[Path]:
         yield folder
 
 
-def ceilings(device: str, threads: int, quick: bool) -> dict[str, float | str]:
-    """The machine's peak FLOP/s and bandwidth; a sentence where a measurement fails."""
-    peaks: dict[str, float | str] = {}
+def ceilings(device: str, threads: int, quick: bool) -> Ceilings:
+    peaks: Ceilings = {}
     for quantity in ("float32", "bfloat16", "bandwidth"):
-        command = [
-            sys.executable,
-            str(SCRIPTS / "ceilings.py"),
-            quantity,
-            device,
-            str(threads),
-            "quick" if quick else "full",
-        ]
+        arguments = [quantity, device, str(threads), "quick" if quick else "full"]
+        command = [sys.executable, str(SCRIPTS / "ceilings.py"), *arguments]
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         peaks[quantity] = float(process.stdout) if process.returncode == 0 else death(process.returncode)
     return peaks

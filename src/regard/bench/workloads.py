@@ -5,11 +5,11 @@ than is counted.
 """
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 Kind = Literal["train-pair", "train-text", "translate", "generate"]
 Device = Literal["cpu", "cuda"]
-Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Workload:
     def feedforward(self) -> int:
         return 4 * self.width
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> dict[str, object]:
         """The description as JSON."""
         return {**asdict(self), "feedforward": self.feedforward}
 
@@ -101,52 +101,47 @@ def _language_model_flops(work: Workload, n: int) -> float:
     return work.depth * (2 * n * weights + 2 * n * n * work.width) + 2 * n * work.width * work.vocabulary
 
 
-SMALL: Settings = {"width": 256, "depth": 3, "heads": 4, "vocabulary": 8000}
-BASE: Settings = {"width": 512, "depth": 6, "heads": 8, "vocabulary": 32000}
-BIG: Settings = {"width": 1024, "depth": 6, "heads": 16, "vocabulary": 32000}
-GPT2: Settings = {"width": 768, "depth": 12, "heads": 12, "vocabulary": 50257}
-READ: Settings = {"shortest": 25, "longest": 25, "write": 30, "precisions": ("float32",)}
-ON_GPU: Settings = {"device": "cuda", "precisions": ("bfloat16",)}
+SMALL = partial(Workload, width=256, depth=3, heads=4, vocabulary=8000)
+BASE = partial(Workload, width=512, depth=6, heads=8, vocabulary=32000)
+BIG = partial(Workload, width=1024, depth=6, heads=16, vocabulary=32000, device="cuda", precisions=("bfloat16",))
+GPT2 = partial(Workload, width=768, depth=12, heads=12, vocabulary=50257, device="cuda", precisions=("bfloat16",))
+SENTENCES = {"shortest": 25, "longest": 25, "write": 30, "precisions": ("float32",)}
 MULTI30K = (
     6, 7, 8, 8, 8, 9, 9, 9, 10, 10, 10, 11, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 15, 15, 16, 16, 17, 18, 19, 21,
     24,
 )  # fmt: skip
 """Lengths of its German training sentences in words and punctuation: 32 quantiles; the longest has 45."""
+SMALL_TRANSLATION, BASE_TRANSLATION = partial(SMALL, **SENTENCES), partial(BASE, **SENTENCES)
+GENERATION = partial(GPT2, shortest=128, longest=128, write=256)
 
 WORKLOADS: tuple[Workload, ...] = (
-    Workload("train-pair", "train-pair", "training, encoder-decoder 256 × (3 + 3), 64 pairs of 15 to 25 tokens",
-         **SMALL, rows=64, shortest=15, longest=25, dropout=0.1),
+    SMALL("train-pair", "train-pair", "training, encoder-decoder 256 × (3 + 3), 64 pairs of 15 to 25 tokens",
+          rows=64, shortest=15, longest=25, dropout=0.1),
     Workload("train-text", "train-text", "training, character model 384 × 6, 12 × 256 tokens",
-         width=384, depth=6, heads=6, vocabulary=65, rows=12, shortest=256, longest=256),
-    Workload("translate-1", "translate", "translation, 256 × (3 + 3), greedy, one sentence", **SMALL, rows=1, **READ),
-    Workload("translate-32", "translate", "translation, 256 × (3 + 3), greedy, 32 sentences", **SMALL, rows=32, **READ),
-    Workload("base-beam-1", "translate", "translation, 512 × (6 + 6), beam of 5, one sentence",
-         **BASE, rows=1, beam=5, **READ),
-    Workload("base-32", "translate", "translation, 512 × (6 + 6), greedy, 32 sentences", **BASE, rows=32, **READ),
-    Workload("gpu-train-text", "train-text", "training, GPT-2 124M, 64 × 1,024 tokens",
-         **GPT2, rows=64, shortest=1024, longest=1024, **ON_GPU),
-    Workload("gpu-train-pair", "train-pair", "training, 1,024 × (6 + 6), sentences as long as those of Multi30k",
-         **BIG, rows=2048, shortest=min(MULTI30K), longest=max(MULTI30K), spread=MULTI30K, dropout=0.1, **ON_GPU),
-    Workload("gpu-generate-1", "generate", "generation, GPT-2 124M, one text",
-         **GPT2, rows=1, shortest=128, longest=128, write=256, **ON_GPU),
-    Workload("gpu-generate-64", "generate", "generation, GPT-2 124M, 64 texts",
-         **GPT2, rows=64, shortest=128, longest=128, write=256, **ON_GPU),
+             width=384, depth=6, heads=6, vocabulary=65, rows=12, shortest=256, longest=256),
+    SMALL_TRANSLATION("translate-1", "translate", "translation, 256 × (3 + 3), greedy, one sentence", rows=1),
+    SMALL_TRANSLATION("translate-32", "translate", "translation, 256 × (3 + 3), greedy, 32 sentences", rows=32),
+    BASE_TRANSLATION("base-beam-1", "translate", "translation, 512 × (6 + 6), beam of 5, one sentence", rows=1, beam=5),
+    BASE_TRANSLATION("base-32", "translate", "translation, 512 × (6 + 6), greedy, 32 sentences", rows=32),
+    GPT2("gpu-train-text", "train-text", "training, GPT-2 124M, 64 × 1,024 tokens",
+         rows=64, shortest=1024, longest=1024),
+    BIG("gpu-train-pair", "train-pair", "training, 1,024 × (6 + 6), sentences as long as those of Multi30k",
+        rows=2048, shortest=min(MULTI30K), longest=max(MULTI30K), spread=MULTI30K, dropout=0.1),
+    GENERATION("gpu-generate-1", "generate", "generation, GPT-2 124M, one text", rows=1),
+    GENERATION("gpu-generate-64", "generate", "generation, GPT-2 124M, 64 texts", rows=64),
 )  # fmt: skip
 
 
 def sizes(device: Device) -> list[Workload]:
     """Workloads of equally many tokens at growing widths, then at growing lengths."""
     budget, precision = (4096, "float32") if device == "cpu" else (65536, "bfloat16")
-    common: dict[str, Any] = {"depth": 4, "vocabulary": 8000, "device": device, "precisions": (precision,)}
-    common |= {"kind": "train-text", "peers": ("regard", "plain torch")}
-    wide = [
-        Workload(f"width-{width}", title=f"width {width:,}, length 256", width=width, heads=width // 64,
-             rows=budget // 256, shortest=256, longest=256, **common)
-        for width in (128, 256, 512, 1024)
-    ]  # fmt: skip
-    long = [
-        Workload(f"length-{length}", title=f"length {length:,}, width 256", width=256, heads=4,
-             rows=budget // length, shortest=length, longest=length, **common)
-        for length in (64, 256, 1024, 4096)
-    ]  # fmt: skip
-    return [*wide, *long]
+
+    def work(name: str, title: str, width: int, length: int) -> Workload:
+        return Workload(
+            name, "train-text", title, width, depth=4, heads=width // 64, vocabulary=8000, rows=budget // length,
+            shortest=length, longest=length, device=device, precisions=(precision,), peers=("regard", "plain torch"),
+        )  # fmt: skip
+
+    wide = [work(f"width-{width}", f"width {width:,}, length 256", width, 256) for width in (128, 256, 512, 1024)]
+    lengths = (64, 256, 1024, 4096)
+    return wide + [work(f"length-{length}", f"length {length:,}, width 256", 256, length) for length in lengths]

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -151,9 +151,8 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Results as JSON instead of tables.")] = False,
 ) -> None:
     """Benchmark regard beside other programs. Those that are installed, and the peak rates of this machine."""
-    from regard.bench.bench import ENVIRONMENT, measured
+    from regard.bench.bench import ENVIRONMENT, Results, measured, tables
     from regard.bench.programs import PROGRAMS
-    from regard.bench.report import tables
     from regard.errors import ConfigError, nearest
 
     for name in only or []:
@@ -168,10 +167,10 @@ def bench(
 
     environment = peers or (ENVIRONMENT if ENVIRONMENT.is_dir() else None)
 
-    def keep(tree: dict[str, Any]) -> None:
+    def keep(results: Results) -> None:
         if out is not None:
             out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+            out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
     results = measured(
         works or [],

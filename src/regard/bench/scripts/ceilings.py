@@ -48,4 +48,4 @@ def _seconds(work: Callable[[], object], device: str, quick: bool) -> float:
 
 if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[3]))
-    print(main(sys.argv[1], sys.argv[2], sys.argv[4] == "quick"))  # noqa: T201
+    sys.stdout.write(f"{main(sys.argv[1], sys.argv[2], sys.argv[4] == 'quick')}\n")

@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import protocol
 import torch
 from of_regard import model_config, vocabulary
 
@@ -15,7 +16,7 @@ from regard.export.exported_model import ExportedModel
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
 
 
-def main(work: dict[str, object], folder: Path) -> None:
+def main(work: protocol.Work, folder: Path) -> None:
     """A folder for each precision, each complete for regard and for CTranslate2 itself."""
     torch.manual_seed(0)
     words, config, pairs = vocabulary(work), model_config(work), work["kind"] == "translate"

@@ -3,16 +3,14 @@
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import protocol
 import torch
-from numpy.typing import NDArray
 
 from regard import __version__
 from regard.data.batches import Batch, Batches
-from regard.data.collate import Ragged, pack, pad
+from regard.data.collate import Packed, Padded, Ragged, pack, pad
 from regard.decode import BeamConfig, GreedyConfig
 from regard.decode.steppers import choose_backend
 from regard.models import DecoderConfig, EncoderDecoderConfig
@@ -29,18 +27,16 @@ from regard.train.schedule import ConstantConfig
 from regard.train.settings import TrainConfig
 
 
-def vocabulary(work: protocol.Request) -> Tokenizer:
+def vocabulary(work: protocol.Work) -> Tokenizer:
     """A vocabulary of words of the workload's size."""
-    return Tokenizer.train(
-        [" ".join(f"w{number}" for number in range(work["vocabulary"]))], WordConfig(size=work["vocabulary"])
-    )
+    text = " ".join(f"w{number}" for number in range(work["vocabulary"]))
+    return Tokenizer.train([text], WordConfig(size=work["vocabulary"]))
 
 
-def model_config(work: protocol.Request) -> Any:  # noqa: ANN401
-    """The model that all programs build."""
+def model_config(work: protocol.Work) -> DecoderConfig | EncoderDecoderConfig:
     size = {"width": work["width"], "depth": work["depth"], "heads": work["heads"], "dropout": work["dropout"]}
     if work["kind"] in ("train-pair", "translate"):
-        return EncoderDecoderConfig(**size)
+        return EncoderDecoderConfig.from_tree(size)
     position = {"kind": "learned", "length": work["longest"] + work["write"]}
     feedforward = {"kind": "plain", "activation": "gelu-tanh"}
     return DecoderConfig.from_tree(
@@ -51,10 +47,9 @@ def model_config(work: protocol.Request) -> Any:  # noqa: ANN401
 class OneBatch(Batches):
     """One batch, again and again."""
 
-    def __init__(self, fields: dict[str, Any], rows: int, *, one_shape: bool, one_row: bool) -> None:
+    def __init__(self, fields: dict[str, Padded | Packed], rows: int, *, one_shape: bool, one_row: bool) -> None:
         self.one_shape, self.one_row = one_shape, one_row
-        indices: NDArray[np.int64] = np.arange(rows)
-        self.only = Batch(fields, {}, indices)
+        self.only = Batch(fields, {}, np.arange(rows))
 
     def num_batches(self, epoch: int) -> int:
         return 1
@@ -64,19 +59,17 @@ class OneBatch(Batches):
 
 
 def make(request: protocol.Request) -> protocol.Step:
-    """The timed step: a training step, or generation for a batch."""
     torch.manual_seed(0)
     torch.set_num_threads(request["threads"])
     return train(request) if request["work"]["kind"].startswith("train") else generate(request)
 
 
 def train(request: protocol.Request) -> protocol.Step:
-    """The trainer's step."""
     work, words = request["work"], vocabulary(request["work"])
     collate = pack if "packed" in sys.argv[1:] else pad
     device = torch.device(work["device"])
     if work["kind"] == "train-pair":
-        task: Any = TranslationConfig(smoothing=0.0).task(Vocabularies({"source": words, "target": words}))
+        task = TranslationConfig(smoothing=0.0).task(Vocabularies({"source": words, "target": words}))
         source, target = (protocol.rows(work, request["lengths"], seed) for seed in (1, 2))
         fields = {"source": collate(Ragged.of(source)), "target": collate(Ragged.of([[BOS, *row] for row in target]))}
     else:
@@ -93,7 +86,7 @@ def train(request: protocol.Request) -> protocol.Step:
         Path(tempfile.gettempdir()),
         seed=1,
         world=World(0, 1, device),
-        precision=choose_precision(request["precision"], device),
+        precision=choose_precision("bfloat16" if request["precision"] == "bfloat16" else "float32", device),
         watcher=Quiet(),
         log=Quiet(),
     )

@@ -12,7 +12,6 @@ workers: list[str] = []
 
 
 def make(request: protocol.Request) -> protocol.Step:
-    """The timed step: generation for a batch."""
     work = request["work"]
     converted = ConvertedModel.read(Path(request["folder"]))
     engine = load_engine(converted, many=work["rows"] > 1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 class Pairs(nn.Module):
     """torch.nn.Transformer with shared, scaled embeddings, sinusoidal positions and a tied output layer."""
 
-    def __init__(self, work: protocol.Request) -> None:
+    def __init__(self, work: protocol.Work) -> None:
         super().__init__()
         width, self.dropout = work["width"], work["dropout"]
         self.embedding = nn.Embedding(work["vocabulary"], width)
@@ -25,12 +25,10 @@ class Pairs(nn.Module):
         self.register_buffer("sinusoids", sinusoids(work["longest"] + 1, width))
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Token and position embeddings."""
         x = self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)
         return F.dropout(x + self.sinusoids[: tokens.shape[1]], self.dropout, self.training)
 
     def forward(self, source: Tensor, source_pad: Tensor, read: Tensor, read_pad: Tensor) -> Tensor:
-        """Logits of each next token."""
         later = torch.ones(read.shape[1], read.shape[1], dtype=torch.bool, device=read.device).triu(1)
         x = self.core(
             self.embed(source), self.embed(read), tgt_mask=later, src_key_padding_mask=source_pad,
@@ -55,7 +53,6 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x + attention, then x + feed-forward."""
         batch, time, width = x.shape
         shape = (batch, time, 3, self.heads, width // self.heads)
         query, key, value = self.qkv(self.norm1(x)).view(shape).permute(2, 0, 3, 1, 4)
@@ -67,7 +64,7 @@ class Block(nn.Module):
 class Plain(nn.Module):
     """A decoder in thirty lines."""
 
-    def __init__(self, work: protocol.Request) -> None:
+    def __init__(self, work: protocol.Work) -> None:
         super().__init__()
         self.tokens = nn.Embedding(work["vocabulary"], work["width"])
         self.positions = nn.Embedding(work["longest"] + work["write"], work["width"])
@@ -77,7 +74,6 @@ class Plain(nn.Module):
             nn.init.normal_(weight, std=0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of each next token."""
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
@@ -87,7 +83,7 @@ class Plain(nn.Module):
 class Encoder(nn.Module):
     """torch.nn.TransformerEncoder with a causal mask, as a language model."""
 
-    def __init__(self, work: protocol.Request) -> None:
+    def __init__(self, work: protocol.Work) -> None:
         super().__init__()
         self.tokens = nn.Embedding(work["vocabulary"], work["width"])
         self.positions = nn.Embedding(work["longest"], work["width"])
@@ -98,14 +94,12 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(work["width"])
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of each next token."""
         later = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         x = self.core(self.tokens(tokens) + self.positions.weight[: tokens.shape[1]], mask=later, is_causal=True)
         return F.linear(self.norm(x), self.tokens.weight)
 
 
 def make(request: protocol.Request) -> protocol.Step:
-    """The timed step: a training step."""
     work = request["work"]
     if work["kind"] == "train-pair":
         batch = protocol.PairBatch(request)

@@ -15,12 +15,39 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
-Request = dict[str, Any]
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
 Step = Callable[[], object]
 PAD, BEGIN, FIRST = 0, 2, 7
 """Ids of padding and beginning; ids from FIRST on are words."""
+
+
+class Work(TypedDict):
+    """A `Workload`, as far as scripts need it."""
+
+    kind: str
+    device: str
+    width: int
+    depth: int
+    heads: int
+    feedforward: int
+    vocabulary: int
+    dropout: float
+    rows: int
+    longest: int
+    write: int
+    beam: int
+
+
+class Request(TypedDict):
+    work: Work
+    lengths: list[int]
+    precision: str
+    threads: int
+    folder: str
 
 
 def serve(make: Callable[[Request], Step], version: Callable[[], str]) -> None:
@@ -60,7 +87,6 @@ def _once(step: Step, cuda: bool) -> float:
 
 
 def reset_memory(cuda: bool) -> None:
-    """Resets the peak memory."""
     gc.collect()
     if cuda:
         sys.modules["torch"].cuda.reset_peak_memory_stats()
@@ -83,13 +109,13 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0].split('. ')[0]}"[:200]
 
 
-def rows(work: Request, lengths: list[int], seed: int = 0) -> list[list[int]]:
+def rows(work: Work, lengths: list[int], seed: int = 0) -> list[list[int]]:
     """Rows of random token ids, the same for every program."""
     draw = random.Random(seed)
     return [[draw.randrange(FIRST, work["vocabulary"]) for _ in range(length)] for length in lengths]
 
 
-def grid(token_rows: list[list[int]], device: str) -> tuple[Any, Any]:
+def grid(token_rows: list[list[int]], device: str) -> "tuple[Tensor, Tensor]":
     """Rows as a tensor, padded on the right, and the mask of their tokens."""
     import torch
 
@@ -111,7 +137,7 @@ def autocast(request: Request) -> Iterator[None]:
         yield
 
 
-def training_step(request: Request, model: Any, loss: Callable[[Any], Any]) -> Step:  # noqa: ANN401
+def training_step(request: Request, model: "nn.Module", loss: "Callable[[nn.Module], Tensor]") -> Step:
     """Forward, backward and AdamW; on a GPU model and loss are compiled together and AdamW is fused."""
     import torch
 
@@ -148,7 +174,7 @@ class PairBatch:
         self.labels = self.target.masked_fill(~self.target_mask, -100)
 
 
-def text_batch(request: Request) -> tuple[Any, Any]:
+def text_batch(request: Request) -> "tuple[Tensor, Tensor]":
     """Inputs and targets of a language model."""
     work = request["work"]
     longer = [length + 1 for length in request["lengths"]]
