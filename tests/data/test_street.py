@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import street
-from regard.data.street.corpus import FAMILIES, SHARES
-from regard.data.street.lexicon import AUXILIARY, combination
+from regard.data.street.corpus import AUXILIARY, FAMILIES, SHARES, combination
 from regard.data.street.nouns import ADJECTIVES, NOUNS
 from regard.data.street.verbs import VERBS
 from regard.errors import ConfigError

@@ -9,11 +9,24 @@ from hypothesis import strategies as st
 from regard.data import street
 from regard.data.street import phrases
 from regard.data.street.clauses import Clause, sentence
-from regard.data.street.corpus import FAMILIES, as_typed
-from regard.data.street.lexicon import combination
+from regard.data.street.corpus import FAMILIES, as_typed, combination
 from regard.data.street.nouns import ADJECTIVES, NOUNS
-from regard.data.street.numerals import cardinal, clock, date, ordinal
-from regard.data.street.phrases import HER, HIM, IT, ME, THEM, US, YOU, Nominal, NounPhrase, Phrase
+from regard.data.street.phrases import (
+    HER,
+    HIM,
+    IT,
+    ME,
+    THEM,
+    US,
+    YOU,
+    Nominal,
+    NounPhrase,
+    Phrase,
+    cardinal,
+    clock,
+    date,
+    ordinal,
+)
 from regard.data.street.sampling import FOR, IN_THE_FUTURE, IN_THE_PAST, INTO, NAMES, ONTO, TO, WITH, Draw
 from regard.data.street.talk import IDIOMS
 from regard.data.street.verbs import (

@@ -3,8 +3,8 @@
 import re
 
 from regard.data import street
-from regard.data.street.lexicon import lexemes, lexicon
-from regard.data.street.numerals import SMALL, TENS, cardinal, ordinal
+from regard.data.street.corpus import lexemes, lexicon
+from regard.data.street.phrases import SMALL, TENS, cardinal, ordinal
 from regard.data.street.verbs import VERBS
 
 CONTRACTIONS = re.compile(r"n't|'(?:m|re|s|ve|ll|d)\b")

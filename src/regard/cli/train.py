@@ -119,7 +119,7 @@ def demo(
 
 def _list_words() -> None:
     """The English words of the embedded corpus, a group a paragraph."""
-    from regard.data.street.lexicon import lexicon
+    from regard.data.street.corpus import lexicon
 
     print("The demo knows these English words, in all their forms (slept, sleeping, dogs, older):")
     width = min(shutil.get_terminal_size().columns, 100)

@@ -17,7 +17,7 @@ relative clauses, separable verbs, verb-final clauses, cases, numbers and more:
 
 `words` has the inflection, `nouns` and `verbs` the dictionary, `phrases` and `clauses` agreement and word order.
 `sampling` chooses participants and times at random; `coreference`, `simple`, `talk`, `single_clause` and `compound`
-generate families of sentences from them; `corpus` mixes the families and assigns sentences to splits.
+generate families of sentences from them; `corpus` mixes the families, assigns sentences to splits and lists all words.
 """
 
 from regard.data.street.coreference import Coreference as Coreference

@@ -60,12 +60,12 @@ class Clause:
         return _join(opener, auxiliary, subject, rest, self._english_objects(), time)
 
     def english_command(self) -> str:
-        """An imperative: 'Open the door', 'Do not laugh'."""
+        """'Open the door', 'Do not laugh'."""
         no = self._denied("do") if self.negated else ""
         return _join(no, self.verb.english.base, self._english_objects(), self.time.english if self.time else "")
 
     def german_command(self) -> str:
-        """The imperative, its prefix at the end: 'Mach die Tür auf'."""
+        """'Mach die Tür auf': the prefix at the end."""
         return _join(self.verb.german.imperative, self._middle(), self.verb.german.prefix)
 
     def english_answer(self) -> str:
@@ -101,7 +101,6 @@ class Clause:
         return _join(self._middle(), verb.infinitive_with_zu if with_zu else verb.infinitive)
 
     def _english_opening(self, helped: bool = False) -> str:
-        """Subject and verb."""
         auxiliary, rest = self._english_group(helped=helped or self.negated)
         subject = self.subject.english("nominative")
         attached = ATTACHED.get(auxiliary, "") if self.shortened and subject in ATTACHING else ""
@@ -129,8 +128,7 @@ class Clause:
         complement = self.complement.english if self.complement else ""
         if self.predicate:
             accusative = self.predicate.english("nominative")
-        apart = particle in PARTICLES and (self.particle_last or isinstance(self.accusative, Pronoun))
-        if apart:
+        if particle in PARTICLES and (self.particle_last or isinstance(self.accusative, Pronoun)):
             return _join(accusative, particle, complement)
         if not self.dative:
             return _join(particle, accusative, complement)
@@ -166,3 +164,19 @@ def sentence(english: str, german: str, mark: str = ".") -> Phrase:
     """Both sides with their capital and full stop; a comma before another mark goes."""
     german = german.rstrip(",").replace(",,", ",")
     return Phrase(english[0].upper() + english[1:] + mark, german[0].upper() + german[1:] + mark)
+
+
+def as_question(clause: Clause, english: str = "", german: str = "") -> Phrase:
+    """The clause as a question, after a question word if there is one."""
+    return sentence(clause.english_question(english), clause.german_inverted(german), "?")
+
+
+def with_clause(main: Clause, conjunction: Phrase, content: Clause) -> Phrase:
+    """A subordinate clause after the main clause."""
+    return sentence(
+        f"{main.english()} {conjunction.english} {content.english()}",
+        f"{main.german()}, {content.german_final(conjunction.german)}",
+    )
+
+
+BECAUSE = Phrase("because", "weil")

@@ -12,7 +12,7 @@ from itertools import permutations
 from regard.data.street.clauses import Clause, sentence
 from regard.data.street.nouns import ADJECTIVES, NOUNS, named, of_kind, qualities
 from regard.data.street.phrases import IT, THE, NounPhrase, Phrase, Preposition
-from regard.data.street.sampling import Draw, some_time
+from regard.data.street.sampling import Draw
 from regard.data.street.verbs import BE, CAN, COULD, PAST, PRESENT, VERBS, Simple, Tense
 from regard.data.street.words import Adjective, Gender, Noun, Verb
 
@@ -110,8 +110,7 @@ def coreference(draw: Draw) -> Phrase:
     event_tense, reason_tense = draw.one(situation.tenses)
     event = _event(draw, situation, event_tense, NounPhrase(THE, subject), NounPhrase(THE, other))
     degree, pronoun = draw.one(DEGREES), IT[subject_gender if about_subject else object_gender]
-    quality = Phrase(f"{degree.english} {adjective.english}", f"{degree.german} {adjective.german}")
-    reason = Clause(pronoun, BE, reason_tense, complement=quality)
+    reason = Clause(pronoun, BE, reason_tense, complement=degree.then(adjective))
     return sentence(
         f"{event.english(time_first=True)} because {reason.english()}",
         f"{event.german(time_first=True)}, {reason.german_final('weil')}",
@@ -119,7 +118,7 @@ def coreference(draw: Draw) -> Phrase:
 
 
 def _event(draw: Draw, situation: Situation, tense: Tense, subject: NounPhrase, other: NounPhrase) -> Clause:
-    time = some_time(draw, tense) if draw.chance(0.2) else None
+    time = draw.some_time(tense) if draw.chance(0.2) else None
     preposition = situation.preposition
     return Clause(
         subject,

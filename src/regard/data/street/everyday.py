@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from regard.data.street.clauses import Clause
 from regard.data.street.nouns import ADJECTIVES, NOUNS, SUITING, named, of_kind, qualities
-from regard.data.street.numerals import cardinal
 from regard.data.street.phrases import (
     BARE,
     HER,
@@ -31,6 +30,7 @@ from regard.data.street.phrases import (
     NounPhrase,
     Phrase,
     Pronoun,
+    cardinal,
     counting,
     of_name,
 )
@@ -42,16 +42,19 @@ from regard.data.street.sampling import (
     EVENTS,
     FOOD,
     GOALS,
+    IN_CITY,
     NAMES,
     PEOPLE,
     THINGS,
     TO,
+    TO_CITY,
     VEHICLES,
     WITH,
     Draw,
 )
 from regard.data.street.single_clause import SPOTS, TARGETS, WITH_PREPOSITION
 from regard.data.street.verbs import (
+    BE,
     FUTURE,
     MUST,
     MUST_NOT,
@@ -64,6 +67,7 @@ from regard.data.street.verbs import (
     TENSES,
     VERBS,
     Tense,
+    verbs_named,
 )
 from regard.data.street.words import Adjective, Noun, Verb
 
@@ -76,30 +80,26 @@ OBJECT_PRONOUNS = (ME, YOU, HIM, HER, IT["n"], US, THEM)
 OWNERS = tuple(name for name in NAMES if name.text[-1] not in "sx")
 """Names with a German possessive in s."""
 
-"""Verbs without a progressive."""
-FEELING = frozenset(VERBS[verb] for verb in ("wollen", "lieben", "mögen", "kennen", "brauchen"))
+FEELING = frozenset(verbs_named("wollen lieben mögen kennen brauchen"))
 OF_FEELINGS = (PRESENT, PAST, PERFECT, FUTURE, PAST_PERFECT)
 """Nobody must or can feel something."""
 
 
-def _verbs(names: str) -> tuple[Verb, ...]:
-    return tuple(VERBS[name] for name in names.split())
-
-
-ANY_BEING = _verbs(
+ANY_BEING = verbs_named(
     "schlafen schlafen essen trinken spielen warten träumen laufen springen klettern kommen gehen sitzen stehen liegen "
     "aufstehen einschlafen zurückkommen ausruhen beeilen folgen ankommen helfen"
 )
 """Verbs that need no object."""
-ANY_PERSON = ANY_BEING + _verbs(
+ANY_PERSON = ANY_BEING + verbs_named(
     "arbeiten lachen tanzen singen denken kochen backen malen schreiben lesen reisen warten spielen anfangen"
 )
 """The same, with those that animals do not do."""
-EVENT_VERBS = _verbs("anfangen")
+STAYING = verbs_named("schlafen spielen warten sitzen stehen liegen arbeiten tanzen singen lesen")
+EVENT_VERBS = verbs_named("anfangen")
 BY_THEMSELVES = (
-    (VEHICLES + named("train"), _verbs("ankommen abfahren kommen warten")),
+    (VEHICLES + named("train"), verbs_named("ankommen abfahren kommen warten")),
     (EVENTS, EVENT_VERBS),
-    (CLOTHES, _verbs("passen")),
+    (CLOTHES, verbs_named("passen")),
 )
 """What things do, each group with its verbs."""
 
@@ -140,8 +140,8 @@ TRANSITIVE = (*OBJECTS, *COMMON.split())
 """The verbs of these, some of which people use more often."""
 OF_ANIMALS = ("sehen", "finden", "suchen", "lieben", "mögen", "brauchen", "hören", "tragen", "ziehen", "überqueren")
 """What animals do, too, beside eating and drinking."""
-WITH_DATIVE = _verbs("helfen helfen danken folgen glauben")
-GIVING = _verbs("geben zeigen schicken leihen bringen anbieten")
+WITH_DATIVE = verbs_named("helfen helfen danken folgen glauben")
+GIVING = verbs_named("geben zeigen schicken leihen bringen anbieten")
 
 BEINGS = qualities(
     "old young big small strong clever fast slow friendly tired weak hungry scared sick lazy happy sad good"
@@ -184,6 +184,18 @@ class Verbal:
     tense: Tense
     negated: bool
     shortened: bool
+
+    def clause(
+        self,
+        who: Nominal,
+        verb: Verb,
+        accusative: Nominal | None = None,
+        dative: Nominal | None = None,
+        complement: Phrase | None = None,
+    ) -> Clause:
+        """Somebody does something, said like this."""
+        negated, shortened = self.negated, self.shortened
+        return Clause(who, verb, self.of(verb), accusative, dative, complement, negated=negated, shortened=shortened)
 
     def of(self, verb: Verb) -> Tense:
         """The tense that the verb takes: some have no progressive, and 'I read' is the present."""
@@ -256,12 +268,8 @@ def intransitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     verb = draw.one(ANY_BEING if is_animal(who) else ANY_PERSON)
     if verb is VERBS["essen"] and is_animal(who):
         verb = VERBS["fressen"]
-    clause = Clause(who, verb, how.of(verb), negated=how.negated, shortened=how.shortened)
-    if draw.chance(0.15) and verb in _verbs(
-        "schlafen spielen warten sitzen stehen liegen arbeiten tanzen singen lesen"
-    ):
-        return replace(clause, complement=spot(draw))
-    return clause
+    at_spot = draw.chance(0.15) and verb in STAYING
+    return how.clause(who, verb, complement=spot(draw) if at_spot else None)
 
 
 def spot(draw: Draw) -> Phrase:
@@ -270,8 +278,7 @@ def spot(draw: Draw) -> Phrase:
         return draw.one(HERE)
     preposition, nouns = draw.one(SPOTS)
     if draw.chance(0.15):
-        city = draw.one(CITIES)
-        return Phrase(f"in {city.english}", f"in {city.german}")
+        return IN_CITY.then(draw.one(CITIES))
     return preposition.before(phrase(draw, nouns, plurals=0, adjectives=0.08))
 
 
@@ -279,58 +286,53 @@ def transitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody does something to something."""
     animal = is_animal(who)
     if not animal and draw.chance(0.02):
-        verb, instrument = VERBS["spielen"], Phrase("the guitar", "Gitarre")
-        return Clause(who, verb, how.of(verb), complement=instrument, negated=how.negated, shortened=how.shortened)
+        return how.clause(who, VERBS["spielen"], complement=Phrase("the guitar", "Gitarre"))
     name = draw.one(OF_ANIMALS if animal else TRANSITIVE)
     if animal and draw.chance(0.3):
         name = draw.one(("fressen", "fressen", "trinken"))
     objects = FOOD + ANIMALS if name == "fressen" else OBJECTS[name]
-    verb, what = VERBS[name], whom(draw, objects, who)
+    what = whom(draw, objects, who)
     if isinstance(what, NounPhrase) and what.determiner.indefinite and not how.negated and draw.chance(0.1):
         what = what.denied()  # 'I have no dog'
-    clause = Clause(who, verb, how.of(verb), accusative=what, negated=how.negated, shortened=how.shortened)
-    return replace(clause, particle_last=draw.chance(0.3))
+    return replace(how.clause(who, VERBS[name], what), particle_last=draw.chance(0.3))
 
 
 def attached(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody waits for somebody, plays with somebody: objects behind a preposition."""
     if draw.chance(0.3):
-        verb, preposition, nouns = draw.one(_verbs("spielen tanzen arbeiten kommen")), WITH, PEOPLE
+        verb, preposition, nouns = draw.one(verbs_named("spielen tanzen arbeiten kommen")), WITH, PEOPLE
     else:
         verb, preposition, nouns = draw.one(WITH_PREPOSITION)
     what = whom(draw, nouns, who)
     if what is IT["n"] or (what is THEM and nouns is EVENTS):  # German says 'darauf', 'davon'
         return attached(draw, who, how)
-    what = preposition.before(what)
-    return Clause(who, verb, how.of(verb), complement=what, negated=how.negated, shortened=how.shortened)
+    return how.clause(who, verb, complement=preposition.before(what))
 
 
 def moving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody goes somewhere."""
     if draw.chance(0.25):
-        city, verb = draw.one(CITIES), draw.one(_verbs("reisen gehen kommen"))
-        goal = Phrase(f"to {city.english}", f"nach {city.german}")
+        goal, verb = TO_CITY.then(draw.one(CITIES)), draw.one(verbs_named("reisen gehen kommen"))
     elif draw.chance(0.6):
-        verb = draw.one(_verbs("gehen gehen laufen kommen"))
+        verb = draw.one(verbs_named("gehen gehen laufen kommen"))
         goal = TO.before(phrase(draw, GOALS + EVENTS, plurals=0, adjectives=0.08))
         goal = draw.one((goal, goal, goal, goal, TO_SCHOOL))
     else:
         verb, preposition, nouns = draw.one(TARGETS)
         goal = preposition.before(phrase(draw, nouns, plurals=0, adjectives=0.08))
-    return Clause(who, verb, how.of(verb), complement=goal, negated=how.negated, shortened=how.shortened)
+    return how.clause(who, verb, complement=goal)
 
 
 def living(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody lives, sits or works somewhere."""
-    verb = draw.one(_verbs("wohnen wohnen schlafen spielen warten sitzen stehen liegen"))
-    return Clause(who, verb, how.of(verb), complement=spot(draw), negated=how.negated, shortened=how.shortened)
+    verb = draw.one(verbs_named("wohnen wohnen schlafen spielen warten sitzen stehen liegen"))
+    return how.clause(who, verb, complement=spot(draw))
 
 
 def helping(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody helps somebody: a dative in German."""
     verb = draw.one(WITH_DATIVE)
-    receiver = whom(draw, PEOPLE, who)
-    return Clause(who, verb, how.of(verb), dative=receiver, negated=how.negated, shortened=how.shortened)
+    return how.clause(who, verb, dative=whom(draw, PEOPLE, who))
 
 
 def giving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
@@ -338,8 +340,7 @@ def giving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     verb, receiver = draw.one(GIVING), whom(draw, PEOPLE, who)
     what = draw.one((IT["n"], THEM)) if draw.chance(0.12) else phrase(draw, WARES)
     to = draw.chance(0.3) or isinstance(what, Pronoun)
-    clause = Clause(who, verb, how.of(verb), accusative=what, dative=receiver, dative_with_to=to)
-    return replace(clause, negated=how.negated, shortened=how.shortened)
+    return replace(how.clause(who, verb, what, receiver), dative_with_to=to)
 
 
 def quality_of(draw: Draw, kind: str) -> Phrase:
@@ -348,10 +349,7 @@ def quality_of(draw: Draw, kind: str) -> Phrase:
     adjective = draw.one(PREDICATES[kind])
     if draw.chance(0.12):
         adjective = draw.one(tuple(word for word in ADJECTIVES.values() if not people or word not in TEMPERATURES))
-    if draw.chance(0.3):
-        degree = draw.one(DEGREES)
-        return Phrase(f"{degree.english} {adjective.english}", f"{degree.german} {adjective.german}")
-    return Phrase(adjective.english, adjective.german)
+    return draw.one(DEGREES).then(adjective) if draw.chance(0.3) else adjective.phrase
 
 
 def kind_of(nominal: Nominal) -> str:
@@ -363,11 +361,9 @@ def kind_of(nominal: Nominal) -> str:
 
 def being(draw: Draw, who: Nominal, how: Verbal) -> Clause:
     """Somebody or something is so, or is somewhere."""
-    be = VERBS["sein"]
-    tense = how.of(be) if how.of(be) in OF_FEELINGS else PRESENT
-    where = draw.chance(0.12)
-    what = spot(draw) if where else quality_of(draw, kind_of(who))
-    return Clause(who, be, tense, complement=what, negated=how.negated, shortened=how.shortened)
+    what = spot(draw) if draw.chance(0.12) else quality_of(draw, kind_of(who))
+    clause = how.clause(who, BE, complement=what)
+    return clause if clause.tense in OF_FEELINGS else replace(clause, tense=PRESENT)
 
 
 def anything(draw: Draw) -> Nominal:

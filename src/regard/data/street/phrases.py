@@ -1,20 +1,24 @@
-"""Phrases: names, pronouns, noun phrases, and what prepositions make of them."""
+"""Phrases: names, pronouns, noun phrases, what prepositions make of them, and numbers, times and dates in words."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
-from regard.data.street.words import Adjective, Agreement, Case, Gender, Noun
+from regard.data.street.words import Adjective, Agreement, Case, Gender, Noun, Phrase
 
+CASES: tuple[Case, ...] = ("nominative", "accusative", "dative")
 Endings = dict[Case, dict[str, str]]
 Declension = Literal["weak", "mixed", "strong"]
 
 
+def _phrases(table: str) -> tuple[Phrase, ...]:
+    return tuple(Phrase(*entry.split()) for entry in table.split("|"))
+
+
 def _endings(nominative: str, accusative: str, dative: str) -> Endings:
     """A paradigm from its three rows of four: masculine, feminine, neuter, plural; '-' is no ending."""
-    rows: dict[Case, str] = {"nominative": nominative, "accusative": accusative, "dative": dative}
     return {
         case: {column: ending.strip("-") for column, ending in zip("mfnp", row.split(), strict=True)}
-        for case, row in rows.items()
+        for case, row in zip(CASES, (nominative, accusative, dative), strict=True)
     }
 
 
@@ -43,10 +47,9 @@ class Determiner:
 
 
 THE = Determiner("the", "", THE_FORMS, "weak")
-THIS = Determiner("this", "dies", THIS_ENDINGS, "weak")
-THESE = Determiner("these", "dies", THIS_ENDINGS, "weak")
-THAT = Determiner("that", "dies", THIS_ENDINGS, "weak")
-THOSE = Determiner("those", "dies", THIS_ENDINGS, "weak")
+THIS, THESE, THAT, THOSE = (
+    Determiner(word, "dies", THIS_ENDINGS, "weak") for word in ("this", "these", "that", "those")
+)
 WHICH = Determiner("which", "welch", THIS_ENDINGS, "weak")
 A = Determiner("a", "ein", A_ENDINGS, "mixed", indefinite=True)
 BARE = Determiner("", "", NO_ENDINGS, "strong", indefinite=True)
@@ -55,9 +58,7 @@ OCCUPATION = Determiner("a", "", NO_ENDINGS, "strong", indefinite=True)
 KEIN = Determiner("no", "kein", A_ENDINGS, "mixed")
 POSSESSIVES = tuple(
     Determiner(english, stem, A_ENDINGS, "mixed")
-    for english, stem in (
-        *(("my", "mein"), ("your", "dein"), ("his", "sein"), ("her", "ihr"), ("our", "unser"), ("their", "ihr")),
-    )
+    for english, stem in _phrases("my mein | your dein | his sein | her ihr | our unser | their ihr")
 )
 
 
@@ -71,33 +72,20 @@ def counting(english: str, german: str) -> Determiner:
     return Determiner(english, german, NO_ENDINGS, "strong")
 
 
-class Phrase(NamedTuple):
-    """The same words in both languages, for what never changes its form."""
-
-    english: str
-    german: str
-
-
 class Nominal(Protocol):
     """What can be a subject or an object."""
 
     @property
-    def agreement(self) -> Agreement:
-        """How a verb agrees with it."""
-        ...
+    def agreement(self) -> Agreement: ...
 
     @property
     def reflexive(self) -> str:
         """The German pronoun that refers back to it."""
         ...
 
-    def english(self, case: Case) -> str:
-        """The English words."""
-        ...
+    def english(self, case: Case) -> str: ...
 
-    def german(self, case: Case) -> str:
-        """The German words."""
-        ...
+    def german(self, case: Case) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +98,15 @@ class Pronoun:
     reflexive: str = "sich"
 
     def english(self, case: Case) -> str:
-        """Such as 'he' or 'him'."""
         return self.english_forms[case != "nominative"]
 
     def german(self, case: Case) -> str:
-        """Such as 'er', 'ihn' or 'ihm'."""
         return self.german_forms[case]
 
 
 def _pronoun(english: str, german: str, agreement: Agreement = "third", reflexive: str = "sich") -> Pronoun:
     subject, other = english.split()
-    nominative, accusative, dative = german.split()
-    forms: dict[Case, str] = {"nominative": nominative, "accusative": accusative, "dative": dative}
-    return Pronoun((subject, other), forms, agreement, reflexive)
+    return Pronoun((subject, other), dict(zip(CASES, german.split(), strict=True)), agreement, reflexive)
 
 
 ME = _pronoun("I me", "ich mich mir", "first", "mich")
@@ -149,17 +133,15 @@ class Name:
     reflexive: str = "sich"
 
     def english(self, case: Case) -> str:
-        """The name."""
         return self.text
 
     def german(self, case: Case) -> str:
-        """The name."""
         return self.text
 
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
-    """A determiner, perhaps an adjective, and a noun."""
+    """A determiner, perhaps an adjective, and a noun: 'an old man', 'einen alten Mann'."""
 
     determiner: Determiner
     noun: Noun
@@ -169,7 +151,6 @@ class NounPhrase:
 
     @property
     def agreement(self) -> Agreement:
-        """Third person, singular or plural."""
         return "plural" if self.plural else "third"
 
     @property
@@ -178,7 +159,6 @@ class NounPhrase:
         return "p" if self.plural else self.noun.gender
 
     def english(self, case: Case) -> str:
-        """Such as 'an old man'."""
         words = self.noun.in_english(self.plural)
         if self.adjective:
             words = f"{self.adjective.english} {words}"
@@ -187,7 +167,6 @@ class NounPhrase:
         return f"{self.determiner.english} {words}".lstrip()
 
     def german(self, case: Case) -> str:
-        """Such as 'einen alten Mann'."""
         column, determiner = self.column, self.determiner
         words = self.noun.in_german(case, self.plural)
         if self.adjective:
@@ -201,7 +180,7 @@ class NounPhrase:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Two joined by 'and'."""
+    """Two joined by 'and': 'Anna and Peter'."""
 
     first: Nominal
     second: Nominal
@@ -209,17 +188,15 @@ class Both:
     reflexive: str = "sich"
 
     def english(self, case: Case) -> str:
-        """Such as 'Anna and Peter'."""
         return f"{self.first.english(case)} and {self.second.english(case)}"
 
     def german(self, case: Case) -> str:
-        """Such as 'Anna und Peter'."""
         return f"{self.first.german(case)} und {self.second.german(case)}"
 
 
 @dataclass(frozen=True, slots=True)
 class WithRelative:
-    """A noun phrase and the relative clause about it, which German sets between commas."""
+    """A noun phrase and the relative clause about it: 'the chef who went', in German 'der Koch, der ging,'."""
 
     head: NounPhrase
     clause: Phrase
@@ -227,15 +204,12 @@ class WithRelative:
 
     @property
     def agreement(self) -> Agreement:
-        """That of the head, however far the verb."""
         return self.head.agreement
 
     def english(self, case: Case) -> str:
-        """Such as 'the chef who went to the store'."""
         return f"{self.head.english(case)} {self.clause.english}"
 
     def german(self, case: Case) -> str:
-        """Such as 'der Koch, der zum Laden ging,'."""
         return f"{self.head.german(case)}, {self.clause.german},"
 
 
@@ -271,3 +245,91 @@ JOINED = {
     ("zu", "der"): "zur",
     ("von", "dem"): "vom",
 }
+
+
+SMALL = _phrases("""
+zero null | one eins | two zwei | three drei | four vier | five fünf | six sechs | seven sieben | eight acht |
+nine neun | ten zehn | eleven elf | twelve zwölf | thirteen dreizehn | fourteen vierzehn | fifteen fünfzehn |
+sixteen sechzehn | seventeen siebzehn | eighteen achtzehn | nineteen neunzehn
+""")
+TENS = _phrases("""
+twenty zwanzig | thirty dreißig | forty vierzig | fifty fünfzig | sixty sechzig | seventy siebzig | eighty achtzig |
+ninety neunzig
+""")
+MONTHS = _phrases("""
+January Januar | February Februar | March März | April April | May Mai | June Juni | July Juli | August August |
+September September | October Oktober | November November | December Dezember
+""")
+DAYS = _phrases("""
+Monday Montag | Tuesday Dienstag | Wednesday Mittwoch | Thursday Donnerstag | Friday Freitag | Saturday Samstag |
+Sunday Sonntag
+""")
+
+_IRREGULAR = _phrases("""
+first ersten | second zweiten | third dritten | fifth fünften | seventh siebten | eighth achten | ninth neunten |
+twelfth zwölften
+""")
+IRREGULAR_ORDINALS: dict[int, Phrase] = dict(zip((1, 2, 3, 5, 7, 8, 9, 12), _IRREGULAR, strict=True))
+
+
+def cardinal(number: int) -> Phrase:
+    """A number from 0 to 99, or a whole hundred below a thousand."""
+    if number < 20:
+        return SMALL[number]
+    if number >= 100:
+        hundreds = SMALL[number // 100]
+        return Phrase(f"{hundreds.english} hundred", f"{_inside(hundreds)}hundert")
+    tens, units = TENS[number // 10 - 2], SMALL[number % 10]
+    if number % 10 == 0:
+        return tens
+    return Phrase(f"{tens.english}-{units.english}", f"{_inside(units)}und{tens.german}")
+
+
+def _inside(number: Phrase) -> str:
+    """How a number reads before more words: 'ein Uhr', 'einundzwanzig'."""
+    return "ein" if number.german == "eins" else number.german
+
+
+def ordinal(number: int) -> Phrase:
+    """A number of order from 1 to 31, in German with the ending it has after 'am'."""
+    if number < 20:
+        plain = SMALL[number]
+        return IRREGULAR_ORDINALS.get(number) or Phrase(f"{plain.english}th", f"{plain.german}ten")
+    english, german = cardinal(number)
+    tens, dash, units = english.rpartition("-")
+    last = ordinal(number % 10).english if dash else units[:-1] + "ieth"
+    return Phrase(tens + dash + last, f"{german}sten")
+
+
+MINUTES = {
+    0: Phrase("{hour} o'clock", "{hour} Uhr"),
+    5: Phrase("five past {hour}", "fünf nach {hour}"),
+    10: Phrase("ten past {hour}", "zehn nach {hour}"),
+    15: Phrase("a quarter past {hour}", "Viertel nach {hour}"),
+    20: Phrase("twenty past {hour}", "zwanzig nach {hour}"),
+    30: Phrase("half past {hour}", "halb {hour}"),
+    40: Phrase("twenty to {hour}", "zwanzig vor {hour}"),
+    45: Phrase("a quarter to {hour}", "Viertel vor {hour}"),
+    50: Phrase("ten to {hour}", "zehn vor {hour}"),
+    55: Phrase("five to {hour}", "fünf vor {hour}"),
+}
+"""How the clock is read, by the minutes past the full hour."""
+
+
+def clock(hour: int, minutes: int) -> Phrase:
+    """A time of day on a clock of twelve hours; German counts 'halb' towards the next hour."""
+    english, german = MINUTES[minutes]
+    following = hour % 12 + 1
+    english_hour = cardinal(following if minutes > 30 else hour).english
+    german_number = cardinal(following if minutes >= 30 else hour)
+    german_hour = german_number.german if minutes else _inside(german_number)
+    return Phrase(f"at {english.format(hour=english_hour)}", f"um {german.format(hour=german_hour)}")
+
+
+def date(day: int, month: int) -> Phrase:
+    """A day of the year: 'on the third of May'."""
+    number, name = ordinal(day), MONTHS[month - 1]
+    return Phrase(f"on the {number.english} of {name.english}", f"am {number.german} {name.german}")
+
+
+DAYS_OF_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

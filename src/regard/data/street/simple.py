@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from regard.data.street import everyday, sampling
-from regard.data.street.clauses import Clause, sentence
+from regard.data.street.clauses import BECAUSE, Clause, sentence, with_clause
 from regard.data.street.everyday import EVERYTHING, Verbal, pronoun_for, verbal
 from regard.data.street.nouns import named, qualities
 from regard.data.street.phrases import (
@@ -22,9 +22,10 @@ from regard.data.street.phrases import (
     Phrase,
     Pronoun,
 )
-from regard.data.street.sampling import Draw, some_time
-from regard.data.street.single_clause import IN, as_statement
+from regard.data.street.sampling import Draw, stated
+from regard.data.street.single_clause import IN
 from regard.data.street.verbs import (
+    BE,
     FUTURE,
     GOING_TO,
     PAST,
@@ -40,7 +41,6 @@ from regard.data.street.verbs import (
 )
 from regard.data.street.words import Agreement, Noun
 
-BE = VERBS["sein"]
 FEMININE = {"teacher": "Lehrerin", "doctor": "Ärztin", "chef": "Köchin", "student": "Studentin", "farmer": "Bäuerin"}
 """What women are called who work as such."""
 OCCUPATIONS = named(" ".join(FEMININE))
@@ -67,41 +67,42 @@ REASON_TENSES: dict[Tense, tuple[Tense, ...]] = {
     GOING_TO: (PRESENT, PROGRESSIVE),
 }
 """The tenses of an event that a reason follows, with those of the reason."""
+TIMED_LIKE: dict[Tense, Tense] = {PAST_PROGRESSIVE: PAST, GOING_TO: FUTURE}
 MAIN_TENSES = (PRESENT, PRESENT, PRESENT, PROGRESSIVE, PAST, PAST, PAST_PROGRESSIVE, PERFECT, FUTURE, GOING_TO)
 TASTES = {"animal": "hungry", "food": "tasty fresh good sweet warm"}
 
 
-def intransitive(draw: Draw) -> Phrase:
+@stated
+def intransitive(draw: Draw) -> Clause:
     """'The dog is sleeping': a subject and a verb, perhaps with a time."""
     clause = scheduled(draw) if draw.chance(0.12) else None
-    return as_statement(draw, _timed(draw, clause or everyday.intransitive(draw, everyday.subject(draw), verbal(draw))))
+    return _timed(draw, clause or everyday.intransitive(draw, everyday.subject(draw), verbal(draw)))
 
 
 def scheduled(draw: Draw) -> Clause:
     """'The bus is coming', 'The film has begun', 'The coat fits': what things do by themselves."""
     nouns, verbs = draw.one(everyday.BY_THEMSELVES)
     verb, who, how = draw.one(verbs), everyday.phrase(draw, nouns), verbal(draw, MAIN_TENSES)
-    return Clause(who, verb, how.of(verb), negated=how.negated, shortened=how.shortened)
+    return how.clause(who, verb)
 
 
 def _timed(draw: Draw, clause: Clause) -> Clause:
-    timeless = (PERFECT, PAST_PERFECT)
-    if clause.negated or clause.tense in timeless or draw.chance(0.88):
+    if clause.negated or clause.tense in (PERFECT, PAST_PERFECT) or draw.chance(0.88):
         return clause
-    like = {PAST_PROGRESSIVE: PAST, GOING_TO: FUTURE}
-    return replace(clause, time=some_time(draw, like.get(clause.tense, clause.tense)))
+    return replace(clause, time=draw.some_time(TIMED_LIKE.get(clause.tense, clause.tense)))
 
 
-def transitive(draw: Draw) -> Phrase:
+@stated
+def transitive(draw: Draw) -> Clause:
     """'I love my dog', 'Wait for me': subject, verb and what goes with it."""
-    clause = everyday.does(draw, everyday.subject(draw), verbal(draw))
-    return as_statement(draw, _timed(draw, clause))
+    return _timed(draw, everyday.does(draw, everyday.subject(draw), verbal(draw)))
 
 
-def quality(draw: Draw) -> Phrase:
+@stated
+def quality(draw: Draw) -> Clause:
     """'My house is very old', 'It's cold'."""
     how = verbal(draw, (PRESENT, PRESENT, PRESENT, PAST, PAST, FUTURE, PERFECT))
-    return as_statement(draw, everyday.being(draw, everyday.anything(draw), how))
+    return everyday.being(draw, everyday.anything(draw), how)
 
 
 def identity(draw: Draw) -> Phrase:
@@ -109,7 +110,7 @@ def identity(draw: Draw) -> Phrase:
     clause = identified(draw, verbal(draw, (PRESENT, PRESENT, PRESENT, PAST)))
     if draw.chance(0.1):
         return _there_is(draw)
-    return as_statement(draw, clause)
+    return draw.statement(clause)
 
 
 def identified(draw: Draw, how: Verbal) -> Clause:
@@ -118,19 +119,16 @@ def identified(draw: Draw, how: Verbal) -> Clause:
         who = draw.one(THIS_IS)
         plural = who.agreement == "plural"
         what = everyday.phrase(draw, COUNTABLE if plural else EVERYTHING, plurals=float(plural))
-        return Clause(who, BE, how.tense, predicate=what, negated=how.negated, shortened=how.shortened)
-    if draw.chance(0.7):
+    elif draw.chance(0.7):
         who, noun = draw.one((ME, YOU, HIM, HER, *sampling.NAMES)), draw.one(OCCUPATIONS)
-        if pronoun_for(who) is HER:
-            noun = _feminine(noun)
-        what = NounPhrase(OCCUPATION, noun)
-        return Clause(who, BE, how.tense, predicate=what, negated=how.negated, shortened=how.shortened)
-    who = draw.one((HIM, *(name for name in sampling.NAMES if name.pronoun is HIM), *(IT["n"],) * 4))
-    if who is IT["n"]:
-        what = everyday.phrase(draw, EVERYTHING, plurals=0)
+        what = NounPhrase(OCCUPATION, _feminine(noun) if pronoun_for(who) is HER else noun)
     else:
-        what = NounPhrase(draw.one((THE, *POSSESSIVES)), draw.one(MEN))
-    return Clause(who, BE, how.tense, predicate=what, negated=how.negated, shortened=how.shortened)
+        who = draw.one((HIM, *(name for name in sampling.NAMES if name.pronoun is HIM), *(IT["n"],) * 4))
+        if who is IT["n"]:
+            what = everyday.phrase(draw, EVERYTHING, plurals=0)
+        else:
+            what = NounPhrase(draw.one((THE, *POSSESSIVES)), draw.one(MEN))
+    return replace(how.clause(who, BE), predicate=what)
 
 
 def _feminine(noun: Noun) -> Noun:
@@ -145,7 +143,7 @@ def _there_is(draw: Draw) -> Phrase:
     what = NounPhrase(BARE if plural or noun.english_plural is None else A, noun, plural=plural)
     past = draw.chance(0.3)
     verb = ("were" if plural else "was") if past else ("are" if plural else "is")
-    where = IN.before(sampling.the(draw, sampling.INTERIORS))
+    where = IN.before(draw.the(sampling.INTERIORS))
     german = f"{'Es gab' if past else 'Es gibt'} {what.german('accusative')} {where.german}"
     return sentence(f"there {verb} {what.english('nominative')} {where.english}", german)
 
@@ -222,12 +220,12 @@ def reason(draw: Draw) -> Phrase:
     if isinstance(what, NounPhrase) and not _takes_it(main.subject) and draw.chance(0.6):
         state = everyday.quality_of(draw, what.noun.kind)
         how = verbal(draw, tuple(tense for tense in tenses if isinstance(tense, Simple)), 0.1)
-        cause = Clause(pronoun_for(what), BE, how.tense, complement=state, negated=how.negated, shortened=how.shortened)
+        cause = how.clause(pronoun_for(what), BE, complement=state)
     elif draw.chance(0.75) and not (_takes_it(main.subject) and (isinstance(what, NounPhrase) or main.dative)):
         cause = _about_the_same(draw, main)
     else:
         cause = _apart_from(draw, main, tenses)
-    return _because(main, cause)
+    return with_clause(main, BECAUSE, cause)
 
 
 def _takes_it(who: Nominal) -> bool:
@@ -238,14 +236,9 @@ def _takes_it(who: Nominal) -> bool:
 def _meal(draw: Draw) -> Phrase:
     """'The cat eats the fish because it is hungry', or because it is fresh."""
     tense = draw.one((PRESENT, PROGRESSIVE, PAST))
-    who, what = sampling.the(draw, sampling.ANIMALS), sampling.the(draw, sampling.FOOD)
+    who, what = draw.the(sampling.ANIMALS), draw.the(sampling.FOOD)
     meant = draw.one((who, what))
     quality = draw.one(qualities(TASTES[meant.noun.kind]))
     simple = PAST if tense is PAST else PRESENT
-    state = Phrase(quality.english, quality.german)
-    cause = Clause(pronoun_for(meant), BE, simple, complement=state, shortened=draw.chance(0.3))
-    return _because(Clause(who, VERBS["fressen"], tense, accusative=what), cause)
-
-
-def _because(main: Clause, cause: Clause) -> Phrase:
-    return sentence(f"{main.english()} because {cause.english()}", f"{main.german()}, {cause.german_final('weil')}")
+    cause = Clause(pronoun_for(meant), BE, simple, complement=quality.phrase, shortened=draw.chance(0.3))
+    return with_clause(Clause(who, VERBS["fressen"], tense, accusative=what), BECAUSE, cause)

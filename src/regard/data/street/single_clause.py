@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from regard.data.street import sampling
-from regard.data.street.clauses import Clause, sentence
+from regard.data.street.clauses import Clause, as_question, sentence
 from regard.data.street.nouns import NOUNS, SUITING, named, of_kind, qualities
-from regard.data.street.numerals import cardinal
 from regard.data.street.phrases import (
     HER,
     HIM,
@@ -17,9 +16,10 @@ from regard.data.street.phrases import (
     NounPhrase,
     Phrase,
     Preposition,
+    cardinal,
     counting,
 )
-from regard.data.street.sampling import Draw, exact_time, some_time
+from regard.data.street.sampling import Draw, stated
 from regard.data.street.verbs import (
     BE,
     CAN,
@@ -33,81 +33,79 @@ from regard.data.street.verbs import (
     PERFECT,
     PRESENT,
     VERBS,
+    verbs_named,
 )
 from regard.data.street.words import Adjective
 
 SCHEDULED = named("train bus ship carriage")
-TRAVELLING = (VERBS["ankommen"], VERBS["abfahren"])
+TRAVELLING = verbs_named("ankommen abfahren")
 BY = Preposition("by", "von", "dative")
 
 
-def as_statement(draw: Draw, clause: Clause) -> Phrase:
-    """The clause as a statement, which opens with the time as often as with the subject."""
-    time_first = draw.chance(0.5)
-    return sentence(clause.english(time_first), clause.german(time_first))
-
-
-def statement(draw: Draw) -> Phrase:
+@stated
+def statement(draw: Draw) -> Clause:
     """'On Monday Anna bought a red car': the German verb stays second, whatever comes first."""
     tense = draw.one(NARRATIVE)
     if draw.chance(0.5):
-        return as_statement(
-            draw, sampling.action(draw, sampling.person(draw), tense, sampling.ACTIONS + sampling.STATES)
-        )
-    return as_statement(draw, replace(sampling.action(draw, sampling.person(draw), tense), time=some_time(draw, tense)))
+        return draw.action(draw.person(), tense, sampling.ACTIONS + sampling.STATES)
+    return replace(draw.action(draw.person(), tense), time=draw.some_time(tense))
 
 
-def perfect(draw: Draw) -> Phrase:
+@stated
+def perfect(draw: Draw) -> Clause:
     """'Anna has travelled to Vienna': the participle closes the clause, and motion takes 'sein'."""
-    make = sampling.motion if draw.chance(0.4) else sampling.action
-    return as_statement(draw, make(draw, sampling.person(draw), PERFECT))
+    make = draw.motion if draw.chance(0.4) else draw.action
+    return make(draw.person(), PERFECT)
 
 
-def modal(draw: Draw) -> Phrase:
+@stated
+def modal(draw: Draw) -> Clause:
     """'Anna must buy the book': the infinitive closes the clause."""
-    make = sampling.motion if draw.chance(0.2) else sampling.action
-    return as_statement(draw, make(draw, sampling.person(draw), draw.one(MODALS)))
+    make = draw.motion if draw.chance(0.2) else draw.action
+    return make(draw.person(), draw.one(MODALS))
 
 
-def separable(draw: Draw) -> Phrase:
+@stated
+def separable(draw: Draw) -> Clause:
     """'Anna calls the doctor': the prefix of 'anrufen' goes to the end, and in other tenses returns to its verb."""
     tense = draw.one((PRESENT, PRESENT, PAST, PAST, PERFECT, draw.one(MODALS)))
     if draw.chance(0.8):
-        return as_statement(draw, sampling.action(draw, sampling.person(draw), tense, sampling.SEPARABLE))
-    clause = Clause(sampling.person(draw), draw.one(sampling.COMING_AND_GOING), tense)
-    return as_statement(draw, clause if tense is PERFECT else replace(clause, time=some_time(draw, tense)))
+        return draw.action(draw.person(), tense, sampling.SEPARABLE)
+    clause = Clause(draw.person(), draw.one(sampling.COMING_AND_GOING), tense)
+    return clause if tense is PERFECT else replace(clause, time=draw.some_time(tense))
 
 
-def times(draw: Draw) -> Phrase:
+@stated
+def times(draw: Draw) -> Clause:
     """'The train arrives at half past nine': German counts half an hour towards the next one."""
-    tense, when = draw.one((PRESENT, PAST, FUTURE)), exact_time(draw)
+    tense, when = draw.one((PRESENT, PAST, FUTURE)), draw.exact_time()
     if draw.chance(0.4):
-        return as_statement(draw, Clause(sampling.person(draw), draw.one(sampling.COMING_AND_GOING), tense, time=when))
+        return Clause(draw.person(), draw.one(sampling.COMING_AND_GOING), tense, time=when)
     if draw.chance(0.6):
-        return as_statement(draw, Clause(sampling.the(draw, SCHEDULED), draw.one(TRAVELLING), tense, time=when))
-    return as_statement(draw, Clause(sampling.the(draw, sampling.EVENTS), VERBS["anfangen"], tense, time=when))
+        return Clause(draw.the(SCHEDULED), draw.one(TRAVELLING), tense, time=when)
+    return Clause(draw.the(sampling.EVENTS), VERBS["anfangen"], tense, time=when)
 
 
-def passive(draw: Draw) -> Phrase:
+@stated
+def passive(draw: Draw) -> Clause:
     """'The cake was baked by the chef': what is acted on becomes the subject."""
     doing = draw.one(sampling.MAKING + sampling.HANDLING)
-    agent = sampling.person(draw, pronouns=False)
+    agent = draw.person(pronouns=False)
     tense = draw.one((PASSIVE, PASSIVE_PAST, PASSIVE_PAST))
-    return as_statement(
-        draw, Clause(sampling.the(draw, doing.objects, 0.2), doing.verb, tense, complement=BY.before(agent))
-    )
+    return Clause(draw.the(doing.objects, 0.2), doing.verb, tense, complement=BY.before(agent))
 
 
-def negation(draw: Draw) -> Phrase:
+@stated
+def negation(draw: Draw) -> Clause:
     """'Anna does not have a dog': German denies with 'nicht', but what is indefinite with 'kein'."""
-    shortened, subject = draw.chance(0.3), sampling.person(draw)
+    shortened, subject = draw.chance(0.3), draw.person()
     if draw.chance(0.3):
-        owned = sampling.some(draw, sampling.ANIMALS + sampling.THINGS)
+        owned = draw.some(sampling.ANIMALS + sampling.THINGS)
         clause = Clause(subject, VERBS["haben"], draw.one(NARRATIVE), accusative=owned)
     else:
         doings = draw.one((sampling.ACTIONS, sampling.ACTIONS, sampling.SEPARABLE))
-        clause = sampling.action(draw, subject, draw.one((*NARRATIVE, PERFECT, CAN, COULD, FUTURE)), doings)
-    return as_statement(draw, replace(clause, negated=True, shortened=shortened))
+        clause = draw.action(subject, draw.one((*NARRATIVE, PERFECT, CAN, COULD, FUTURE)), doings)
+    return replace(clause, negated=True, shortened=shortened)
 
 
 def question(draw: Draw) -> Phrase:
@@ -116,45 +114,40 @@ def question(draw: Draw) -> Phrase:
 
 
 def _yes_or_no(draw: Draw) -> Phrase:
-    somebody = sampling.somebody(draw)
+    somebody = draw.somebody()
     if draw.chance(0.4):
-        return as_question(sampling.action(draw, somebody, PRESENT, sampling.HANDLING + sampling.ENCOUNTERS))
+        return as_question(draw.action(somebody, PRESENT, sampling.HANDLING + sampling.ENCOUNTERS))
     tense = draw.one((PERFECT, draw.one(MODALS)))
-    return as_question(sampling.action(draw, somebody, tense, draw.one((sampling.ACTIONS, sampling.SEPARABLE))))
+    return as_question(draw.action(somebody, tense, draw.one((sampling.ACTIONS, sampling.SEPARABLE))))
 
 
 def _who(draw: Draw) -> Phrase:
-    clause = sampling.action(draw, WHO, draw.one((PRESENT, PAST, PERFECT)))
+    clause = draw.action(WHO, draw.one((PRESENT, PAST, PERFECT)))
     return sentence(clause.english(), clause.german(), "?")
 
 
 def _which(draw: Draw) -> Phrase:
     doing = draw.one(sampling.ACTIONS)
     which = NounPhrase(WHICH, draw.one(doing.objects))
-    clause = Clause(sampling.person(draw), doing.verb, draw.one((PRESENT, PERFECT)))
+    clause = Clause(draw.person(), doing.verb, draw.one((PRESENT, PERFECT)))
     return as_question(clause, which.english("accusative"), which.german("accusative"))
 
 
 def _why(draw: Draw) -> Phrase:
-    return as_question(sampling.action(draw, sampling.person(draw), draw.one((PRESENT, PERFECT))), "why", "warum")
+    return as_question(draw.action(draw.person(), draw.one((PRESENT, PERFECT))), "why", "warum")
 
 
 def _when(draw: Draw) -> Phrase:
     tense = draw.one(NARRATIVE)
-    clause = Clause(sampling.the(draw, SCHEDULED), draw.one(TRAVELLING), tense)
+    clause = Clause(draw.the(SCHEDULED), draw.one(TRAVELLING), tense)
     if draw.chance(0.5):
-        clause = Clause(sampling.person(draw), draw.one(sampling.COMING_AND_GOING), tense)
+        clause = Clause(draw.person(), draw.one(sampling.COMING_AND_GOING), tense)
     return as_question(clause, "when", "wann")
 
 
 def _how_much(draw: Draw) -> Phrase:
-    goods = sampling.phrase(draw, sampling.THINGS + sampling.CLOTHES + sampling.VEHICLES)
+    goods = draw.phrase(sampling.THINGS + sampling.CLOTHES + sampling.VEHICLES)
     return as_question(Clause(goods, VERBS["kosten"], PRESENT), "how much", "wie viel")
-
-
-def as_question(clause: Clause, english: str = "", german: str = "") -> Phrase:
-    """The clause as a question, after a question word if there is one."""
-    return sentence(clause.english_question(english), clause.german_inverted(german), "?")
 
 
 LANDMARKS = named("house tree church school hotel tower door car")
@@ -191,91 +184,93 @@ COMPARABLE = {
 }
 WARES = tuple(noun for noun in sampling.THINGS + sampling.CLOTHES + sampling.FOOD if noun.english_plural)
 COUNTING = (
-    *((VERBS[verb], WARES) for verb in ("kaufen", "verkaufen", "brauchen")),
-    *((VERBS[verb], sampling.ANIMALS) for verb in ("sehen", "finden")),
+    *((verb, WARES) for verb in verbs_named("kaufen verkaufen brauchen")),
+    *((verb, sampling.ANIMALS) for verb in verbs_named("sehen finden")),
 )
 CHAMPIONS = tuple(noun for noun in sampling.ANIMALS if noun is not NOUNS["animal"])
 LYING = named("letter book picture pillow guitar") + sampling.CLOTHES
-GIVING = tuple(VERBS[verb] for verb in ("geben", "zeigen", "schicken", "leihen", "bringen", "anbieten"))
-HELPING = tuple(VERBS[verb] for verb in ("helfen", "danken", "folgen"))
+GIVING = verbs_named("geben zeigen schicken leihen bringen anbieten")
+HELPING = verbs_named("helfen danken folgen")
 EUROS, YEARS_OLD = Phrase("euros", "Euro"), Phrase("years old", "Jahre alt")
 
 
-def two_objects(draw: Draw) -> Phrase:
+@stated
+def two_objects(draw: Draw) -> Clause:
     """'The teacher gives the boy a book': German tells the two objects apart by case."""
-    tense = sampling.any_tense(draw)
-    gift = sampling.phrase(draw, sampling.THINGS + sampling.CLOTHES)
-    giver = sampling.person(draw)
+    tense = draw.any_tense()
+    gift = draw.phrase(sampling.THINGS + sampling.CLOTHES)
+    giver = draw.person()
     clause = Clause(giver, draw.one(GIVING), tense, accusative=gift, dative=_receiver(draw, giver))
-    return as_statement(draw, replace(clause, dative_with_to=draw.chance(0.3)))
+    return replace(clause, dative_with_to=draw.chance(0.3))
 
 
-def dative(draw: Draw) -> Phrase:
+@stated
+def dative(draw: Draw) -> Clause:
     """'Anna helps him': some verbs take a dative where English has a plain object."""
-    tense = sampling.any_tense(draw)
-    helper = sampling.person(draw)
-    return as_statement(draw, Clause(helper, draw.one(HELPING), tense, dative=_receiver(draw, helper)))
+    tense = draw.any_tense()
+    helper = draw.person()
+    return Clause(helper, draw.one(HELPING), tense, dative=_receiver(draw, helper))
 
 
 def _receiver(draw: Draw, giver: Nominal) -> Nominal:
     if draw.chance(0.3):
         return draw.one((HIM, HER, THEM))
-    return sampling.phrase(draw, sampling.PEOPLE, besides=giver) if draw.chance(0.5) else sampling.somebody(draw, giver)
+    return draw.phrase(sampling.PEOPLE, besides=giver) if draw.chance(0.5) else draw.somebody(giver)
 
 
-def company(draw: Draw) -> Phrase:
+@stated
+def company(draw: Draw) -> Clause:
     """'The boy dances without his sister', 'Anna buys a hat for me': prepositions of one case."""
-    somebody, tense = sampling.person(draw), draw.one(NARRATIVE)
+    somebody, tense = draw.person(), draw.one(NARRATIVE)
     if draw.chance(0.5):
-        verb = VERBS[draw.one(("arbeiten", "spielen", "tanzen", "warten"))]
+        verb = draw.one(verbs_named("arbeiten spielen tanzen warten"))
         preposition = draw.one((sampling.WITH, sampling.WITHOUT))
-        return as_statement(
-            draw, Clause(somebody, verb, tense, complement=preposition.before(_receiver(draw, somebody)))
-        )
-    clause = sampling.action(draw, somebody, tense, sampling.MAKING)
-    return as_statement(draw, replace(clause, complement=sampling.FOR.before(_receiver(draw, somebody))))
+        return Clause(somebody, verb, tense, complement=preposition.before(_receiver(draw, somebody)))
+    clause = draw.action(somebody, tense, sampling.MAKING)
+    return replace(clause, complement=sampling.FOR.before(_receiver(draw, somebody)))
 
 
-def prepositional(draw: Draw) -> Phrase:
+@stated
+def prepositional(draw: Draw) -> Clause:
     """'Anna remembers the teacher': objects that German attaches by a preposition, with some verbs beside 'sich'."""
     if draw.chance(0.15):
-        verb = VERBS[draw.one(("ausruhen", "beeilen"))]
-        return as_statement(draw, Clause(sampling.person(draw), verb, sampling.any_tense(draw)))
-    somebody = sampling.person(draw)
+        verb = draw.one(verbs_named("ausruhen beeilen"))
+        return Clause(draw.person(), verb, draw.any_tense())
+    somebody = draw.person()
     verb, preposition, nouns = draw.one(WITH_PREPOSITION)
-    what = preposition.before(sampling.phrase(draw, nouns, plurals=0, besides=somebody))
-    return as_statement(draw, Clause(somebody, verb, draw.one(NARRATIVE), complement=what))
+    what = preposition.before(draw.phrase(nouns, plurals=0, besides=somebody))
+    return Clause(somebody, verb, draw.one(NARRATIVE), complement=what)
 
 
-def place(draw: Draw) -> Phrase:
+@stated
+def place(draw: Draw) -> Clause:
     """'The cat sleeps on the table', 'The cat jumps onto the table': dative says where, accusative where to."""
     tense = draw.one(NARRATIVE)
     if draw.chance(0.15):
-        thing, spot = sampling.phrase(draw, LYING), ON.before(sampling.phrase(draw, SURFACES, plurals=0))
-        return as_statement(draw, Clause(thing, VERBS["liegen"], tense, complement=spot))
-    somebody = sampling.phrase(draw, sampling.ANIMALS) if draw.chance(0.5) else sampling.person(draw)
+        thing, spot = draw.phrase(LYING), ON.before(draw.phrase(SURFACES, plurals=0))
+        return Clause(thing, VERBS["liegen"], tense, complement=spot)
+    somebody = draw.phrase(sampling.ANIMALS) if draw.chance(0.5) else draw.person()
     if draw.chance(0.4):
         verb, preposition, nouns = draw.one(TARGETS)
     else:
-        verb = VERBS[draw.one(("schlafen", "sitzen", "stehen", "warten", "spielen"))]
+        verb = draw.one(verbs_named("schlafen sitzen stehen warten spielen"))
         preposition, nouns = draw.one(SPOTS)
-    return as_statement(
-        draw, Clause(somebody, verb, tense, complement=preposition.before(sampling.phrase(draw, nouns, plurals=0)))
-    )
+    return Clause(somebody, verb, tense, complement=preposition.before(draw.phrase(nouns, plurals=0)))
 
 
-def comparison(draw: Draw) -> Phrase:
+@stated
+def comparison(draw: Draw) -> Clause:
     """'The dog is bigger than the cat', 'as big as', 'the biggest animal': the three degrees."""
     if draw.chance(0.2):
         return _superlative(draw)
     (first, second), adjective = _comparable(draw)
-    other = second.english("nominative"), second.german("nominative")
+    other = Phrase(second.english("nominative"), second.german("nominative"))
     tense, alike = draw.one(NARRATIVE), draw.chance(0.4)
     if alike:
-        what = Phrase(f"as {adjective.english} as {other[0]}", f"so {adjective.german} wie {other[1]}")
-        return as_statement(draw, Clause(first, BE, tense, complement=what, negated=draw.chance(0.5)))
-    what = Phrase(f"{adjective.english_comparative} than {other[0]}", f"{adjective.german_comparative} als {other[1]}")
-    return as_statement(draw, Clause(first, BE, tense, complement=what))
+        what = Phrase("as", "so").then(adjective).then(Phrase("as", "wie")).then(other)
+        return Clause(first, BE, tense, complement=what, negated=draw.chance(0.5))
+    more = Phrase(adjective.english_comparative, adjective.german_comparative)
+    return Clause(first, BE, tense, complement=more.then(Phrase("than", "als")).then(other))
 
 
 def _comparable(draw: Draw) -> tuple[tuple[Nominal, Nominal], Adjective]:
@@ -288,38 +283,33 @@ def _comparable(draw: Draw) -> tuple[tuple[Nominal, Nominal], Adjective]:
     return pair, draw.one(COMPARABLE[first.kind])
 
 
-def _superlative(draw: Draw) -> Phrase:
+def _superlative(draw: Draw) -> Clause:
     adjective = draw.one(COMPARABLE["animal"])
     most = replace(adjective, english=adjective.english_superlative, german_stem=adjective.german_superlative)
     champion = NounPhrase(THE, NOUNS["animal"], most)
     where = IN.before(NounPhrase(THE, draw.one(named("village forest city park garden"))))
-    title = Phrase(
-        f"{champion.english('nominative')} {where.english}", f"{champion.german('nominative')} {where.german}"
-    )
-    return as_statement(draw, Clause(sampling.the(draw, CHAMPIONS), BE, draw.one(NARRATIVE), complement=title))
+    title = Phrase(champion.english("nominative"), champion.german("nominative")).then(where)
+    return Clause(draw.the(CHAMPIONS), BE, draw.one(NARRATIVE), complement=title)
 
 
-def numbers(draw: Draw) -> Phrase:
+@stated
+def numbers(draw: Draw) -> Clause:
     """'Anna buys twenty-one apples', 'The lamp costs thirty-two euros': German says the units first."""
     number = cardinal(draw.between(2, 12) if draw.chance(0.3) else draw.between(13, 99))
     if draw.chance(0.5):
         return _counted(draw, number)
     if draw.chance(0.4):
-        somebody = draw.one(sampling.NAMES) if draw.chance(0.5) else sampling.the(draw, sampling.ADULTS)
-        return as_statement(draw, Clause(somebody, BE, draw.one(NARRATIVE), complement=_of(number, YEARS_OLD)))
+        somebody = draw.one(sampling.NAMES) if draw.chance(0.5) else draw.the(sampling.ADULTS)
+        return Clause(somebody, BE, draw.one(NARRATIVE), complement=number.then(YEARS_OLD))
     if draw.chance(0.3):
         number = cardinal(draw.between(1, 9) * 100)
-    goods = sampling.the(draw, sampling.THINGS + sampling.CLOTHES)
-    return as_statement(draw, Clause(goods, VERBS["kosten"], PRESENT, complement=_of(number, EUROS)))
+    goods = draw.the(sampling.THINGS + sampling.CLOTHES)
+    return Clause(goods, VERBS["kosten"], PRESENT, complement=number.then(EUROS))
 
 
-def _counted(draw: Draw, number: Phrase) -> Phrase:
+def _counted(draw: Draw, number: Phrase) -> Clause:
     verb, nouns = draw.one(COUNTING)
     noun = draw.one(nouns)
     adjective = draw.one(SUITING[noun.kind]) if draw.chance(0.3) else None
     several = NounPhrase(counting(*number), noun, adjective, plural=True)
-    return as_statement(draw, Clause(sampling.person(draw), verb, draw.one(NARRATIVE), accusative=several))
-
-
-def _of(number: Phrase, unit: Phrase) -> Phrase:
-    return Phrase(f"{number.english} {unit.english}", f"{number.german} {unit.german}")
+    return Clause(draw.person(), verb, draw.one(NARRATIVE), accusative=several)

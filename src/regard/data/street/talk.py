@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 from regard.data.street import everyday, sampling
-from regard.data.street.clauses import Clause, sentence
+from regard.data.street.clauses import Clause, as_question, sentence
 from regard.data.street.everyday import HERE, PRONOUNS, verbal
 from regard.data.street.nouns import qualities
 from regard.data.street.phrases import WHO, YOU, Nominal, Phrase
 from regard.data.street.sampling import Draw
 from regard.data.street.simple import identified, short_clause
-from regard.data.street.single_clause import SPOTS, as_question
+from regard.data.street.single_clause import SPOTS
 from regard.data.street.verbs import (
+    BE,
     CAN,
     COULD,
     FUTURE,
@@ -28,29 +29,27 @@ from regard.data.street.verbs import (
     WANT,
     Simple,
     Tense,
+    forms,
+    verbs_named,
 )
 from regard.data.street.words import Agreement, Verb
 
-BE = VERBS["sein"]
-DO: dict[bool, dict[Agreement, str]] = {
-    False: {"first": "tue", "second": "tust", "third": "tut", "plural": "tun"},
-    True: {"first": "tat", "second": "tatest", "third": "tat", "plural": "taten"},
-}
-"""The forms of 'tun', in the past and not, which stand in an answer for the verb of the question."""
+TUN, TAT = forms("tue tust tut tun"), forms("tat tatest tat taten")
+"""The forms of 'tun' stand in an answer for the verb of the question."""
 ANSWERING: tuple[Tense, ...] = (PRESENT, PRESENT, PAST, PERFECT, CAN, CAN, COULD, MUST, MAY, SHOULD, FUTURE)
 QUESTION_TENSES: tuple[Tense, ...] = (*TENSES, *(PRESENT,) * 8, *(PERFECT,) * 2, *(PAST,) * 3, CAN, CAN, WANT)
 """The tenses of questions, the common ones still more often."""
 MEASURES = qualities("old big small strong fast heavy long wide high expensive good")
 """What one asks for with 'how'."""
-STAYING = tuple(VERBS[verb] for verb in ("schlafen", "arbeiten", "spielen", "warten", "wohnen", "sitzen", "stehen"))
-LEAVING = tuple(VERBS[verb] for verb in ("gehen", "laufen", "reisen"))
-UNDERTAKEN = tuple(VERBS[verb] for verb in ("kaufen", "finden", "sehen", "verkaufen", "essen", "schreiben", "lesen"))
-SHORT_COMMANDS = (
+STAYING = verbs_named("schlafen arbeiten spielen warten wohnen sitzen stehen")
+LEAVING = verbs_named("gehen laufen reisen")
+UNDERTAKEN = verbs_named("kaufen finden sehen verkaufen essen schreiben lesen")
+MET = verbs_named("sehen suchen lieben besuchen kennen hören anrufen einladen fragen")
+COMMANDS = verbs_named(
     "warten kommen gehen schlafen lachen tanzen singen laufen springen arbeiten spielen essen trinken lesen schreiben "
     "aufstehen zurückkommen einschlafen anfangen ausruhen beeilen denken kochen klettern sitzen helfen"
 )
-COMMANDS = tuple(VERBS[verb] for verb in SHORT_COMMANDS.split())
-NOT_COMMANDED = (STATIVE | {VERBS["ankommen"], VERBS["wohnen"]}) - {VERBS["vergessen"], VERBS["lieben"]}
+NOT_COMMANDED = STATIVE.union(verbs_named("ankommen wohnen")).difference(verbs_named("vergessen lieben"))
 IDIOMS = tuple(
     Phrase(*line.split(" | "))
     for line in """
@@ -122,27 +121,22 @@ def _whom(draw: Draw) -> Phrase:
     """'Whom did Anna visit?', which many say with 'who'."""
     who, how = _subject(draw), verbal(draw, QUESTION_TENSES, negations=0.05)
     english = draw.one(("who", "whom"))
-    if draw.chance(0.25):
-        verb = draw.one(everyday.WITH_DATIVE)
-        return as_question(Clause(who, verb, how.of(verb)), english, "wem")
-    verb = VERBS[
-        draw.one(("sehen", "suchen", "lieben", "besuchen", "kennen", "hören", "anrufen", "einladen", "fragen"))
-    ]
-    return as_question(Clause(who, verb, how.of(verb)), english, "wen")
+    is_dative = draw.chance(0.25)
+    verb = draw.one(everyday.WITH_DATIVE if is_dative else MET)
+    return as_question(Clause(who, verb, how.of(verb)), english, "wem" if is_dative else "wen")
 
 
 def _what(draw: Draw) -> Phrase:
     """'What do you see?', 'What is the dog doing?'."""
     who, how = _subject(draw), verbal(draw, QUESTION_TENSES, negations=0.05)
     if draw.chance(0.25):
-        verb = VERBS["machen"]
-        tense = how.of(verb)
+        tense = how.of(VERBS["machen"])
         tense = PROGRESSIVE if tense is PRESENT and draw.chance(0.6) else tense
-        return as_question(Clause(who, verb, tense), "what", "was")
+        return as_question(Clause(who, VERBS["machen"], tense), "what", "was")
     verb = VERBS[draw.one(everyday.OF_ANIMALS if everyday.is_animal(who) else everyday.TRANSITIVE)]
     if everyday.is_animal(who) and draw.chance(0.3):
         verb = VERBS["fressen"]
-    if verb in (VERBS["anrufen"], VERBS["einladen"], VERBS["fragen"]):
+    if verb in verbs_named("anrufen einladen fragen"):
         verb = VERBS["kaufen"]
     return as_question(Clause(who, verb, how.of(verb)), "what", "was")
 
@@ -216,16 +210,14 @@ def _commanded(draw: Draw) -> Clause:
     how = verbal(draw, (PRESENT,), negations=0.22)
     if draw.chance(0.22):
         verb = draw.one(COMMANDS)
-        clause = Clause(YOU, verb, PRESENT, negated=how.negated, shortened=how.shortened)
+        clause = how.clause(YOU, verb)
         if verb in STAYING and draw.chance(0.25):
             preposition, nouns = draw.one(SPOTS)
-            place = draw.one(HERE) if draw.chance(0.3) else preposition.before(sampling.the(draw, nouns))
+            place = draw.one(HERE) if draw.chance(0.3) else preposition.before(draw.the(nouns))
             return replace(clause, complement=place)
         return clause
     clause = everyday.does(draw, YOU, how)
-    if clause.verb in NOT_COMMANDED:
-        return _commanded(draw)
-    return clause
+    return _commanded(draw) if clause.verb in NOT_COMMANDED else clause
 
 
 def answer(draw: Draw) -> Phrase:
@@ -250,5 +242,5 @@ def answer(draw: Draw) -> Phrase:
 
 def _finite(verb: Verb, tense: Tense, agreement: Agreement) -> str:
     if isinstance(tense, Simple) and verb is not BE:
-        return DO[tense.past][agreement]
+        return (TAT if tense.past else TUN)[agreement]
     return tense.german(verb, agreement).finite

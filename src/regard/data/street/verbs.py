@@ -1,5 +1,6 @@
 """The verbs, named by their German infinitive: English 'eat' is 'essen' for people and 'fressen' for animals."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -105,30 +106,28 @@ be was been = sein ist war gewesen sein
 """
 
 
-def _read(table: str) -> dict[str, Verb]:
-    verbs = map(read_verb, filter(None, table.splitlines()))
-    return {verb.german.infinitive: verb for verb in verbs}
-
-
-VERBS = _read(VERB_TABLE)
+VERBS = {verb.german.infinitive: verb for verb in map(read_verb, filter(None, VERB_TABLE.splitlines()))}
 """Every verb by its German infinitive."""
+AGREEMENTS: tuple[Agreement, ...] = ("first", "second", "third", "plural")
+Forms = dict[Agreement, str]
+
+
+def verbs_named(infinitives: str) -> tuple[Verb, ...]:
+    """The verbs with these German infinitives, separated by spaces."""
+    return tuple(VERBS[infinitive] for infinitive in infinitives.split())
+
+
+def forms(words: str) -> Forms:
+    """The forms for I, you, he and we; one word alone is the same for all."""
+    return dict(zip(AGREEMENTS, words.split() if " " in words else [words] * 4, strict=True))
 
 
 BE = VERBS["sein"]
-BE_PRESENT: dict[Agreement, tuple[str, str]] = {
-    "first": ("am", "bin"),
-    "second": ("are", "bist"),
-    "third": ("is", "ist"),
-    "plural": ("are", "sind"),
-}
-BE_PAST: dict[Agreement, tuple[str, str]] = {
-    "first": ("was", "war"),
-    "second": ("were", "warst"),
-    "third": ("was", "war"),
-    "plural": ("were", "waren"),
-}
-BECOME_PRESENT: dict[Agreement, str] = {"first": "werde", "second": "wirst", "third": "wird", "plural": "werden"}
-BECOME_PAST: dict[Agreement, str] = {"first": "wurde", "second": "wurdest", "third": "wurde", "plural": "wurden"}
+AM, WAS = forms("am are is are"), forms("was were was were")
+BIN, WAR = forms("bin bist ist sind"), forms("war warst war waren")
+HAVE, HAD = forms("have have has have"), forms("had")
+DO, DID = forms("do do does do"), forms("did")
+BECOME, BECAME = forms("werde wirst wird werden"), forms("wurde wurdest wurde wurden")
 
 
 PAST_OF_DU = ("haben", "wollen", "müssen", "mögen", "kennen", "wissen")
@@ -157,168 +156,106 @@ class Tense(Protocol):
         """The English group; `helped` asks for an auxiliary in any case, as negation and questions do."""
         ...
 
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
+    def german(self, verb: Verb, agreement: Agreement, /) -> Bracket:
         """The German bracket."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """Present or past, in one word."""
+    """Present or past: 'buys' or 'does … buy', in German 'ruft … an'; the verb 'be' helps itself."""
 
     past: bool
 
     def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
-        """Such as 'buys', or 'does … buy'; the verb 'be' helps itself."""
         if verb is BE:
-            return EnglishGroup(_be(agreement, self.past)[0], "")
-        forms = verb.english
+            return EnglishGroup((WAS if self.past else AM)[agreement], "")
         if helped:
-            return EnglishGroup(_do(agreement, self.past), forms.base)
-        return EnglishGroup("", forms.past if self.past else forms.present(agreement))
+            return EnglishGroup((DID if self.past else DO)[agreement], verb.english.base)
+        return EnglishGroup("", verb.english.past if self.past else verb.english.present(agreement))
 
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
-        """Such as 'ruft … an'."""
-        if verb is BE:
-            return Bracket(_be(agreement, self.past)[1], "")
+    def german(self, verb: Verb, agreement: Agreement, /) -> Bracket:
         forms = verb.german
+        if verb is BE:
+            return Bracket((WAR if self.past else BIN)[agreement], "")
         if self.past and agreement == "second" and forms.infinitive not in PAST_OF_DU:
             return PERFECT.german(verb, agreement)
-        finite = forms.past(agreement) if self.past else forms.present(agreement)
-        return Bracket(finite, forms.prefix, joins=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Progressive:
-    """What happens at a time: English says it with 'be' and 'ing', German with the simple tense."""
-
-    past: bool
-
-    def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
-        """Such as 'is … buying'."""
-        return EnglishGroup(_be(agreement, self.past)[0], verb.english.progressive)
-
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
-        """Such as 'ruft … an'."""
-        return Simple(self.past).german(verb, agreement)
-
-
-@dataclass(frozen=True, slots=True)
-class Perfect:
-    """The present or the past perfect, in German with 'haben' or 'sein' as the verb demands."""
-
-    past: bool
-
-    def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
-        """Such as 'has … bought'."""
-        have = VERBS["haben"].english
-        return EnglishGroup(have.past if self.past else have.present(agreement), verb.english.participle)
-
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
-        """Such as 'hat … gekauft' or 'ist … gereist'."""
-        auxiliary = BE if verb.german.auxiliary == "sein" else VERBS["haben"]
-        return Bracket(Simple(self.past).german(auxiliary, agreement).finite, verb.german.participle)
-
-
-@dataclass(frozen=True, slots=True)
-class Passive:
-    """The passive of an event, in German with 'werden'."""
-
-    past: bool
-
-    def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
-        """Such as 'was … bought'."""
-        return EnglishGroup(_be(agreement, self.past)[0], verb.english.participle)
-
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
-        """Such as 'wurde … gekauft'."""
-        return Bracket((BECOME_PAST if self.past else BECOME_PRESENT)[agreement], verb.german.participle)
+        return Bracket(forms.past(agreement) if self.past else forms.present(agreement), forms.prefix, joins=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Modal:
-    """A modal verb, or the future, which is built like one."""
+class Compound:
+    """An auxiliary and a form of the verb: 'is … buying', 'has … bought', 'can … buy'."""
 
-    word: str
-    german_forms: dict[Agreement, str]
-    link: str = ""
-    """What English puts before the infinitive: 'would like to buy'."""
+    auxiliary: Forms
+    form: Callable[[Verb], str]
+    german: Callable[[Verb, Agreement], Bracket]
 
     def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
-        """Such as 'can … buy'."""
-        return EnglishGroup(self.word, self.link + verb.english.base)
-
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
-        """Such as 'kann … kaufen'."""
-        return Bracket(self.german_forms[agreement], verb.german.infinitive)
+        return EnglishGroup(self.auxiliary[agreement], self.form(verb))
 
 
 @dataclass(frozen=True, slots=True)
 class ModalWithTo:
-    """What English says with a full verb and 'to', and German with a modal verb."""
+    """What English says with a full verb, 'wants to buy', and German with a modal verb, 'will … kaufen'."""
 
     tense: Simple
     modal: Verb
 
     def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
-        """Such as 'wants to buy'."""
         auxiliary, rest = self.tense.english(self.modal, agreement, helped)
         return EnglishGroup(auxiliary, f"{rest} to {verb.english.base}")
 
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
-        """Such as 'will … kaufen'."""
+    def german(self, verb: Verb, agreement: Agreement, /) -> Bracket:
         return Bracket(self.tense.german(self.modal, agreement).finite, verb.german.infinitive)
 
 
-@dataclass(frozen=True, slots=True)
-class GoingTo:
-    """What somebody intends: English 'is going to', in German the future."""
-
-    def english(self, verb: Verb, agreement: Agreement, helped: bool) -> EnglishGroup:
-        """Such as 'is … going to buy'."""
-        return EnglishGroup(_be(agreement, past=False)[0], f"going to {verb.english.base}")
-
-    def german(self, verb: Verb, agreement: Agreement) -> Bracket:
-        """Such as 'wird … kaufen'."""
-        return FUTURE.german(verb, agreement)
+def _progressive(auxiliary: Forms, simple: Simple) -> Compound:
+    """What happens at a time: English says it with 'be' and 'ing', German with the simple tense."""
+    return Compound(auxiliary, lambda verb: verb.english.progressive, simple.german)
 
 
-def _be(agreement: Agreement, past: bool) -> tuple[str, str]:
-    return (BE_PAST if past else BE_PRESENT)[agreement]
+def _perfect(auxiliary: Forms, simple: Simple) -> Compound:
+    """In German with 'haben' or 'sein' as the verb demands: 'hat … gekauft', 'ist … gereist'."""
+
+    def german(verb: Verb, agreement: Agreement) -> Bracket:
+        return Bracket(simple.german(VERBS[verb.german.auxiliary], agreement).finite, verb.german.participle)
+
+    return Compound(auxiliary, lambda verb: verb.english.participle, german)
 
 
-def _do(agreement: Agreement, past: bool) -> str:
-    if past:
-        return "did"
-    return "does" if agreement == "third" else "do"
+def _passive(auxiliary: Forms, become: Forms) -> Compound:
+    """The passive of an event: 'was … bought', 'wurde … gekauft'."""
+    return Compound(
+        auxiliary,
+        lambda verb: verb.english.participle,
+        lambda verb, agreement: Bracket(become[agreement], verb.german.participle),
+    )
 
 
-def _forms(singular: str, second: str, plural: str) -> dict[Agreement, str]:
-    return {"first": singular, "second": second, "third": singular, "plural": plural}
+def _modal(word: str, german: Forms, link: str = "") -> Compound:
+    """A modal verb, or the future, which is built like one; `link`: before the infinitive, as in 'like to'."""
+    return Compound(
+        forms(word),
+        lambda verb: link + verb.english.base,
+        lambda verb, agreement: Bracket(german[agreement], verb.german.infinitive),
+    )
 
 
-PRESENT = Simple(past=False)
-PAST = Simple(past=True)
-PROGRESSIVE = Progressive(past=False)
-PAST_PROGRESSIVE = Progressive(past=True)
-PERFECT = Perfect(past=False)
-PAST_PERFECT = Perfect(past=True)
-PASSIVE = Passive(past=False)
-PASSIVE_PAST = Passive(past=True)
-FUTURE = Modal("will", BECOME_PRESENT)
-GOING_TO = GoingTo()
-CAN = Modal("can", _forms("kann", "kannst", "können"))
-COULD = Modal("could", _forms("konnte", "konntest", "konnten"))
-MUST = Modal("must", _forms("muss", "musst", "müssen"))
-MAY = Modal("may", _forms("darf", "darfst", "dürfen"))
-MUST_NOT = Modal("must", MAY.german_forms)
+PRESENT, PAST = Simple(past=False), Simple(past=True)
+PROGRESSIVE, PAST_PROGRESSIVE = _progressive(AM, PRESENT), _progressive(WAS, PAST)
+PERFECT, PAST_PERFECT = _perfect(HAVE, PRESENT), _perfect(HAD, PAST)
+PASSIVE, PASSIVE_PAST = _passive(AM, BECOME), _passive(WAS, BECAME)
+FUTURE = _modal("will", BECOME)
+GOING_TO = Compound(AM, lambda verb: f"going to {verb.english.base}", FUTURE.german)
+CAN, COULD = _modal("can", forms("kann kannst kann können")), _modal("could", forms("konnte konntest konnte konnten"))
+MUST, MAY = _modal("must", forms("muss musst muss müssen")), _modal("may", forms("darf darfst darf dürfen"))
+MUST_NOT = Compound(MUST.auxiliary, MUST.form, MAY.german)
 """For negated clauses: what one must not do, one 'darf' not do."""
-SHOULD = Modal("should", _forms("sollte", "solltest", "sollten"))
-WOULD_LIKE = Modal("would", _forms("möchte", "möchtest", "möchten"), "like to ")
-WANT = ModalWithTo(PRESENT, VERBS["wollen"])
-WANTED_TO = ModalWithTo(PAST, VERBS["wollen"])
-HAVE_TO = ModalWithTo(PRESENT, VERBS["müssen"])
-HAD_TO = ModalWithTo(PAST, VERBS["müssen"])
+SHOULD = _modal("should", forms("sollte solltest sollte sollten"))
+WOULD_LIKE = _modal("would", forms("möchte möchtest möchte möchten"), "like to ")
+WANT, WANTED_TO = ModalWithTo(PRESENT, VERBS["wollen"]), ModalWithTo(PAST, VERBS["wollen"])
+HAVE_TO, HAD_TO = ModalWithTo(PRESENT, VERBS["müssen"]), ModalWithTo(PAST, VERBS["müssen"])
 
 MODALS: tuple[Tense, ...] = (CAN, COULD, MUST, MAY, SHOULD, WANT, WANTED_TO, HAVE_TO, HAD_TO, FUTURE)
 NARRATIVE = (PRESENT, PAST)
@@ -333,5 +270,5 @@ TENSES: tuple[Tense, ...] = (
 )
 """Every tense, the common ones more often."""
 SIMPLE_INSTEAD: dict[Tense, Tense] = {PROGRESSIVE: PRESENT, PAST_PROGRESSIVE: PAST}
-NO_PROGRESSIVE = "sein haben wollen lieben mögen kennen brauchen sehen hören vergessen passen"
-STATIVE = frozenset(VERBS[verb] for verb in NO_PROGRESSIVE.split())
+STATIVE = frozenset(verbs_named("sein haben wollen lieben mögen kennen brauchen sehen hören vergessen passen"))
+"""Verbs without a progressive."""

@@ -8,7 +8,7 @@ A word is read from one line of a dictionary table, English on the left and Germ
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Gender = Literal["m", "f", "n"]
 Case = Literal["nominative", "accusative", "dative"]
@@ -20,6 +20,16 @@ DOUBLED = ("begin", "fit", "forget", "get", "run", "sit", "travel")
 """English verbs whose last consonant doubles before 'ing'."""
 STEMS_WITH_E = ("d", "t", "er", "lg", "lieb", "dank", "reis")
 """How German stems end whose imperative needs an e: 'warte', 'klettere', 'folge'."""
+
+
+class Phrase(NamedTuple):
+    """The same words in both languages, for what never changes its form."""
+
+    english: str
+    german: str
+
+    def then(self, other: "Phrase | Adjective") -> "Phrase":
+        return Phrase(f"{self.english} {other.english}", f"{self.german} {other.german}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,6 @@ class Noun:
         return self.kind in ("person", "child")
 
     def in_english(self, plural: bool) -> str:
-        """The form for one or for several."""
         return self.english_plural or self.english if plural else self.english
 
     def in_german(self, case: Case, plural: bool) -> str:
@@ -155,6 +164,10 @@ class Adjective:
     german_stem: str
     german_comparative: str
     german_superlative: str
+
+    @property
+    def phrase(self) -> Phrase:
+        return Phrase(self.english, self.german)
 
 
 def read_noun(line: str, kind: str) -> Noun:
