@@ -180,6 +180,6 @@ def test_a_picture_that_cannot_be_drawn_costs_no_comparison(compared: Comparison
     def fails(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("regard.compare.comparison.plot.write_figure", fails)
+    monkeypatch.setattr("regard.compare.comparison.table.write_figure", fails)
     said = compared.write_plot(tmp_path / "plot.png")
     assert said == f"{tmp_path / 'plot.png'} could not be written (no space left); the tables beside it are whole"

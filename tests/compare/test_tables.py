@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from regard.compare import plot, table
+from regard.compare import table
 from regard.compare.outcome import Outcome
 from regard.compare.significance import Verdict
 from regard.compare.table import Row
@@ -88,6 +88,6 @@ def test_the_caption_explains_the_star_only_where_there_is_a_test(rows: list[Row
 
 
 def test_the_picture_shows_every_row_that_came_through(rows: list[Row]):
-    by_name, by_flops = plot.draw(rows, "bleu").axes
+    by_name, by_flops = table.draw(rows, "bleu").axes
     assert [text.get_text() for text in by_name.get_yticklabels()] == ["transformer", "lstm & co_1*", "luck", "even"]
     assert by_flops.get_xscale() == "log"

@@ -4,19 +4,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 
 from regard.compare.sweep import EqualConfig, Variant
 from regard.errors import ConfigError, RegardError
 from regard.files.run_folder import CACHE_FOLDER
+from regard.models import ModelConfig
 from regard.run.recipe import Recipe
 from regard.tasks import Task
 from regard.tasks.prepare import Preparation
 from regard.train.budget import BudgetConfig, Spent
 from regard.train.settings import TrainConfig
 
+Model = TypeVar("Model", bound=ModelConfig)
 COUNTED_BATCHES = 500  # enough to know what a batch costs on average
 PARAMS_TOLERANCE = 0.02
 
@@ -29,11 +31,9 @@ class Planner:
     _tasks: dict[str, Task] = field(default_factory=dict)
 
     def preparation(self, recipe: Recipe) -> Preparation:
-        """The data of a recipe."""
         return Preparation(recipe.task, recipe.data, recipe.tokenizer, self.folder / CACHE_FOLDER, model=recipe.model)
 
     def task(self, recipe: Recipe) -> Task:
-        """The task of a recipe with its vocabularies."""
         key = repr((recipe.task, recipe.data, recipe.tokenizer, recipe.start))
         if key not in self._tasks:
             initial = recipe.start.load_tokenizers(recipe.task.texts) if recipe.start else None
@@ -107,7 +107,7 @@ def _sized(variant: Variant, target: int, planner: Planner) -> Variant:
     return Variant(variant.name, variant.recipe.but(model=model))
 
 
-def with_params(model: Any, count: Callable[[Any], int], target: int) -> Any:  # noqa: ANN401
+def with_params(model: Model, count: Callable[[ModelConfig], int], target: int) -> Model:
     """The model with its width scaled to this many parameters, within 2 %.
 
     A width is a multiple of the heads, which is coarse; the inner width of the feed-forward part makes up the rest.
@@ -129,13 +129,13 @@ def with_params(model: Any, count: Callable[[Any], int], target: int) -> Any:  #
     return best
 
 
-def _filled(model: Any, count: Callable[[Any], int], target: int) -> Any:  # noqa: ANN401
+def _filled(model: Model, count: Callable[[ModelConfig], int], target: int) -> Model:
     """The model with the inner width that comes nearest, where it has one: parameters grow in a line with it."""
-    part: Any = getattr(model, "feedforward", None)
-    if not hasattr(part, "hidden_of"):
+    part = getattr(model, "feedforward", None)
+    if part is None or not hasattr(part, "hidden_of"):
         return model
 
-    def hidden(number: int) -> Any:  # noqa: ANN401
+    def hidden(number: int) -> Model:
         return model.but(feedforward=part.but(hidden=number))
 
     here = part.hidden_of(model.width)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regard.compare.budget import Planner
+from regard.compare.outcome import scored_split
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError, nearest
 from regard.metrics.registry import METRICS
@@ -53,7 +54,8 @@ def refuse_other_split(recipes: Recipes, split: str) -> None:
 def choose_metric(recipes: Recipes, requested: str | None, planner: Planner) -> str:
     """The score that recipes are compared by; ConfigError for one that they do not have, or have no common unit in."""
     first = next(iter(recipes.values()))
-    available = [name for name in first.task.scores_on(_scored(first)) if METRICS[name].is_quality]
+    scores = first.task.scores_on(first.data.split(scored_split(first)))
+    available = [name for name in scores if METRICS[name].is_quality]
     if requested is not None and requested not in available:
         raise ConfigError(
             "metric", f"{first.task.kind} is not tested by '{requested}'; {nearest(requested, available)}"
@@ -80,15 +82,6 @@ def _without_unit(name: str, apart: tuple[str, str, str, str], others: list[str]
     first, other, one, two = apart
     advice = f"compare by {' or '.join(others)}" if others else "give both the same tokenizer and labels"
     return ConfigError("metric", f"{name} has no common unit: '{first}' predicts {one} and '{other}' {two}; {advice}")
-
-
-def scored_split(recipe: Recipe) -> str:
-    """The split that a finished model is tested on."""
-    return "test" if recipe.data.test is not None else "valid"
-
-
-def _scored(recipe: Recipe) -> SourceConfig:
-    return recipe.data.split(scored_split(recipe))
 
 
 def _other_targets(recipes: Recipes, planner: Planner) -> list[tuple[str, str, str, str]]:

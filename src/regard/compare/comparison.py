@@ -4,12 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard import __version__
-from regard.compare import plot, table
+from regard.compare import table
 from regard.compare.budget import Planner, equalised, shortened
 from regard.compare.comparability import choose_metric, refuse_other_data, refuse_other_tasks
 from regard.compare.outcome import Outcome
@@ -29,8 +28,6 @@ TOLERANCE = 0.01  # a run that spends more than its budget by more than this say
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison."""
-
     metric: str
     budget: str
     """What all variants had equally much of, as a sentence."""
@@ -44,7 +41,7 @@ class Comparison:
         read = table.caption_of(self.rows, self.split, len(self.seeds), self.budget)
         return f"{read} {tally([row.verdict for row in self.rows[1:]], self.rows[0].name)}".rstrip()
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> dict[str, object]:
         """The result as JSON; generated texts stay in the run folders."""
         return {
             "metric": self.metric, "budget": self.budget, "seeds": list(self.seeds), "split": self.split,
@@ -64,7 +61,7 @@ class Comparison:
     def write_plot(self, file: Path) -> str | None:
         """Plots the table; returns a sentence instead of failing where the file cannot be written."""
         try:
-            plot.write_figure(plot.draw(self.rows, self.metric), file)
+            table.write_figure(table.draw(self.rows, self.metric), file)
         except Exception as error:
             return f"{file} could not be written ({error}); the tables beside it are whole"
         return None
@@ -75,7 +72,7 @@ def _machine() -> str:
     return f"{device}, torch {torch.__version__}"
 
 
-def _row_tree(row: Row) -> dict[str, Any]:
+def _row_tree(row: Row) -> dict[str, object]:
     verdict = None if row.verdict is None else asdict(row.verdict) | {"significant": row.verdict.significant}
     runs = [{name: value for name, value in asdict(run).items() if name != "evidence"} for run in row.outcomes]
     return {
@@ -97,9 +94,8 @@ def compare_sweep(sweep: Sweep, out: Path, watch: Watch = make_watcher) -> Compa
     if config.tune:
         variants = with_tuned_rates(variants, config, queue)
     jobs = [job for variant in variants for job in _jobs(variant, config.seeds)]
-    finished = queue.work(
-        sorted(jobs, key=lambda job: job.recipe.seed)
-    )  # all variants of one seed before the next seed
+    # all variants of one seed before the next seed
+    finished = queue.work(sorted(jobs, key=lambda job: job.recipe.seed))
     outcomes = {variant.name: _outcomes(variant, config.seeds, finished, metric) for variant in variants}
     splits = {outcome.split for row in outcomes.values() for outcome in row if outcome.problem is None}
     comparison = Comparison(

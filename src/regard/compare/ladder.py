@@ -12,7 +12,7 @@ settings = ["model.width=96"]
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, PositiveFloat
 
@@ -21,13 +21,12 @@ from regard.compare.comparability import refuse_other_split, refuse_other_target
 from regard.compare.laws import PowerLaw, fit, front
 from regard.compare.outcome import Outcome
 from regard.compare.queue import Job, Queue, Watch
-from regard.compare.sweep import Seeds
+from regard.compare.sweep import Seeds, checked_recipe, given
 from regard.config import Config, read_toml
 from regard.config.shipped import recipe_file
-from regard.errors import ConfigError, DataError, Failure
+from regard.errors import DataError, Failure
 from regard.run.defaults.plan import Variants
 from regard.run.recipe import Recipe
-from regard.run.unused_settings import refuse_unused
 from regard.train.progress import make_watcher
 
 
@@ -99,8 +98,7 @@ class Scaling:
         _, low, high = self.forecast
         return low <= self.checked.loss <= high
 
-    def tree(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+    def tree(self) -> dict[str, object]:
         laws = {name: _law_tree(getattr(self, name)) for name in ("by_params", "by_tokens", "by_compute", "joint")}
         loss, low, high = self.forecast
         return {
@@ -111,7 +109,7 @@ class Scaling:
         }  # fmt: skip
 
 
-def _law_tree(law: PowerLaw) -> dict[str, Any]:
+def _law_tree(law: PowerLaw) -> dict[str, object]:
     intervals = [list(law.exponent_interval(number)) for number in range(len(law.exponents))]
     return {
         "floor": law.floor, "factors": list(law.factors), "exponents": list(law.exponents), "intervals": intervals,
@@ -128,26 +126,19 @@ class Ladder:
     forecast: Recipe
 
 
-def read_ladder(file: Path, settings: Sequence[str] = (), **changes: Any) -> Ladder:  # noqa: ANN401
+def read_ladder(file: Path, settings: Sequence[str] = (), **changes: object) -> Ladder:
     """A ladder file; settings go on top of every size, changes are the ladder's own settings."""
     file = recipe_file(file)
     tree = read_toml(file)
     if "sizes" not in tree:
         raise DataError(file, "no scaling ladder, it has no [sizes]; see recipes/sweeps/scaling.toml")
-    config = LadderConfig.from_tree({**tree, **{name: value for name, value in changes.items() if value is not None}})
-
+    config = LadderConfig.from_tree({**tree, **given(changes)})
     recipes = Variants(config.settings, f"train.tokens={max(config.tokens):.0f}")
 
-    def recipe(path: str, variant_settings: Sequence[str]) -> Recipe:
-        try:
-            complete = recipes.recipe(recipe_file(config.base, file.parent), variant_settings, settings)
-            complete.check()
-            refuse_unused(complete)
-        except ConfigError as error:
-            raise ConfigError(path, str(error)) from None
-        return complete
+    def recipe(path: str, own: Sequence[str]) -> Recipe:
+        return checked_recipe(recipes, recipe_file(config.base, file.parent), own, settings, path)
 
-    sizes = {name: recipe(f"sizes.{name}", changes) for name, changes in config.sizes.items()}
+    sizes = {name: recipe(f"sizes.{name}", own) for name, own in config.sizes.items()}
     return Ladder(config, sizes, recipe("forecast", config.forecast.settings))
 
 
@@ -167,11 +158,9 @@ def train_ladder(ladder: Ladder, out: Path, watch: Watch = make_watcher) -> Scal
     rungs = [_rung(name, runs) for (name, _), runs in outcomes.items() if not any(run.problem for run in runs)]
     laws = _laws(rungs, config.samples)
     checked = _checked(ladder, queue)
-    at = (checked.params, checked.tokens)
-    joint = laws["joint"]
-    optimal = front([rung.flops for rung in rungs], [rung.loss for rung in rungs])
+    at, joint = (checked.params, checked.tokens), laws["joint"]
     forecast = (joint(*at), *joint.forecast_interval(*at))
-    return Scaling(rungs, **laws, optimal=optimal, forecast=forecast, checked=checked, problems=problems)
+    return Scaling(rungs, **laws, optimal=_optimal(rungs), forecast=forecast, checked=checked, problems=problems)
 
 
 def _jobs(name: str, recipe: Recipe, tokens: float, seeds: Sequence[int]) -> list[Job]:
@@ -183,13 +172,9 @@ def _jobs(name: str, recipe: Recipe, tokens: float, seeds: Sequence[int]) -> lis
 
 
 def _rung(name: str, runs: Sequence[Outcome]) -> Rung:
-    def mean(values: Sequence[float]) -> float:
-        return sum(values) / len(values)
-
-    return Rung(
-        name, runs[0].params, mean([run.tokens for run in runs]), mean([run.flops for run in runs]),
-        mean([run.valid["loss"] for run in runs]), mean([run.seconds for run in runs]) / 60,
-    )  # fmt: skip
+    columns = zip(*((run.tokens, run.flops, run.valid["loss"], run.seconds) for run in runs), strict=True)
+    tokens, flops, loss, seconds = (sum(column) / len(runs) for column in columns)
+    return Rung(name, runs[0].params, tokens, flops, loss, seconds / 60)
 
 
 def _laws(rungs: Sequence[Rung], samples: int) -> dict[str, PowerLaw]:
@@ -197,15 +182,20 @@ def _laws(rungs: Sequence[Rung], samples: int) -> dict[str, PowerLaw]:
     if not rungs:
         raise Failure("every run of the ladder failed; see what was said above")
     most, largest = max(rung.tokens for rung in rungs), max(rung.params for rung in rungs)
-    full = [rung for rung in rungs if rung.tokens > 0.98 * most]
-    big = [rung for rung in rungs if rung.params == largest]
-    best = [rungs[number] for number in front([rung.flops for rung in rungs], [rung.loss for rung in rungs])]
-    return {
-        "by_params": fit([[rung.params] for rung in full], [rung.loss for rung in full], samples=samples),
-        "by_tokens": fit([[rung.tokens] for rung in big], [rung.loss for rung in big], samples=samples),
-        "by_compute": fit([[rung.flops] for rung in best], [rung.loss for rung in best], samples=samples),
-        "joint": fit([[rung.params, rung.tokens] for rung in rungs], [rung.loss for rung in rungs], samples=samples),
+    about = {
+        "by_params": [([rung.params], rung.loss) for rung in rungs if rung.tokens > 0.98 * most],
+        "by_tokens": [([rung.tokens], rung.loss) for rung in rungs if rung.params == largest],
+        "by_compute": [([rungs[number].flops], rungs[number].loss) for number in _optimal(rungs)],
+        "joint": [([rung.params, rung.tokens], rung.loss) for rung in rungs],
     }
+    return {
+        name: fit([x for x, _ in points], [loss for _, loss in points], samples=samples)
+        for name, points in about.items()
+    }
+
+
+def _optimal(rungs: Sequence[Rung]) -> list[int]:
+    return front([rung.flops for rung in rungs], [rung.loss for rung in rungs])
 
 
 def _checked(ladder: Ladder, queue: Queue) -> Rung:

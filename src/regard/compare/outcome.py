@@ -1,7 +1,7 @@
 """The outcome of one run: scores, costs and generated texts, stored as `result.json` in its folder."""
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from regard.run.trained import Run
 from regard.train.log import read_metrics
 
 RESULT_FILE = "result.json"
+Values = list[Any]
+"""Texts, truth values or numbers, one for each example or batch."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,13 @@ class Outcome:
     tokens: int = 0
     flops: float = 0.0
     seconds: float = 0.0
-    evidence: dict[str, list[Any]] = field(default_factory=dict)
+    evidence: dict[str, Values] = field(default_factory=dict)
     """What a paired test needs: `written` and `references`, whether each answer is `right`, or `losses` and `targets`
     of batches."""
     data: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the contents of each split: a result holds for these only."""
 
     def save(self, folder: Path) -> None:
-        """Writes it into the run's folder."""
         write_atomic(folder / RESULT_FILE, to_json(asdict(self), indent=1))
 
 
@@ -70,12 +71,24 @@ def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
         raise RunError(f"{folder / METRICS_FILE}: has no line about training and validation; remove {folder}")
     spent, validation = trained[-1], measured[-1]
     run = Run.open(folder)
-    valid = {name: value for name, value in validation.items() if name in METRICS}
-    scores = _tested(run) if tested else {}
-    return Outcome(
-        valid=valid, params=run.task.num_params(run.recipe.model), steps=spent["step"], tokens=spent["tokens"],
-        flops=spent["flops"], seconds=spent["seconds"], **scores,
+    outcome = Outcome(
+        valid={name: value for name, value in validation.items() if name in METRICS},
+        params=run.task.num_params(run.recipe.model), steps=spent["step"], tokens=spent["tokens"],
+        flops=spent["flops"], seconds=spent["seconds"],
     )  # fmt: skip
+    if not tested:
+        return outcome
+    split = scored_split(run.recipe)
+    report = score_run(run, run.recipe.data.split(split))
+    return replace(
+        outcome, split=split, metrics=report.metrics, fingerprint=report.fingerprint, targets=report.targets,
+        signatures=report.signatures, evidence=report.evidence,
+    )  # fmt: skip
+
+
+def scored_split(recipe: Recipe) -> str:
+    """The split that a finished model is tested on."""
+    return "test" if recipe.data.test is not None else "valid"
 
 
 def data_contents(recipe: Recipe) -> dict[str, str]:
@@ -86,16 +99,3 @@ def data_contents(recipe: Recipe) -> dict[str, str]:
         with suppress(RegardError):  # a finished result outlives its data
             hashes[split] = source_sha256(recipe.data.split(split), Path(recipe.data.folder or ""))
     return hashes
-
-
-def _tested(run: Run) -> dict[str, Any]:
-    split = "test" if run.recipe.data.test is not None else "valid"
-    report = score_run(run, run.recipe.data.split(split))
-    return {
-        "split": split,
-        "metrics": report.metrics,
-        "fingerprint": report.fingerprint,
-        "targets": report.targets,
-        "signatures": report.signatures,
-        "evidence": report.evidence,
-    }

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from regard.compare.ladder import Rung, Scaling
 from regard.compare.laws import PowerLaw
-from regard.compare.plot import write_figure
 from regard.compare.queue import turn
+from regard.compare.table import write_figure
 from regard.files.atomic import write_atomic
 from regard.files.strict_json import to_json
 

@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from regard.compare.outcome import Outcome
+from regard.compare.outcome import Outcome, Values
 from regard.metrics.registry import METRICS, PairedTest
 from regard.metrics.significance import SIGN_FLIPS, Method, accuracy_test, paired_test, sign_flips, smallest_p
 
@@ -125,7 +124,7 @@ def _differing(pairs: Pairs, evidence: Evidence) -> int:
     return sum(map(any, zip(*rows, strict=False)))
 
 
-def _resampled(pairs: Pairs, metric: Any, method: Method) -> tuple[float, str]:  # noqa: ANN401
+def _resampled(pairs: Pairs, metric: str, method: Method) -> tuple[float, str]:
     before, after = _columns(pairs, "written")
     references, _ = _columns(pairs, "references")
     tested = paired_test(before, after, references, metric=metric, method=method)
@@ -135,14 +134,6 @@ def _resampled(pairs: Pairs, metric: Any, method: Method) -> tuple[float, str]: 
 def _sign_tested(pairs: Pairs, _metric: str, _method: Method) -> tuple[float, str]:
     tested = accuracy_test(*_columns(pairs, "right"))
     return tested.p_value, tested.signature
-
-
-def _flipped_examples(pairs: Pairs, metric: str, _method: Method) -> tuple[float, str]:
-    return _flipped(pairs, metric, "examples")
-
-
-def _flipped_batches(pairs: Pairs, _metric: str, _method: Method) -> tuple[float, str]:
-    return _flipped(pairs, "losses", "batches")
 
 
 def _flipped(pairs: Pairs, name: str, what: str) -> tuple[float, str]:
@@ -155,12 +146,12 @@ def _flipped(pairs: Pairs, name: str, what: str) -> tuple[float, str]:
 TESTS: dict[PairedTest, Callable[[Pairs, str, Method], tuple[float, str]]] = {
     "resampling": _resampled,
     "sign_test": _sign_tested,
-    "sign_flips_of_examples": _flipped_examples,
-    "sign_flips_of_batches": _flipped_batches,
+    "sign_flips_of_examples": lambda pairs, metric, _: _flipped(pairs, metric, "examples"),
+    "sign_flips_of_batches": lambda pairs, _metric, _method: _flipped(pairs, "losses", "batches"),
 }
 
 
-def _columns(pairs: Pairs, name: str) -> tuple[list[Any], list[Any]]:
+def _columns(pairs: Pairs, name: str) -> tuple[Values, Values]:
     """A kind of evidence of all seeds end to end, of the first variant and of the other."""
     before, after = (
         chain.from_iterable(outcome.evidence[name] for outcome in side) for side in zip(*pairs, strict=True)

@@ -10,10 +10,10 @@ lstm = { recipe = "../baselines/lstm.toml" }   # another recipe
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PositiveFloat
 
@@ -38,7 +38,7 @@ class EqualConfig(Config):
     """How much; what the first variant's own recipe spends when left out."""
 
 
-def parse_budget(text: Any) -> Any:  # noqa: ANN401
+def parse_budget(text: object) -> object:
     """`flops=1e12` as its kind and amount; a table passes through."""
     if not isinstance(text, str):
         return text
@@ -51,7 +51,7 @@ def parse_budget(text: Any) -> Any:  # noqa: ANN401
         raise ConfigError("budget", f"expected a number such as {by}=1e12, got '{amount}'") from None
 
 
-def _seeds(value: Any) -> Any:  # noqa: ANN401
+def _seeds(value: object) -> object:
     return range(1, value + 1) if type(value) is int else value
 
 
@@ -128,7 +128,7 @@ class Sweep:
         return self.config.metric or self.variants[0].recipe.task.default_score
 
 
-def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: Any) -> Sweep:  # noqa: ANN401
+def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: object) -> Sweep:
     """One sweep file or several recipes; settings go on top of every variant, changes are the sweep's own settings."""
     if not files:
         raise ConfigError("", "expected a sweep file or recipes to compare")
@@ -139,7 +139,7 @@ def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: A
         raise DataError(sweeps[0], "a sweep is compared alone; give one sweep, or recipes only")
     tree = trees[files[0]] if sweeps else {"variants": _named(files)}
     folder = files[0].parent if sweeps else Path()
-    config = SweepConfig.from_tree({**tree, **{name: value for name, value in changes.items() if value is not None}})
+    config = SweepConfig.from_tree({**tree, **given(changes)})
     equal = config.budget
     budget = None if equal.amount is None or equal.by == "params" else f"train.{equal.by}={_amount(equal)}"
     recipes = Variants(config.settings, budget)
@@ -159,7 +159,7 @@ def _refuse_one_folder(variants: Sequence[Variant]) -> None:
             )
 
 
-def _named(files: Sequence[Path]) -> dict[str, Any]:
+def _named(files: Sequence[Path]) -> dict[str, object]:
     names = [file.stem for file in files]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -178,10 +178,22 @@ def _variant(config: SweepConfig, name: str, folder: Path, settings: Sequence[st
     file = variant.recipe or config.base
     if file is None:
         raise ConfigError(f"variants.{name}", "has no recipe, and the sweep no base; give one of them")
+    file = recipe_file(file, folder)
+    return Variant(name, checked_recipe(recipes, file, variant.settings, settings, f"variants.{name}"))
+
+
+def checked_recipe(
+    recipes: Variants, file: Path, variant_settings: Sequence[str], settings: Sequence[str], path: str
+) -> Recipe:
+    """A complete recipe; errors name the path of the variant in its sweep."""
     try:
-        recipe = recipes.recipe(recipe_file(file, folder), variant.settings, settings)
+        recipe = recipes.recipe(file, variant_settings, settings)
         recipe.check()
         refuse_unused(recipe)
     except ConfigError as error:
-        raise ConfigError(f"variants.{name}", str(error)) from None
-    return Variant(name, recipe)
+        raise ConfigError(path, str(error)) from None
+    return recipe
+
+
+def given(changes: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in changes.items() if value is not None}

@@ -1,17 +1,24 @@
-"""The table of a comparison: for the terminal, as Markdown and as LaTeX."""
+"""The table of a comparison: for the terminal, as Markdown, as LaTeX and as a plot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import mean, stdev
 
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from rich.table import Table
 
 from regard.compare.outcome import Outcome
 from regard.compare.significance import LEVEL, Verdict
+from regard.files.atomic import atomic_writer, report_disk_errors
 from regard.metrics.registry import METRICS
 
 MOST_DIGITS = 6
 """The most decimals of a score."""
+EQUAL = 1.05  # budgets that differ by less than this factor would overlap
+SIDE_STEP = 1.02
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,6 @@ class Row:
         learning_rate: float,
         why_incomparable: str | None = None,
     ) -> "Row":
-        """The row of a variant's outcomes."""
         successful = [outcome for outcome in outcomes if outcome.problem is None]
         problems = [outcome.problem for outcome in outcomes if outcome.problem is not None]
         notes = [f"failed with {len(problems)} of {len(outcomes)} seeds: {problems[0]}"] if problems else []
@@ -76,7 +82,6 @@ class Row:
 
 
 def shown(value: float, metric: str, digits: int) -> str:
-    """A score as the table prints it."""
     return f"{value * (100 if METRICS[metric].percent else 1):.{digits}f}"
 
 
@@ -96,7 +101,6 @@ def digits_of(rows: Sequence[Row], metric: str) -> int:
 
 
 def heads(metric: str) -> list[str]:
-    """The names of the columns."""
     return ["system", METRICS[metric].heading, "p", "parameters", "training FLOPs", "minutes"]
 
 
@@ -113,7 +117,6 @@ def notes_of(rows: Sequence[Row]) -> list[str]:
 
 
 def terminal(rows: Sequence[Row], metric: str) -> Table:
-    """The table as a terminal shows it."""
     table = Table()
     for number, head in enumerate(heads(metric)):
         table.add_column(head, justify="right" if number else "left", overflow="fold")
@@ -124,7 +127,6 @@ def terminal(rows: Sequence[Row], metric: str) -> Table:
 
 
 def markdown(rows: Sequence[Row], metric: str, caption: str) -> str:
-    """The table as Markdown, notes below."""
     digits = digits_of(rows, metric)
     lines = [heads(metric), ["---", *["--:"] * 5]]
     lines += [[cell.replace("|", "\\|") for cell in cells(row, metric, digits)] for row in rows]
@@ -158,3 +160,54 @@ def caption_of(rows: Sequence[Row], split: str, seeds: int, budget: str) -> str:
         return sentence
     star = f"* differs from {rows[0].name}: p < {LEVEL} in a paired test over the outputs of all seeds"
     return f"{sentence} {star}" + (", and every seed agrees." if seeds > 1 else ".")
+
+
+def draw(rows: Sequence[Row], metric: str) -> Figure:
+    """Two panels: the table as points, the first row's score as a line; and score against FLOPs."""
+    drawn = [row for row in rows if row.scores and not row.incomparable]
+    figure = Figure(figsize=(12, max(3.6, 1.2 + 0.34 * len(drawn))), layout="constrained")
+    by_name, by_flops = figure.subplots(1, 2)
+    label = METRICS[metric].label
+    _by_name(by_name, drawn, label)
+    _by_flops(by_flops, drawn, label)
+    return figure
+
+
+def _colour(number: int) -> tuple[float, ...]:
+    return colormaps["tab20"](number % 20)
+
+
+def _by_name(axes: Axes, rows: Sequence[Row], label: str) -> None:
+    for number, row in enumerate(rows):
+        colour = _colour(number)
+        axes.plot(row.scores, [number] * len(row.scores), ".", color=colour, alpha=0.5)
+        axes.errorbar([row.mean or 0.0], [number], xerr=[row.deviation or 0.0], fmt="o", color=colour, capsize=3)
+    if rows and rows[0].mean is not None:
+        axes.axvline(rows[0].mean, color="grey", linestyle=":", linewidth=1)
+    axes.set_yticks(range(len(rows)), [row.name + "*" * row.starred for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    axes.grid(alpha=0.3)
+
+
+def _by_flops(axes: Axes, rows: Sequence[Row], label: str) -> None:
+    """Colours as in the other panel; equal budgets would overlap, so they are drawn side by side."""
+    flops = [row.flops for row in rows]
+    equal = bool(rows) and max(flops) < EQUAL * min(flops)
+    for number, row in enumerate(rows):
+        aside = SIDE_STEP ** (number - (len(rows) - 1) / 2) if equal else 1.0
+        runs = [outcome.flops * aside for outcome in row.outcomes if outcome.problem is None]
+        axes.plot(runs, row.scores, ".", color=_colour(number), alpha=0.5)
+        at, score, deviation = row.flops * aside, row.mean or 0.0, row.deviation or 0.0
+        axes.errorbar([at], [score], yerr=[deviation], fmt="o", color=_colour(number), capsize=3)
+    axes.set_xscale("log")
+    axes.set_xlabel("training FLOPs" + (" (equal, drawn side by side)" if equal else ""))
+    axes.set_ylabel(label)
+    axes.grid(alpha=0.3, which="both")
+    if rows:
+        axes.set_xlim(min(flops) / 2, max(flops) * 2)
+
+
+def write_figure(figure: Figure, png: Path) -> None:
+    with report_disk_errors(png.name, png.parent, 0), atomic_writer(png) as stream:
+        figure.savefig(stream, format="png", dpi=120)
