@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import dump_toml, explain, json_schema, layered, parse_override, read_toml, resolve
-from regard.config.help import help_texts
-from regard.config.tree import kinds
+from regard.config.tree import help_texts, kinds
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models import DecoderConfig, EncoderConfig, ModelConfig
 from regard.nn.position import AlibiConfig, PositionConfig

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.config import explain
-from regard.config.renamed import tell_renamed
+from regard.config.merge import tell_renamed
 from regard.run.recipe import Recipe, resolve_recipe
 
 OLD = {"train": {"between_blocks": "float32"}}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from looked_at import TEXT, by_hand, classifier, translator, writer
 
-from regard.config.help import help_texts
+from regard.config.tree import help_texts
 from regard.data.street import LECTURE_SENTENCES
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RegardError

@@ -58,7 +58,8 @@ def saved_outcome(folder: Path) -> Outcome | None:
     if not file.is_file():
         return None
     try:
-        return Outcome(**from_json(file.read_bytes()))
+        stored: Any = from_json(file.read_bytes())
+        return Outcome(**stored)
     except (ValueError, TypeError):
         raise RunError(f"{file}: not the result of a finished run; remove it, and the run is tested again") from None
 

@@ -1,18 +1,21 @@
-"""What settings there are: path, type, default, help; as rows for people and as JSON Schema for editors."""
+"""What settings there are: path, type, default, help; as rows for people and as JSON Schema for editors.
+
+And those that would change nothing, told where a person has set them.
+"""
 
 import inspect
 import json
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from regard.config.help import help_texts
 from regard.config.synonyms import SETTINGS, VALUES, plain
-from regard.config.tree import Config, kinds, sub_config, walk
+from regard.config.tree import Config, default_of, help_texts, kinds, sub_config, walk
+from regard.config.values import Tree, is_list
 from regard.errors import ConfigError, nearest
 
 
@@ -77,7 +80,7 @@ def _every(root: type[Config]) -> Iterator[Setting]:
             yield _setting(path, owner, name)
 
 
-def json_schema(root: type[Config]) -> dict[str, Any]:
+def json_schema(root: type[Config]) -> Tree:
     """JSON Schema of the whole tree; editors complete and check recipes with it."""
     return root.model_json_schema()
 
@@ -90,7 +93,7 @@ def _below(path: str, field: FieldInfo) -> list[tuple[str, type[Config]]]:
     """The configs that a setting takes, that of its default first."""
     family = kinds(field.annotation)
     if family:
-        default = type(field.get_default(call_default_factory=True, validated_data={}))
+        default = type(default_of(field))
         return [(path, member) for member in sorted(family.values(), key=lambda member: member is not default)]
     plain = sub_config(field.annotation)
     return [(path, plain)] if plain else []
@@ -116,17 +119,16 @@ def _setting(path: str, owner: type[Config], name: str) -> Setting:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    default = field.get_default(call_default_factory=True, validated_data={})
+    default = default_of(field)
     if isinstance(default, Config):
         return getattr(default, "kind", "…")
-    if isinstance(default, tuple) and default and all(isinstance(part, Config) for part in default):
-        return ", ".join(getattr(part, "kind", "…") for part in default)
-    if isinstance(default, tuple):
-        return json.dumps(default)
+    if is_list(default):
+        configs = [part for part in default if isinstance(part, Config)]
+        return ", ".join(getattr(part, "kind", "…") for part in configs) if configs else json.dumps(default)
     return "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
-def type_name(annotation: Any) -> str:  # noqa: ANN401
+def type_name(annotation: object) -> str:
     """A type as a person would say it: `one of before, after`, `number`, `text`."""
     origin = get_origin(annotation)
     if origin is Annotated:
@@ -138,7 +140,7 @@ def type_name(annotation: Any) -> str:  # noqa: ANN401
     if origin in (types.UnionType, Union):
         return " or ".join(type_name(part) for part in get_args(annotation) if part is not type(None))
     names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-    if annotation in names:
+    if isinstance(annotation, type) and annotation in names:
         return names[annotation]
     if origin in (list, tuple, dict):
         return f"{origin.__name__} of {type_name(get_args(annotation)[0])}"
@@ -147,3 +149,45 @@ def type_name(annotation: Any) -> str:  # noqa: ANN401
 
 def _summary(owner: type[Config]) -> str:
     return (inspect.getdoc(owner) or "").split("\n\n")[0].replace("\n", " ")
+
+
+class Unused(NamedTuple):
+    """A setting that nothing reads in some combination."""
+
+    path: str
+    why: str
+    """Goes on after "has no effect", such as: on images, which have no tokens."""
+
+
+def unused_sentences(
+    config: Config, unused: Iterable[Unused], inherited: Config | None = None
+) -> Iterator[tuple[str, str]]:
+    """Path and sentence of each unused setting that is neither at its default nor as in `inherited`."""
+    for path, why in unused:
+        keys = path.split(".")
+        value = _value(config, keys)
+        if value is None or value in _usual(config, keys):
+            continue
+        if inherited is None or value != _value(inherited, keys):
+            yield path, f"has no effect {why}; leave it out"
+
+
+def _value(config: object, keys: Sequence[str]) -> object:
+    for key in keys:
+        config = getattr(config, key, None)
+    return config
+
+
+def _usual(owner: Config, keys: Sequence[str]) -> Iterator[object]:
+    """The defaults of a setting: as its own class has it, and as the tables around it have it."""
+    key, *rest = keys
+    field = type(owner).model_fields[key]
+    default = None if field.is_required() else default_of(field)
+    if not rest:
+        yield default
+        return
+    below = getattr(owner, key)
+    if type(default) is type(below):
+        yield _value(default, rest)
+    if isinstance(below, Config):
+        yield from _usual(below, rest)

@@ -5,24 +5,25 @@ the default), and changing a kind keeps what the family shares and drops what on
 """
 
 import tomllib
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import TypeVar, cast
 
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from regard.config.renamed import tell_renamed, with_present_names
 from regard.config.synonyms import meant_setting
-from regard.config.tree import Config, all_paths, allows_none, kinds, sub_config
+from regard.config.tree import Config, all_paths, allows_none, default_of, kinds, sub_config, with_present_names
+from regard.config.values import Tree, is_table
 from regard.errors import ConfigError, nearest
+from regard.progress import tell
 
-Tree = dict[str, Any]
 NONE = "none"
 """How `regard config` shows a setting that is not set, and how one is taken back."""
 SomeConfig = TypeVar("SomeConfig", bound=Config)
 
 
-def resolve(root: type[SomeConfig], tree: Tree, overrides: Iterable[str] = ()) -> SomeConfig:
+def resolve(root: type[SomeConfig], tree: Mapping[str, object], overrides: Iterable[str] = ()) -> SomeConfig:
     """The validated config: the recipe's tree with `key=value` overrides on top."""
     tree = _name_kinds(root, tree)
     for override in overrides:
@@ -31,7 +32,7 @@ def resolve(root: type[SomeConfig], tree: Tree, overrides: Iterable[str] = ()) -
     return root.from_tree(tree)
 
 
-def layered(root: type[Config], base: Tree, tree: Tree) -> Tree:
+def layered(root: type[Config], base: Mapping[str, object], tree: Mapping[str, object]) -> Tree:
     """One tree laid over another, table by table; a change of kind follows the rule above."""
     result = _name_kinds(root, base)
     for path, value in _leaves(tree):
@@ -40,22 +41,22 @@ def layered(root: type[Config], base: Tree, tree: Tree) -> Tree:
     return result
 
 
-def _leaves(tree: Tree) -> Iterable[tuple[list[str], Any]]:
+def _leaves(tree: Mapping[str, object]) -> Iterable[tuple[list[str], object]]:
     """Paths and values of a tree, each table's kind before its other settings; an empty table is a value."""
     for key, value in sorted(tree.items(), key=lambda item: item[0] != "kind"):
-        if isinstance(value, dict) and value:
+        if is_table(value) and value:
             yield from (([key, *path], leaf) for path, leaf in _leaves(value))
         else:
             yield [key], value
 
 
-def _has(tree: Any, path: list[str]) -> bool:  # noqa: ANN401
+def _has(tree: object, path: list[str]) -> bool:
     for key in path:
-        tree = tree.get(key) if isinstance(tree, dict) else None
+        tree = tree.get(key) if is_table(tree) else None
     return tree is not None
 
 
-def parse_override(override: str) -> tuple[list[str], Any]:
+def parse_override(override: str) -> tuple[list[str], object]:
     """`model.width=512` as its path and value; the value is read as TOML, and a bare word as text."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
@@ -67,7 +68,7 @@ def parse_override(override: str) -> tuple[list[str], Any]:
     return [part.strip() for part in key.split(".")], value
 
 
-def _name_kinds(owner: type[Config], tree: Tree, above: str = "") -> Tree:
+def _name_kinds(owner: type[Config], tree: Mapping[str, object], above: str = "") -> Tree:
     """The same tree with every family's kind written out, the default kind where none is given."""
     named: Tree = {}
     for key in tree.keys() & owner.renamed.keys():
@@ -78,7 +79,7 @@ def _name_kinds(owner: type[Config], tree: Tree, above: str = "") -> Tree:
     return named
 
 
-def _name_kind(field: FieldInfo, value: Any, above: str = "") -> Any:  # noqa: ANN401
+def _name_kind(field: FieldInfo, value: object, above: str = "") -> object:
     if value == NONE and allows_none(field.annotation):
         return None
     family = kinds(field.annotation)
@@ -86,21 +87,16 @@ def _name_kind(field: FieldInfo, value: Any, above: str = "") -> Any:  # noqa: A
         value = {"kind": value}
     if not family and sub_config(field.annotation):  # a number may be short for a table
         for short in (rule for rule in field.metadata if isinstance(rule, BeforeValidator)):
-            value = short.func(value)  # type: ignore[call-arg]
-    if not isinstance(value, dict):
+            value = cast(Callable[[object], object], short.func)(value)
+    if not is_table(value):
         return value
-    if family and "kind" not in value and (default := _default_kind(field)):
+    if family and "kind" not in value and (default := getattr(default_of(field), "kind", None)):
         value = {"kind": default, **value}
     below = family.get(str(value.get("kind"))) if family else sub_config(field.annotation)
     return _name_kinds(below, value, above) if below else value
 
 
-def _default_kind(field: FieldInfo) -> str | None:
-    default = field.get_default(call_default_factory=True, validated_data={})
-    return getattr(default, "kind", None)
-
-
-def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  # noqa: ANN401
+def _lay(root: type[Config], tree: Tree, path: list[str], value: object) -> None:
     """Puts a value at a path, making the tables on the way."""
     owner, field, top = root, None, tree
     for depth in range(len(path)):
@@ -120,14 +116,14 @@ def _lay(root: type[Config], tree: Tree, path: list[str], value: Any) -> None:  
             tree[key] = _name_kind(field, value)
         else:
             table = _name_kind(field, tree.get(key, {}))
-            below = kinds(field.annotation).get(str(table.get("kind"))) if isinstance(table, dict) else None
+            below = kinds(field.annotation).get(str(table.get("kind"))) if is_table(table) else None
             below = below or sub_config(field.annotation)
             if below is None and (family := kinds(field.annotation)):
                 if path[depth + 1 :] != ["kind"]:
                     raise _without_kind(here, path[depth + 1], family, root)
                 tree[key] = _name_kind(field, {"kind": value})
                 return
-            if below is None or not isinstance(table, dict):
+            if below is None or not is_table(table):
                 raise ConfigError(here, f"'{'.'.join(path[depth + 1 :])}' cannot stand below it; expected one value")
             tree[key], tree, owner = table, table, below
 
@@ -140,6 +136,12 @@ def _present_name(owner: type[Config], path: list[str], depth: int) -> str:
     return owner.renamed[name]
 
 
+@cache
+def tell_renamed(old: str, new: str) -> None:
+    """Once in a process."""
+    tell(f"regard: {old} is now called {new}; the old name still works")
+
+
 def _without_kind(here: str, key: str, family: dict[str, type[Config]], root: type[Config]) -> ConfigError:
     """A setting of a family of which no kind is chosen yet."""
     fitting = [kind for kind, member in family.items() if key in member.model_fields]
@@ -149,7 +151,7 @@ def _without_kind(here: str, key: str, family: dict[str, type[Config]], root: ty
     return ConfigError(here, f"expected its kind first, such as {here}.kind={(fitting or [*family])[0]}")
 
 
-def _change_kind(table: Tree, old: type[Config], family: dict[str, type[Config]], kind: Any) -> None:  # noqa: ANN401
+def _change_kind(table: Tree, old: type[Config], family: dict[str, type[Config]], kind: object) -> None:
     new = family.get(str(kind))
     if new is not old:
         shared = {name for base in old.__mro__ if new and issubclass(new, base) for name in _own_fields(base)}

@@ -12,12 +12,13 @@ from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator
 
 from regard.config.merge import parse_override
 from regard.config.tree import Config, FileName
+from regard.config.values import Tree
 from regard.errors import ConfigError, RunError
 
 ENTRY_POINTS = "regard.plugins"
@@ -46,12 +47,10 @@ _loaded: set[str] = set()
 """SHA-256 of each file that was executed in this process."""
 
 
-def load_plugins(
-    tree: Mapping[str, Any], overrides: Sequence[str], folder: Path
-) -> tuple[dict[str, Any], Sequence[str]]:
+def load_plugins(tree: Mapping[str, object], overrides: Sequence[str], folder: Path) -> tuple[Tree, Sequence[str]]:
     """Executes the plugins that a recipe in this folder names; gives tree and overrides with their SHA-256."""
     named = [value for path, value in map(parse_override, overrides) if path == [SETTING]] or [tree.get(SETTING, [])]
-    pinned = []
+    pinned: list[dict[str, str]] = []
     for plugin in _Listed.from_tree({SETTING: named[-1]}).plugins:
         file = _find(plugin.file, folder)
         digest = _sha256(file)
@@ -74,7 +73,7 @@ def allow_plugins(files: Iterable[str]) -> None:
         os.environ[VARIABLE] = os.pathsep.join([*map(str, paths), *filter(None, [os.environ.get(VARIABLE)])])
 
 
-def require_plugins(tree: Mapping[str, Any], run: Path) -> None:
+def require_plugins(tree: Mapping[str, object], run: Path) -> None:
     """RunError unless the user has named the plugins of a run's recipe, and they are unchanged."""
     plugins = _Listed.from_tree({SETTING: tree.get(SETTING, [])}).plugins
     for file in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep) if plugins else ()):

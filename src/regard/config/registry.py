@@ -12,7 +12,8 @@ A setting of type `PositionConfig` then takes every kind that is registered when
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
@@ -34,17 +35,27 @@ class Family(Config):
     if TYPE_CHECKING:
         kind: Any
     _members: ClassVar[dict[str, type[Config]]]
-    _adapter: ClassVar[TypeAdapter[Any] | None]
+    _adapter: ClassVar[TypeAdapter[object] | None]
     _in_schema: ClassVar[bool] = False
 
     @classmethod
     @override
-    def __pydantic_init_subclass__(cls, **settings: Any) -> None:
+    def __pydantic_init_subclass__(cls, **settings: object) -> None:
         super().__pydantic_init_subclass__(**settings)
         if _is_family(cls):
             cls._members, cls._adapter = {}, None
         elif "kind" in cls.model_fields:
-            _register(cls)
+            cls._register()
+
+    @classmethod
+    def _register(cls) -> None:
+        family = next(base for base in cls.__mro__ if issubclass(base, Family) and _is_family(base))
+        kind = str(cls.model_fields["kind"].default)
+        other = family._members.get(kind)
+        if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise RegardError(f"{cls.__module__}: {family.__name__} has a kind '{kind}' already, in {other.__module__}")
+        family._members[kind] = cls
+        family._adapter = None
 
     @classmethod
     @override
@@ -53,7 +64,7 @@ class Family(Config):
 
     @classmethod
     @override
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         if not _is_family(cls):
             return handler(source)
         return core_schema.no_info_plain_validator_function(cls._validate)
@@ -61,7 +72,10 @@ class Family(Config):
     @classmethod
     def _validate(cls, value: object) -> object:
         if cls._adapter is None:
-            union: Any = Union[tuple(cls._members.values())]  # noqa: UP007  (of classes known at run time)
+            first, *others = cls._members.values()
+            union: type[Config] | UnionType = first
+            for member in others:
+                union |= member
             cls._adapter = TypeAdapter(Annotated.__class_getitem__((union, BY_KIND, BARE_KIND)))  # type: ignore[attr-defined]
         return cls._adapter.validate_python(value)
 
@@ -79,20 +93,6 @@ class Family(Config):
         finally:
             cls._in_schema = False
         return {"oneOf": schemas, "discriminator": {"propertyName": "kind"}}
-
-
-def family_of(member: type[Family]) -> type[Family]:
-    """The family that a class belongs to, or is."""
-    return next(base for base in member.__mro__ if _is_family(base))
-
-
-def _register(member: type[Family]) -> None:
-    family, kind = family_of(member), str(member.model_fields["kind"].default)
-    other = family._members.get(kind)
-    if other is not None and (other.__module__, other.__qualname__) != (member.__module__, member.__qualname__):
-        raise RegardError(f"{member.__module__}: {family.__name__} has a kind '{kind}' already, in {other.__module__}")
-    family._members[kind] = member
-    family._adapter = None
 
 
 def import_all(package: str, path: Iterable[str]) -> None:

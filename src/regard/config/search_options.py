@@ -5,7 +5,7 @@ else. An option of another kind changes the kind: what all kinds share (`SHARED`
 is the new kind's default. An option that would do nothing is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from regard.errors import ConfigError, nearest
 
 Search = Mapping[str, Any]
+"""Settings of a search by name, or some of them: values of the types that its config gives them."""
 
 SHARED = ("max_length", "max_length_ratio", "max_length_offset", "min_length", "no_repeat_ngram", "forbid_unknown")
 """Settings of every kind of search."""
@@ -28,7 +29,7 @@ def is_sampling(search: Search) -> bool:
     return search["kind"] == "sample" and search["temperature"] > 0
 
 
-def requested_kind(usual: str, options: Mapping[str, Any]) -> str:
+def requested_kind(usual: str, options: Search) -> str:
     """The kind of search that options ask for; a seed alone asks for none, nor does one output of each input."""
     if "kind" in options:
         return options["kind"]
@@ -38,14 +39,17 @@ def requested_kind(usual: str, options: Mapping[str, Any]) -> str:
 
 
 def with_options(
-    usual: Search, options: Mapping[str, Any], defaults: Mapping[str, Search], called: Mapping[str, str] = AS_NAMED
+    usual: Search, options: Search, defaults: Mapping[str, Search], called: Mapping[str, str] = AS_NAMED
 ) -> Search:
     """A search with options on top; those that are None are not given.
 
     `defaults` has the settings of each kind where nobody says any, `called` what the person calls an option.
     """
     chosen = {name: value for name, value in options.items() if value is not None}
-    name = lambda option: called.get(option, option)  # noqa: E731
+
+    def name(option: str) -> str:
+        return called.get(option, option)
+
     for option, value in chosen.items():
         _refuse_range(name(option), option, value)
     kind = requested_kind(usual["kind"], chosen)
@@ -67,7 +71,7 @@ def with_options(
     return search
 
 
-def _outputs(kind: str, base: Search, chosen: dict[str, Any], name: Any) -> dict[str, Any]:  # noqa: ANN401
+def _outputs(kind: str, base: Search, chosen: Search, name: Callable[[str], str]) -> Search:
     """What is given, with a beam wide enough for as many outputs as are wanted; of the other kinds, one is wanted."""
     if kind != "beam":
         rest = {option: value for option, value in chosen.items() if option != "n_best"}
@@ -82,7 +86,7 @@ def _outputs(kind: str, base: Search, chosen: dict[str, Any], name: Any) -> dict
     return chosen
 
 
-def _refuse_sampling_options(search: Search, chosen: Mapping[str, Any], name: Any) -> None:  # noqa: ANN401
+def _refuse_sampling_options(search: Search, chosen: Search, name: Callable[[str], str]) -> None:
     """Refuses options that only act where something is drawn."""
     for option in (option for option in OF_SAMPLING if option in chosen):
         how = "at temperature 0" if search["kind"] == "sample" else f"by {search['kind']} search"
@@ -92,9 +96,10 @@ def _refuse_sampling_options(search: Search, chosen: Mapping[str, Any], name: An
         )
 
 
-def _refuse_range(called: str, option: str, value: Any) -> None:  # noqa: ANN401
+def _refuse_range(called: str, option: str, value: object) -> None:
     """Refuses values that no search has; the engine without torch has no configs that would."""
     if isinstance(value, float) and not isfinite(value):
         raise ConfigError(called, f"expected a finite number, got {value}")
-    if option in ("top_p", "min_p") and not (0 <= value <= 1 and (value or option == "min_p")):
+    is_share = isinstance(value, int | float) and 0 <= value <= 1 and (value > 0 or option == "min_p")
+    if option in ("top_p", "min_p") and not is_share:
         raise ConfigError(called, f"expected a share between 0 and 1, got {value}")

@@ -13,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 from os.path import expanduser  # pathlib's raises where there is no such user
 from pathlib import Path
-from typing import Any
 
+from regard.config.values import table_of, task_of
 from regard.errors import ConfigError, DataError
 
 SCHEME = "regard:"
@@ -44,8 +44,7 @@ class Shipped:
         tree = tomllib.loads(self.text)
         if "variants" in tree or "sizes" in tree:
             return "sweep" if "variants" in tree else "scaling"
-        task = tree.get("task", "translation")
-        return task if isinstance(task, str) else str(task.get("kind", "translation"))
+        return task_of(tree)
 
     @property
     def description(self) -> str:
@@ -57,18 +56,15 @@ class Shipped:
     def to_copy(self) -> str:
         """The file for another folder: names of what is shipped in place of names that start at its own."""
         text = re.sub(r'"([^"\n]+\.toml)"', self._by_name, self.text)
-        data: dict[str, Any] = tomllib.loads(self.text).get("data", {})
-        if "folder" in data or not any({"file", "images", "source"} & {*source} for source in _tables(data)):
+        data = table_of(tomllib.loads(self.text), "data")
+        sources = [table_of(data, split) for split in ("train", "valid", "test")]
+        if "folder" in data or not any({"file", "images", "source"} & {*source} for source in sources):
             return text
         return text.replace("[data]\n", f'[data]\nfolder = "{SCHEME}{self.group}"  {OWN_FILES}\n', 1)
 
     def _by_name(self, match: re.Match[str]) -> str:
         other = (self.file.parent / match[1]).resolve()
         return next((f'"{one.name}"' for one in shipped().values() if one.file.resolve() == other), match[0])
-
-
-def _tables(data: dict[str, Any]) -> list[dict[str, Any]]:
-    return [value for key, value in data.items() if key in ("train", "valid", "test") and isinstance(value, dict)]
 
 
 def root() -> Path:
@@ -81,11 +77,9 @@ def root() -> Path:
 def shipped() -> dict[str, Shipped]:
     """All recipes and sweeps by their names, which are those of the files."""
     toml_files = [file for folder in FOLDERS for file in sorted((root() / folder).rglob("*.toml"))]
-    group = lambda file: file.parent.relative_to(root()).as_posix()  # noqa: E731
-    ordered = sorted(
-        toml_files, key=lambda file: (FOLDERS.index(group(file).partition("/")[0]), group(file), file.stem)
-    )
-    return {file.stem: Shipped(file.stem, file, group(file)) for file in ordered}
+    recipes = [Shipped(file.stem, file, file.parent.relative_to(root()).as_posix()) for file in toml_files]
+    recipes.sort(key=lambda one: (FOLDERS.index(one.group.partition("/")[0]), one.group, one.name))
+    return {one.name: one for one in recipes}
 
 
 def recipe_file(name: Path | str, folder: Path = Path()) -> Path:

@@ -189,5 +189,5 @@ def _note(path: str, value: str) -> str:
 
 def meant_value(word: object, allowed: Iterable[str]) -> str:
     """The value among those `allowed` that a word stands for; empty where there is none."""
-    meanings = {value for _, value in VALUES.get(plain(word), [])} if isinstance(word, str) else set()
+    meanings = {value for _, value in VALUES.get(plain(word), [])} if isinstance(word, str) else ()
     return next((value for value in allowed if value in meanings), "")

@@ -10,8 +10,12 @@ A *family* is a union of configs told apart by `kind`:
     PositionConfig = Annotated[NoPositionConfig | RotaryConfig, BY_KIND, BARE_KIND]
 """
 
+import ast
+import inspect
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
@@ -26,12 +30,12 @@ from pydantic import (
     model_validator,
 )
 from pydantic._internal._model_construction import ModelMetaclass
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
-from regard.config.help import help_texts
-from regard.config.renamed import with_present_names
 from regard.config.synonyms import meant_setting, meant_value
+from regard.config.values import Tree, is_table
 from regard.errors import ConfigError, nearest
 
 BY_KIND = Field(discriminator="kind")
@@ -56,11 +60,12 @@ FileName = Annotated[str, AfterValidator(_file_name)]
 class _Sentences(ModelMetaclass):
     """Makes `SomeConfig(...)` raise ConfigError; pydantic's own nested validation does not pass through here."""
 
-    def __call__(cls, *args: Any, **settings: Any) -> Any:  # noqa: ANN401, N805
+    def __call__(self, *args: object, **settings: object) -> Any:  # noqa: ANN401  (the class's own instance)
         try:
             return super().__call__(*args, **settings)
         except ValidationError as error:
-            raise first_problem(cls, error) from None  # type: ignore[arg-type]
+            assert issubclass(self, Config)
+            raise first_problem(self, error) from None
 
 
 class Config(BaseModel, metaclass=_Sentences):
@@ -68,22 +73,22 @@ class Config(BaseModel, metaclass=_Sentences):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Deprecated names of its settings, with the present ones."""
+    """Deprecated names of its settings, with the present ones: recipes with an old name load as before."""
 
     @model_validator(mode="before")
     @classmethod
-    def _with_present_names(cls, tree: Any) -> Any:  # noqa: ANN401
-        return with_present_names(cls.renamed, tree)
+    def _with_present_names(cls, tree: object) -> object:
+        return with_present_names(cls.renamed, tree) if is_table(tree) else tree
 
     @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> Self:
+    def from_tree(cls, tree: object) -> Self:
         """The config that a tree of plain values describes."""
         try:
             return cls.model_validate(tree)
         except ValidationError as error:
             raise first_problem(cls, error) from None
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> Tree:
         """Plain values that `from_tree` reads back; settings that are None are left out, as TOML has no null."""
         return self.model_dump(mode="json", exclude_none=True)
 
@@ -92,7 +97,7 @@ class Config(BaseModel, metaclass=_Sentences):
         """The classes that a setting of this type takes: the class itself, or the members of a registered family."""
         return [cls]
 
-    def but(self, **changes: Any) -> Self:  # noqa: ANN401
+    def but(self, **changes: object) -> Self:
         """The same config with some settings changed, checked again."""
         return type(self)(**{**dict(self), **changes})
 
@@ -105,13 +110,62 @@ class Config(BaseModel, metaclass=_Sentences):
         return json_schema
 
 
+def with_present_names(renamed: Mapping[str, str], tree: Mapping[str, object]) -> Mapping[str, object]:
+    """A tree whose deprecated keys have their present names; where both are given, the present one decides."""
+    present = {renamed[key]: value for key, value in tree.items() if key in renamed}
+    return {**present, **{key: value for key, value in tree.items() if key not in renamed}} if present else tree
+
+
+def help_texts(config: type[BaseModel]) -> dict[str, str]:
+    """The text under each setting, also of those that a class has from its bases.
+
+    Read from the source when somebody asks: pydantic would read it while classes are made, half a second for every
+    command.
+    """
+    texts: dict[str, str] = {}
+    for owner in reversed(config.__mro__[: config.__mro__.index(BaseModel)]):
+        texts |= _texts_of(owner.__module__).get(owner.__qualname__, {})
+    return {name: text for name, text in texts.items() if name in config.model_fields}
+
+
+@cache
+def _texts_of(module: str) -> dict[str, dict[str, str]]:
+    """The texts under the fields of a module's classes, by qualified name; none where there is no source."""
+    try:
+        return {name: _under_fields(node) for name, node in _classes(ast.parse(inspect.getsource(sys.modules[module])))}
+    except (OSError, TypeError):  # built in, or typed into a prompt
+        return {}
+
+
+def _classes(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield f"{prefix}{child.name}", child
+            yield from _classes(child, f"{prefix}{child.name}.")
+        elif isinstance(child, ast.FunctionDef):
+            yield from _classes(child, f"{prefix}{child.name}.<locals>.")
+        else:
+            yield from _classes(child, prefix)
+
+
+def _under_fields(node: ast.ClassDef) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for field, below in zip(node.body, node.body[1:], strict=False):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = inspect.cleandoc(text)
+            case _:
+                pass
+    return texts
+
+
 def refuse(setting: str, problem: str) -> PydanticCustomError:
     """What a validator raises about one of its own settings: the path then ends in that setting's name."""
     escaped = problem.replace("{", "(").replace("}", ")")
-    return PydanticCustomError("refused", escaped, {"setting": setting})  # type: ignore[arg-type]
+    return PydanticCustomError("refused", "{problem}", {"setting": setting, "problem": escaped})
 
 
-def kinds(annotation: Any) -> dict[str, type[Config]]:  # noqa: ANN401
+def kinds(annotation: object) -> dict[str, type[Config]]:
     """The members of a family by kind; empty where the annotation is no family."""
     members: dict[str, type[Config]] = {}
     for member in _members(annotation):
@@ -120,7 +174,7 @@ def kinds(annotation: Any) -> dict[str, type[Config]]:  # noqa: ANN401
     return members
 
 
-def allows_none(annotation: Any) -> bool:  # noqa: ANN401
+def allows_none(annotation: object) -> bool:
     """Whether a setting may be left unset, so that the word none can only mean that."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -131,13 +185,18 @@ def allows_none(annotation: Any) -> bool:  # noqa: ANN401
     return "none" not in (*choices, *kinds(annotation))
 
 
-def sub_config(annotation: Any) -> type[Config] | None:  # noqa: ANN401
+def default_of(field: FieldInfo) -> object:
+    """The default of a setting, made anew where a factory makes it."""
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+def sub_config(annotation: object) -> type[Config] | None:
     """The config class that stands under an annotation which is no family, if any."""
     plain = [member for member in _members(annotation) if "kind" not in member.model_fields]
     return plain[0] if plain else None
 
 
-def _members(annotation: Any) -> Sequence[type[Config]]:  # noqa: ANN401
+def _members(annotation: object) -> Sequence[type[Config]]:
     origin = get_origin(annotation)
     if origin is Annotated:
         return _members(get_args(annotation)[0])
@@ -227,7 +286,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _walk(root: type[Config], location: tuple[int | str, ...]) -> tuple[str, type[Config], Any]:
+def _walk(root: type[Config], location: tuple[int | str, ...]) -> tuple[str, type[Config], object]:
     """The path a person would write for pydantic's location, the config that owns its end, and the end's annotation."""
     path, owner, annotation = "", root, root
     for step in location:

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
@@ -16,7 +16,7 @@ from regard.errors import Failure
 
 
 @contextmanager
-def report_disk_errors(what: str, folder: Path, needed: int) -> Iterator[None]:
+def report_disk_errors(what: str, folder: Path, needed: int) -> Generator[None]:
     """Turns an error of the disk into a Failure that says how many bytes are needed and how many are free."""
     try:
         yield
@@ -50,7 +50,7 @@ def _reason(error: OSError | SafetensorError) -> str:
 
 
 @contextmanager
-def atomic_writer(file: Path) -> Iterator[BinaryIO]:
+def atomic_writer(file: Path) -> Generator[BinaryIO]:
     """A stream whose contents replace the file, all at once, when the block ends without an error."""
     aside = file.with_name(f".{file.name}.new")
     try:

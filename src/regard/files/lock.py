@@ -16,7 +16,7 @@ from weakref import WeakSet
 from regard.errors import RunError
 from regard.files.atomic import report_disk_errors
 from regard.files.run_folder import LOCK_FILE
-from regard.files.strict_json import from_json, to_json
+from regard.files.strict_json import table_from_json, to_json
 
 RECORD_LIMIT = 1000  # bytes, far more than a pid, a host and a time take
 
@@ -41,7 +41,7 @@ class RunLock:
         if self._descriptor is not None:
             with suppress(OSError):  # a disk that became read-only is no reason to fail now
                 os.ftruncate(self._descriptor, 0)
-            self._close()  # the file stays: if it were removed, two processes could lock two files
+            self.release()  # the file stays: if it were removed, two processes could lock two files
 
     def _acquire(self) -> int:
         descriptor = _open(self.file)
@@ -68,10 +68,10 @@ class RunLock:
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, record.encode(), 0)
         except BaseException:
-            self._close()
+            self.release()
             raise
 
-    def _close(self) -> None:
+    def release(self) -> None:
         """Releases it in this process only: an explicit unlock in a forked child would release the parent's too."""
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -85,7 +85,7 @@ _locks: WeakSet[RunLock] = WeakSet()
 def _release_in_child() -> None:
     """A child that outlives a killed parent must not keep the lock."""
     for lock in tuple(_locks):
-        lock._close()
+        lock.release()
 
 
 os.register_at_fork(after_in_child=_release_in_child)
@@ -109,9 +109,9 @@ def _open(file: Path) -> int:
 
 def _describe_holder(contents: bytes) -> str:
     try:
-        record = from_json(contents)
+        record = table_from_json(contents)
         return f"process {record['pid']} on {record['host']} since {record['since']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError):
         return "another process"
 
 

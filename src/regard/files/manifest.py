@@ -5,12 +5,13 @@
 The last entry is the SHA-256 of the entries before it: no byte can change anywhere, here or in a file, unnoticed.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import TypedDict
 
+from regard.config.values import is_table
 from regard.errors import RunError
 from regard.files.atomic import sha256_of, sync_file
 from regard.files.run_folder import MANIFEST_FILE
@@ -20,9 +21,16 @@ FORMAT = 1
 JSON_LIMIT = 64 * 2**20  # bytes: a larger JSON file is not one of ours, and is not read
 
 
+class Entry(TypedDict):
+    """What the manifest says of a file."""
+
+    size: int
+    sha256: str
+
+
 def write_manifest(folder: Path) -> None:
     """Writes sizes and SHA-256 of all files of a folder, once they are on the disk."""
-    files: dict[str, Any] = {}
+    files: dict[str, Entry] = {}
     for file in sorted(folder.iterdir()):
         files[file.name] = {"size": file.stat().st_size, "sha256": sha256_of(file)}
         sync_file(file)
@@ -51,7 +59,7 @@ def problem_in(folder: Path, required: Collection[str] = ()) -> str | None:
     return None
 
 
-def _difference(file: Path, described: dict[str, Any]) -> str | None:
+def _difference(file: Path, described: Entry) -> str | None:
     status = file.stat()
     if not S_ISREG(status.st_mode):
         return "is not a file"
@@ -60,29 +68,31 @@ def _difference(file: Path, described: dict[str, Any]) -> str | None:
     return None if sha256_of(file) == described["sha256"] else "SHA-256 differs from the manifest"
 
 
-def _read(folder: Path) -> dict[str, dict[str, Any]]:
+def _read(folder: Path) -> dict[str, Entry]:
     """Entries of the files; ValueError unless the manifest is, byte for byte, what `write_manifest` writes."""
     text = read_small(folder / MANIFEST_FILE).decode(errors="replace")
     try:
         manifest = from_json(text)
     except ValueError as error:
         raise ValueError(f"is damaged ({error})") from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
+    if not is_table(manifest) or not is_table(files := manifest.get("files")):
         raise ValueError("is no manifest")
     if manifest.get("format") != FORMAT:
         raise ValueError(f"has format {manifest.get('format')!r}, this version of regard reads {FORMAT}")
-    if text != _sealed(manifest["files"]):
+    if text != _sealed(files):
         raise ValueError("is damaged (its own SHA-256 differs)")
-    if not all(_is_described(file) for file in manifest["files"].values()):
-        raise ValueError("does not give size and SHA-256 of each file")
-    return manifest["files"]
+    return {name: _entry(file) for name, file in files.items()}
 
 
-def _is_described(file: object) -> bool:
-    return isinstance(file, dict) and isinstance(file.get("size"), int) and isinstance(file.get("sha256"), str)
+def _entry(file: object) -> Entry:
+    match file:
+        case {"size": int(size), "sha256": str(digest)}:
+            return {"size": size, "sha256": digest}
+        case _:
+            raise ValueError("does not give size and SHA-256 of each file")
 
 
-def _sealed(files: dict[str, Any]) -> str:
+def _sealed(files: Mapping[str, object]) -> str:
     body = {"format": FORMAT, "files": files}
     return to_json({**body, "sha256": sha256(to_json(body).encode()).hexdigest()}, indent=1) + "\n"
 

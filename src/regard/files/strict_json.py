@@ -6,7 +6,8 @@ of that spelling gets a backslash in front. Tuples come back as lists; whatever 
 
 import json
 from math import isfinite, isnan
-from typing import Any
+
+from regard.config.values import Tree, is_list, is_table
 
 WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -16,7 +17,7 @@ def to_json(value: object, *, indent: int | None = None) -> str:
     return json.dumps(_plain(value, "value"), indent=indent, allow_nan=False)
 
 
-def from_json(text: str | bytes) -> Any:  # noqa: ANN401
+def from_json(text: str | bytes) -> object:
     """The value of a text; ValueError where the text is not what `to_json` writes."""
     try:
         return _restored(json.loads(text, parse_constant=_refuse))
@@ -24,10 +25,18 @@ def from_json(text: str | bytes) -> Any:  # noqa: ANN401
         raise ValueError("nested too deeply") from None
 
 
+def table_from_json(text: str | bytes) -> Tree:
+    """The object of a text; ValueError where it is none."""
+    value = from_json(text)
+    if is_table(value):
+        return value
+    raise ValueError(f"expected an object, got a {type(value).__name__}")
+
+
 def _plain(value: object, path: str) -> object:
-    if isinstance(value, dict):
+    if is_table(value):
         return {_key(key, path): _plain(item, f"{path}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if is_list(value):
         return [_plain(item, f"{path}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, float) and not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -45,9 +54,9 @@ def _key(key: object, path: str) -> str:
 
 
 def _restored(value: object) -> object:
-    if isinstance(value, dict):
+    if is_table(value):
         return {key: _restored(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if is_list(value):
         return [_restored(item) for item in value]
     if isinstance(value, str) and value.lstrip("\\") in WORDS:
         return value[1:] if value.startswith("\\") else WORDS[value]

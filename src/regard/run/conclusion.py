@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__, metrics
+from regard.config.values import is_table
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Tagged
 from regard.data.source_reader import read_examples, read_pairs
 from regard.data.store import Store
 from regard.errors import RegardError, counted
 from regard.files.atomic import write_atomic
 from regard.files.run_folder import BASELINE_FILE, CARD_FILE, CURVES_FILE, METRICS_FILE, RECIPE_FILE
-from regard.files.strict_json import from_json, to_json
+from regard.files.strict_json import table_from_json, to_json
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS, needs_text
 from regard.progress.text import duration
@@ -58,17 +59,16 @@ def _copy_baseline(recipe: Recipe, base: Path) -> Baseline:
 def read_baselines(folder: Path) -> list[Baseline]:
     """The trivial baselines in a run folder; none where there are none."""
     try:
-        tree = from_json((folder / BASELINE_FILE).read_bytes())
-        return [
-            Baseline(answer, {name: scores[name] for name in _metrics_in(scores)}) for answer, scores in tree.items()
-        ]
-    except (OSError, ValueError, AttributeError, TypeError):
+        tree = table_from_json((folder / BASELINE_FILE).read_bytes())
+    except (OSError, ValueError):
         return []
+    return [Baseline(answer, _values_in(scores)) for answer, scores in tree.items() if is_table(scores)]
 
 
-def _metrics_in(scores: Line) -> list[str]:
-    """The names of its metrics, the loss first."""
-    return sorted((name for name in scores if name in METRICS), key=lambda name: name != "loss")
+def _values_in(scores: Line) -> dict[str, float]:
+    """Its metrics, the loss first."""
+    names = sorted((name for name in scores if name in METRICS), key=lambda name: name != "loss")
+    return {name: scores[name] for name in names}
 
 
 # Curves and model card

@@ -9,6 +9,7 @@ from pydantic import Field
 from regard.config import Config, Plugins, kinds, layered, parse_override, read_toml, resolve
 from regard.config.plugins import load_plugins, require_plugins
 from regard.config.shipped import data_folder, recipe_file
+from regard.config.values import is_table, table_of
 from regard.data.settings import DataConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
@@ -158,9 +159,10 @@ def pop_model_key(
     if isinstance(model, dict) and key in model:
         values.insert(0, model[key])
         tree = {**tree, "model": {name: value for name, value in model.items() if name != key}}
-    if values and not isinstance(values[-1], str):
-        raise ConfigError(f"model.{key}", f"expected a name, got {values[-1]!r}")
-    return tree, rest, values[-1] if values else None
+    name = values[-1] if values else None
+    if not isinstance(name, str | None):
+        raise ConfigError(f"model.{key}", f"expected a name, got {name!r}")
+    return tree, rest, name
 
 
 def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -180,7 +182,7 @@ def _model_of(before: dict[str, Any], tree: dict[str, Any], overrides: Sequence[
     """The settings of a run's model; its output layer only where the new task can use it."""
     task_overrides = [override for override in overrides if parse_override(override)[0][0] == "task"]
     task = resolve(Recipe, {key: value for key, value in tree.items() if key == "task"}, task_overrides).task
-    model, old = layered(Recipe, {"model": before.get("model", {})}, {})["model"], before.get("task", {})
-    same = task.kind == (old.get("kind") if isinstance(old, dict) else old)
-    fits = not task.has_classes and model.get("head", {}).get("kind") == "vocabulary"
+    model, old = table_of(layered(Recipe, {"model": before.get("model", {})}, {}), "model"), before.get("task")
+    same = task.kind == (old.get("kind") if is_table(old) else old)
+    fits = not task.has_classes and table_of(model, "head").get("kind") == "vocabulary"
     return model if same or fits else {name: value for name, value in model.items() if name != "head"}
