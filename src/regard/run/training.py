@@ -45,7 +45,14 @@ from regard.train.signals import StopRequest
 from regard.train.trackers import open_trackers
 
 
-def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False, data_changed: bool = False) -> str:
+def train_run(
+    recipe: Recipe,
+    out: Path,
+    watcher: Watcher,
+    resume: bool = False,
+    data_changed: bool = False,
+    stop: StopRequest | None = None,
+) -> str:
     """Trains into a folder; with `resume`, from its newest whole checkpoint on. Returns why it ended.
 
     Whatever can be refused is refused before the first step, and then no new folder is left behind. Data, tokenizer and
@@ -60,10 +67,10 @@ def train_run(recipe: Recipe, out: Path, watcher: Watcher, resume: bool = False,
     watcher = Adviser(watcher if world.is_main else Quiet())
     if world.is_main:
         check_at_once(recipe)
-    stop, trainers = StopRequest(), list[Trainer]()
+    stop, trainers = stop or StopRequest(), list[Trainer]()
     begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
     with report_out_of_memory(), locked_folder(out, world.rank, begun):
-        _refuse_mixing(out, resume)
+        refuse_mixing(out, resume)
         saved, problems = latest_checkpoint(out / CHECKPOINTS_FOLDER) if resume else (None, [])
         resumption = Resumption.of(out, saved, data_changed)
         resumption.check_recipe(recipe)
@@ -129,7 +136,7 @@ def _remove_new(folder: Path, before: set[str], made: list[Path]) -> None:
             path.rmdir()
 
 
-def _refuse_mixing(out: Path, resume: bool) -> None:
+def refuse_mixing(out: Path, resume: bool) -> None:
     """A folder holds one run: a new one needs an empty folder."""
     if not resume and (is_run(out) or list_checkpoints(out / CHECKPOINTS_FOLDER)):
         raise RunError(f"{out}: a run is here already; continue it with --resume, or choose another --out")

@@ -45,14 +45,18 @@ class Trainer(CheckpointedTraining):
             self.compiles_next = False
             self.spent.seconds = self.world.broadcast(time.perf_counter() - began)
             progress = self.spent.progress(self.config)
-            stopping = self.world.broadcast(float(self.stop() is not None))
+            line = self._line("train", line)
+            if self.world.is_main:
+                self.watcher.step(line, progress)  # may request a stop
+            stopping = self._stop_requested()
             ended = FINISHED if progress >= 1 else STOPPED if stopping else ""
-            self._report(line, progress, bool(ended))
+            self._log_step(line, bool(ended))
             if (ended and not stopping) or self._is_due(self.config.valid_every or self.config.save_every, before):
                 self.validation_due = True
                 self.save()
                 self._validate()
-                ended = ended or (STOPPED if self.validation_due else self._out_of_patience())
+                stopped = self.validation_due or self._stop_requested()
+                ended = ended or (STOPPED if stopped else self._out_of_patience())
                 self.spent.seconds = self.world.broadcast(time.perf_counter() - began)
             elif ended or self._is_due(self.config.save_every, before):
                 self.save()
@@ -74,11 +78,11 @@ class Trainer(CheckpointedTraining):
             return f"no better {self.metric} in {patience} validations"
         return ""
 
-    def _report(self, line: dict[str, Any], progress: float, last: bool) -> None:
-        """Every step to the watcher, every `log_every`-th to the log."""
-        line = self._line("train", line)
-        if self.world.is_main:
-            self.watcher.step(line, progress)
+    def _stop_requested(self) -> bool:
+        return bool(self.world.broadcast(float(self.stop() is not None)))
+
+    def _log_step(self, line: dict[str, Any], last: bool) -> None:
+        """Logs every `log_every`-th step."""
         if last or self.spent.steps % self.config.log_every == 0 or self.spent.steps == 1:
             if self.world.is_main:
                 self.log.write(**line)

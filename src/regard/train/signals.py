@@ -22,7 +22,7 @@ class StopRequest:
     """
 
     def __init__(self) -> None:
-        self.requested: Literal["SIGTERM", "Ctrl-C"] | None = None
+        self.requested: Literal["SIGTERM", "Ctrl-C", "callback"] | None = None
         self._interrupts = 0
         self._previous: dict[signal.Signals, Any] = {}
 

@@ -7,6 +7,7 @@ regard.api.evaluate(run).metrics["bleu"]
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -35,58 +36,65 @@ from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
 from regard.tasks.images import ImageTask
 from regard.text.inputs import Overlong
+from regard.train.callbacks import Callback, Callbacks
 from regard.train.log import read_metrics
 from regard.train.loop import STOPPED
 from regard.train.monitor import Watcher
 from regard.train.parallel.processes import is_main_process, parse_device
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher
+from regard.train.signals import StopRequest
 
 Texts = list[str] | tuple[str, ...]
 
 
 def train(
-    recipe: Recipe | str | Path,
+    recipe: Plan | Recipe | str | Path,
     *settings: str,
     out: str | Path,
     resume: bool = False,
     data_changed: bool = False,
     watcher: Watcher | None = None,
+    on_step: Callback | None = None,
+    on_validation: Callback | None = None,
 ) -> Run:
     """Trains what a recipe says (`key=value` settings on top) into a folder, and opens the result.
 
     `resume` continues from the newest checkpoint there; `data_changed` accepts that data or tokenizer changed since.
+    An error in a callback stops the run, saves it, and is then raised.
     """
-    if isinstance(recipe, Recipe) and settings:
+    if isinstance(recipe, Plan | Recipe) and settings:
         raise ConfigError("settings", "a Recipe has its settings already; change them with recipe.but(…)")
     for setting in settings:
         if not isinstance(setting, str):
             raise ConfigError("settings", f"expected texts such as 'train.steps=100', got {setting!r}")
     folder = _path(out, "out")
-    plan = Plan(recipe) if isinstance(recipe, Recipe) else _plan(recipe, settings, folder if resume else None)
-    resolved = plan.recipe
-    if watcher is not None:
-        _announce(plan, watcher)
-        _raise_if_stopped(train_run(resolved, folder, watcher, resume, data_changed), folder)
-        return load(folder)
-    with make_watcher(_peak(resolved) if VERBOSITY.get() == "verbose" else None) as display:
-        _announce(plan, display)
-        ended = train_run(resolved, folder, display, resume, data_changed)
-        _raise_if_stopped(ended, folder)
+    plan = _plan(recipe, settings, folder if resume else None)
+    stop = StopRequest()
+    display = nullcontext(watcher) if watcher is not None else make_watcher(_peak(plan.recipe))
+    with display as shown:
+        callbacks = Callbacks(shown, stop, on_step, on_validation) if on_step or on_validation else None
+        _announce(plan, shown)
+        ended = train_run(plan.recipe, folder, callbacks or shown, resume, data_changed, stop)
+        if callbacks is not None and callbacks.error is not None:
+            raise callbacks.error
+        if ended == STOPPED:
+            raise Interrupted(f"stopped and saved; {resume_sentence(folder)}" if is_main_process() else "")
         run = load(folder)
-        if is_main_process():
+        if watcher is None and is_main_process():
             for sentence in (f"{ended}; the run is in {folder}", *conclusion(run)):
-                display.say(sentence)
+                shown.say(sentence)
     return run
 
 
-def _raise_if_stopped(ended: str, folder: Path) -> None:
-    if ended == STOPPED:
-        raise Interrupted(f"stopped and saved; {resume_sentence(folder)}" if is_main_process() else "")
-
-
-def _plan(recipe: str | Path, settings: Sequence[str], run: Path | None) -> Plan:
-    return plan_recipe(_path(recipe, "recipe"), settings, run)
+def _plan(recipe: Plan | Recipe | str | Path, settings: Sequence[str], run: Path | None) -> Plan:
+    match recipe:
+        case Plan():
+            return recipe
+        case Recipe():
+            return Plan(recipe)
+        case _:
+            return plan_recipe(_path(recipe, "recipe"), settings, run)
 
 
 def _announce(plan: Plan, watcher: Watcher) -> None:
@@ -325,6 +333,8 @@ def _snapshots(run: Run) -> list[looking.Snapshot]:
 
 
 def _peak(recipe: Recipe) -> float | None:
-    """The machine's measured FLOP/s in the precision of a run."""
+    """The machine's measured FLOP/s in the precision of a run; None unless --verbose shows it."""
+    if VERBOSITY.get() != "verbose":
+        return None
     device = parse_device(recipe.train.device, "train.device").type
     return machine_peak(device, choose_precision(recipe.train.precision, device).dtype)
