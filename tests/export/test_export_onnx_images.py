@@ -15,7 +15,7 @@ from regard.export.exported_model import HeldOut
 from regard.export.images import ImageForm
 from regard.models import VisionConfig
 from regard.tasks.base import Vocabularies
-from regard.tasks.image_classification import ImageClassification, ImageClassificationConfig
+from regard.tasks.images import ImageClassification, ImageClassificationConfig
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

@@ -107,7 +107,7 @@ def test_task_and_data_are_enough(task: str, tmp_path: Path):
     assert impatient or learning[-1]["lr"] < 0.1 * max(line["lr"] for line in learning)  # the schedule completes
     assert sum(line["split"] == "valid" for line in lines) >= (PATIENCE + 1 if impatient else 8)
     if task in ("translation", "summarisation", "image_description"):
-        score = run.recipe.task.scores[0]
+        score = run.recipe.task.default_score
         assert all(score in line for line in lines if line["split"] == "valid")
     assert read_toml(run.folder / "recipe.toml")["defaults"] == "fixed"
 

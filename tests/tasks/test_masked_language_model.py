@@ -21,7 +21,7 @@ from regard.run.recipe import resolve_recipe
 from regard.run.scoring.loss import spread_tokens
 from regard.tasks import MaskedLanguageModelConfig, Vocabularies
 from regard.tasks.evaluation import measuring_batches
-from regard.tasks.masked_language_model import MaskedLanguageModel, fill, head_flops, masked_ids, masked_nlls
+from regard.tasks.masked_language_model import MaskedLanguageModel, head_flops, masked_ids, masked_nlls
 from regard.tasks.prepare import Preparation
 from regard.text.special_tokens import EOS, MASK
 from regard.text.tokenizer import BpeConfig, CharConfig, Tokenizer, WordConfig
@@ -239,11 +239,10 @@ def test_masks_are_filled_in(trained: Path):
     chances = [chance for _, chance in filled.guesses[0]]
     assert chances == sorted(chances, reverse=True)
     assert not any(token.startswith("<") for token, _ in filled.guesses[0])
-    words = run.task.tokenizer
-    both, alone = fill(run.model, words, ["<mask> dog sees the <mask>", "the <mask>"], CPU)
+    both, alone = run.task.fill(run.model, ["<mask> dog sees the <mask>", "the <mask>"], CPU)
     assert (len(both.guesses), len(alone.guesses)) == (2, 1)
     with pytest.raises(RegardError, match=r"input 2: expected a <mask> to fill in, got none"):
-        fill(run.model, words, ["the <mask>", "the dog"], CPU)
+        run.task.fill(run.model, ["the <mask>", "the dog"], CPU)
 
 
 def test_a_mask_takes_the_space_before_it_only_where_tokens_do():

@@ -17,9 +17,8 @@ from regard.look.tokens import Sentence
 from regard.models import Patches
 from regard.nn.layout import Sequences
 from regard.tasks import MaskedLanguageModel
-from regard.tasks.contract import ImageModelConfig
 from regard.tasks.generation import AnyInput
-from regard.tasks.images import ImageTask, image_config
+from regard.tasks.images import ImageModelConfig, ImageTask, image_config
 from regard.tasks.masked_language_model import MASK_TEXT, masked_ids
 from regard.tasks.trained import Trained
 from regard.text.special_tokens import BOS, EOS, MASK, SEP, SPECIAL_TOKENS, UNK

@@ -93,7 +93,7 @@ def refuse_task(task: TaskConfig) -> None:
     """ConfigError for a task, or a setting of it, that CTranslate2 does not support."""
     supported = task.ctranslate2_settings
     if supported is None:
-        raise ConfigError("task", f"CTranslate2 runs models that generate text from text, got a run of {task.name}")
+        raise ConfigError("task", f"CTranslate2 runs models that generate text from text, got a run of {task.kind}")
     usual = type(task)()
     for setting in type(task).model_fields:
         if setting not in supported and getattr(task, setting) != getattr(usual, setting):

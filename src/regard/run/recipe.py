@@ -56,7 +56,7 @@ class Recipe(Config):
     @property
     def longest_input(self) -> int | None:
         """Most tokens of an input that the model is made for; None where the task cuts longer ones itself."""
-        if self.task.cuts_inputs:
+        if self.task.input_limit is not None:
             return None
         return min(limit for limit in (self.model.longest, self.data.max_length) if limit is not None)
 

@@ -7,10 +7,10 @@ from regard.tasks.base import TaskConfig as TaskConfig
 from regard.tasks.base import Vocabularies as Vocabularies
 from regard.tasks.classification import Classification as Classification
 from regard.tasks.classification import ClassificationConfig as ClassificationConfig
-from regard.tasks.image_classification import ImageClassification as ImageClassification
-from regard.tasks.image_classification import ImageClassificationConfig as ImageClassificationConfig
-from regard.tasks.image_description import ImageDescription as ImageDescription
-from regard.tasks.image_description import ImageDescriptionConfig as ImageDescriptionConfig
+from regard.tasks.images import ImageClassification as ImageClassification
+from regard.tasks.images import ImageClassificationConfig as ImageClassificationConfig
+from regard.tasks.images import ImageDescription as ImageDescription
+from regard.tasks.images import ImageDescriptionConfig as ImageDescriptionConfig
 from regard.tasks.language_model import LanguageModel as LanguageModel
 from regard.tasks.language_model import LanguageModelConfig as LanguageModelConfig
 from regard.tasks.masked_language_model import MaskedLanguageModel as MaskedLanguageModel

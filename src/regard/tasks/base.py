@@ -10,12 +10,12 @@ from typing import ClassVar, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import Family, Unused
 from regard.data.batches import Batch, BatchingConfig, BucketedConfig, StreamConfig
+from regard.data.collate import Packed, Padded
 from regard.data.examples import Example, Pair
 from regard.data.fields import AnyField
 from regard.data.masking import MaskingConfig
@@ -32,13 +32,14 @@ from regard.models import kinds_of
 from regard.nn.experts import balance_loss
 from regard.nn.loss import Losses
 from regard.tasks.contract import ModelConfig, sequences, token_model
-from regard.tasks.generation import AnyInput, TextGenerator
+from regard.tasks.generation import AnyInput, AnyInputs, TextGenerator
 from regard.tasks.regularisation import consistent_losses, twice
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, load_tokenizers, save_tokenizers
 
 PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.overlong")
 """Settings of how each example is tokenised, which a stream of text does not have."""
 TRAINING_SETTINGS = frozenset({"kind", "smoothing", "consistency"})
+Tokens = Padded | Packed
 Verb = Literal["translate", "generate", "classify"]
 Scoring = Literal["texts", "tokens", "masked_tokens", "labels"]
 
@@ -105,12 +106,8 @@ class TaskConfig(Family):
     """The text fields of an example."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The label fields of an example."""
-    cuts_inputs: ClassVar[bool] = False
-    """Whether it reads the beginning of an input that is too long, in training and after."""
-    cuts_examples: ClassVar[bool] = True
-    """Whether an example that is too long can be cut (data.overlong = "cut")."""
     gives_trees: ClassVar[bool] = False
-    """Whether its examples come with dependency trees."""
+    """Whether its examples come with dependency trees; they cannot be cut (data.overlong = "cut")."""
     usual_search: ClassVar[AnySearch] = BeamConfig()
     """How its models search unless the recipe says otherwise."""
     generates: ClassVar[bool] = False
@@ -125,8 +122,6 @@ class TaskConfig(Family):
     """The scores of its predictions; those of its generated texts are the metrics registered for its kind."""
     splits_inputs: ClassVar[bool] = False
     """Whether an input of several sentences may be given to its models sentence by sentence."""
-    predicts_tokens: ClassVar[bool] = False
-    """Whether its models predict tokens of the vocabulary of the last of `texts`, and not labels."""
     copy_baseline: ClassVar[bool] = False
     """Whether an output that copies the input is a baseline."""
     example_command: ClassVar[str]
@@ -142,18 +137,9 @@ class TaskConfig(Family):
     where data is scarce, and doubles the cost of a step."""
 
     @property
-    def name(self) -> str:
-        """The task's `kind`, which each task declares for itself."""
-        return str(type(self).model_fields["kind"].default)
-
-    @property
     def reads(self) -> str | None:
         """The text field that its models read; None where they read something else than text."""
         return next((name for name in self.texts if name in ("source", "text")), None)
-
-    @property
-    def reads_images(self) -> bool:
-        return self.content in ("images", "captions")
 
     @property
     def input_limit(self) -> int | None:
@@ -175,8 +161,7 @@ class TaskConfig(Family):
     def check(self, model: ModelConfig, data: DataConfig) -> None:
         """Refuses a model or data that this task cannot use."""
         for split in ("train", "valid", "test"):
-            source: SourceConfig | None = getattr(data, split)
-            if source is not None:
+            if (source := getattr(data, split)) is not None:
                 source.require(self.content, f"data.{split}")
         if needs_tree(model) and not self.gives_trees:
             raise ConfigError("model.position", "only tagging reads sentences with their trees; choose another kind")
@@ -212,17 +197,12 @@ class TaskConfig(Family):
 
     def scores_on(self, source: SourceConfig | None) -> tuple[str, ...]:
         """The scores of a test on this data, the default one first; some need data of a certain kind."""
-        names = [*(metric.name for metric in text_metrics(self.name, source)), *self.measured]
+        names = [*(metric.name for metric in text_metrics(self.kind, source)), *self.measured]
         return (self.default_score, *(name for name in names if name != self.default_score))
 
     @property
-    def scores(self) -> tuple[str, ...]:
-        """The scores of a test on any data."""
-        return self.scores_on(None)
-
-    @property
     def has_classes(self) -> bool:
-        """Whether its examples have labels that the model predicts."""
+        """Whether its models predict labels, and not tokens of the vocabulary of the last of `texts`."""
         return bool(self.labels)
 
 
@@ -247,12 +227,20 @@ class Task(ABC):
         """Forward and backward passes over a batch in a training step."""
         return 2.0 if self.config.consistency else 1.0
 
-    def packed_flops(self, flops: Callable[..., int], *lengths: NDArray[np.int64]) -> float:
-        """FLOPs of packed sequences: each costs what it costs alone, which is computed once a length."""
+    def forward_flops(self, flops: Callable[..., int], *fields: Tokens, shifted: bool = False) -> float:
+        """FLOPs of a forward pass; `shifted`: the last token of each sequence of the last field is not read.
+
+        A packed sequence costs what it costs alone, which is computed once a length.
+        """
+        fewer = [*(0 for _ in fields[1:]), int(shifted)]
+        if isinstance(fields[0], Padded):
+            times = [field.tokens.shape[1] - less for field, less in zip(fields, fewer, strict=True)]
+            return float(flops(len(fields[0].lengths), *times))
+        lengths = [(field.lengths - less).tolist() for field, less in zip(fields, fewer, strict=True)]
         total = 0
-        for sizes in zip(*(column.tolist() for column in lengths), strict=True):
+        for sizes in zip(*lengths, strict=True):
             if sizes not in self._flops:
-                self._flops[sizes] = flops(*sizes)
+                self._flops[sizes] = flops(1, *sizes)
             total += self._flops[sizes]
         return float(total)
 
@@ -298,13 +286,17 @@ class Task(ABC):
         loss = unigram_loss(*(token_counts(store, field, size, begins) for store in (train, valid)))
         return Baseline("each token by its frequency", {"loss": loss})
 
-    @abstractmethod
+    def sizes(self, model: ModelConfig) -> tuple[int, ...]:
+        """Of the vocabularies and the labels: what `build` and `num_params` of the model's settings take."""
+        raise TypeError(f"{type(self).__name__} must give the sizes that models are built with")
+
     def build(self, model: ModelConfig) -> nn.Module:
         """The model for these vocabularies."""
+        return model.build(*self.sizes(model))
 
-    @abstractmethod
     def num_params(self, model: ModelConfig) -> int:
         """Parameters of the model, without building it."""
+        return model.num_params(*self.sizes(model))
 
     @abstractmethod
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
@@ -333,18 +325,13 @@ class Task(ABC):
         self, stepper: AnyStepper, device: torch.device, longest: int | None = None, base: Path = Path()
     ) -> TextGenerator:
         """Text generation with a model, or with an ensemble of them."""
-        raise ConfigError("task", f"a model of {self.config.name} generates no text")
+        raise ConfigError("task", f"a model of {self.config.kind} generates no text")
 
     def classify(
-        self,
-        model: nn.Module,
-        texts: Sequence[AnyInput],
-        device: torch.device,
-        longest: int | None = None,
-        cut: bool = False,
+        self, model: nn.Module, texts: AnyInputs, device: torch.device, longest: int | None = None, cut: bool = False
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each input; None for a blank one."""
-        raise ConfigError("task", f"a model of {self.config.name} gives no labels")
+        raise ConfigError("task", f"a model of {self.config.kind} gives no labels")
 
 
 class GenerationTask(Task):

@@ -1,47 +1,112 @@
-"""Classification: one label for a whole text."""
+"""Classification: one label for a whole text; and what all tasks share that predict labels."""
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, cast
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal, cast
 
+import numpy as np
 import torch
+from jaxtyping import Int64
 from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data.batches import Batch
-from regard.data.collate import Packed
-from regard.data.examples import Example, Labelled
+from regard.data.examples import Example, Labelled, SourceLocation
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
+from regard.data.store import Store
 from regard.data.store_writer import Row
 from regard.decode import in_batches
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError, nearest, shortened
+from regard.metrics.baseline import Baseline, most_frequent
 from regard.nn.device import to_device
 from regard.nn.layout import Sequences
-from regard.nn.loss import Losses
-from regard.tasks.base import Inputs, Scoring, TaskConfig, Vocabularies, need_shape, total_tokens
+from regard.nn.loss import Losses, cross_entropy, smoothed_losses
+from regard.tasks.base import Inputs, Task, TaskConfig, Vocabularies, need_shape, total_tokens, with_balance
 from regard.tasks.contract import ModelConfig, sequences
-from regard.tasks.generation import AnyInput
-from regard.tasks.labels import LabelTask
-from regard.tasks.regularisation import adversarial_loss
+from regard.tasks.generation import AnyInputs
+from regard.tasks.regularisation import adversarial_loss, consistent_losses, twice
 from regard.tasks.tensors import to_sequences
 from regard.text.inputs import TOKENS_PER_BATCH, refuse_overlong
 from regard.text.special_tokens import EOS
 from regard.text.tokenizer import TokenizerConfig
 
 
+class LabelTask(Task):
+    """−log P(label | input), for one label of each example or of each word."""
+
+    best_metric = "accuracy"
+    verb = "classify"
+
+    def __init__(self, vocabularies: Vocabularies, config: TaskConfig) -> None:
+        super().__init__(vocabularies, config)
+        self.number = {label: number for number, label in enumerate(vocabularies.labels)}
+
+    def label_number(self, label: str, location: SourceLocation | str, what: str = "label") -> int:
+        """The number of a label; DataError for one that the training data does not have."""
+        if label not in self.number:
+            problem = f"{what} '{shortened(label, 60)}' is unknown in the training data; {nearest(label, self.number)}"
+            file, line = (location, None) if isinstance(location, str) else location.origin
+            raise DataError(file, problem, line)
+        return self.number[label]
+
+    def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
+        """Cross-entropy of the labels."""
+        smoothing, consistency = self.config.smoothing, self.config.consistency
+        if consistency:
+            packed = inputs.targets.dim() > 1 and sequences(inputs.arguments[0]).layout.packed
+            first, second = model(*twice(inputs.arguments)).chunk(2, 1 if packed else 0)
+            losses = consistent_losses(first, second, inputs.targets, smoothing, consistency)
+        else:
+            losses = self.plain_losses(model, inputs)
+        return with_balance(model, losses, inputs.count)
+
+    def plain_losses(self, model: nn.Module, inputs: Inputs) -> Losses:
+        """The losses of one reading of a batch."""
+        return smoothed_losses(model(*inputs.arguments), inputs.targets, self.config.smoothing)
+
+    def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
+        """Cross-entropy, and how many labels are right."""
+        return self.measure_labels(model, inputs)[0]
+
+    def measure_labels(self, model: nn.Module, inputs: Inputs) -> tuple[dict[str, float], Tensor | None]:
+        logits: Tensor = model(*inputs.arguments)
+        nll, predicted = cross_entropy(logits, inputs.targets), logits.argmax(-1)
+        right = (predicted == inputs.targets).sum()
+        return {"nll": float(nll), "right": float(right), "count": inputs.count}, predicted
+
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
+        return {**super().summarise(sums), **accuracy(sums)}
+
+    def trivial_baseline(self, train: Store, valid: Store) -> Baseline:
+        """Always the most frequent label of the training data."""
+        counts = [self.label_counts(store) for store in (train, valid)]
+        likeliest = self.vocabularies.labels[int(counts[0].argmax())]
+        return Baseline(f"always '{likeliest}'", most_frequent(*counts))
+
+    def label_counts(self, store: Store) -> Int64[np.ndarray, " labels"]:
+        """How often each label occurs."""
+        return np.bincount(store.labels[self.config.labels[0]], minlength=len(self.number))
+
+
+def accuracy(sums: Mapping[str, float]) -> dict[str, float]:
+    """The share of targets that are predicted right."""
+    return {"accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
+
+
 class ClassificationConfig(TaskConfig):
     """One label for each text, such as whether a review likes its film."""
 
     kind: Literal["classification"] = "classification"
-    content: ClassVar[Content] = "labelled"
-    texts: ClassVar[tuple[str, ...]] = ("text",)
-    labels: ClassVar[tuple[str, ...]] = ("label",)
-    usual_model: ClassVar[str] = "encoder"
-    scoring: ClassVar[Scoring] = "labels"
-    default_score: ClassVar[str] = "accuracy"
-    measured: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
-    example_command: ClassVar[str] = "echo 'Your text' | regard classify {folder}"
+    content = "labelled"
+    texts = ("text",)
+    labels = ("label",)
+    usual_model = "encoder"
+    scoring = "labels"
+    default_score = "accuracy"
+    measured = ("accuracy", "macro_f1", "loss")
+    example_command = "echo 'Your text' | regard classify {folder}"
 
     adversarial: float = Field(0.0, ge=0)
     """Adversarial training: read each text again with its embeddings moved, by this share of their norm, to where its
@@ -81,18 +146,15 @@ class Classification(LabelTask):
         assert isinstance(example, Labelled)
         return {"text": example.text, "label": self.label_number(example.label, example.location)}
 
-    def build(self, model: ModelConfig) -> nn.Module:
-        return model.build(self.tokenizer.vocab_size, len(self.number))
-
-    def num_params(self, model: ModelConfig) -> int:
-        return model.num_params(self.tokenizer.vocab_size, len(self.number))
+    def sizes(self, model: ModelConfig) -> tuple[int, ...]:
+        return self.tokenizer.vocab_size, len(self.number)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Texts and the numbers of their labels."""
         text = batch.fields["text"]
-        assert not isinstance(text, Packed)
-        targets = to_device(torch.from_numpy(batch.labels["label"]), device)
-        flops = 3.0 * float(model.flops(*text.tokens.shape, self.tokenizer.vocab_size, len(self.number))) * self.passes
+        targets = to_device(torch.as_tensor(batch.labels["label"]), device)
+        flops = partial(model.flops, vocab=self.tokenizer.vocab_size, classes=len(self.number))
+        flops = 3.0 * self.forward_flops(flops, text) * self.passes
         return Inputs((to_sequences(text, device),), targets, len(targets), total_tokens(batch), flops)
 
     @property
@@ -100,13 +162,13 @@ class Classification(LabelTask):
         """The gradient with respect to embeddings needs none with respect to weights: a third of a pass less."""
         return 7 / 3 if self.adversarial else super().passes
 
-    def plain_losses(self, read: Callable[[], Losses], model: nn.Module, inputs: Inputs) -> Losses:
+    def plain_losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         if not self.adversarial:
-            return read()
+            return super().plain_losses(model, inputs)
         readings: list[Losses] = []
 
         def objective() -> Tensor:
-            readings.append(read())
+            readings.append(super(Classification, self).plain_losses(model, inputs))
             return readings[-1].objective
 
         valid = sequences(inputs.arguments[0]).layout.valid
@@ -115,15 +177,10 @@ class Classification(LabelTask):
 
     @torch.no_grad()
     def classify(
-        self,
-        model: nn.Module,
-        texts: Sequence[AnyInput],
-        device: torch.device,
-        longest: int | None = None,
-        cut: bool = False,
+        self, model: nn.Module, texts: AnyInputs, device: torch.device, longest: int | None = None, cut: bool = False
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each text, None for a blank one; longer texts are cut or refused."""
-        lines = cast(Sequence[str], texts)
+        lines = map(str, texts)
         rows = [[*self.tokenizer.encode(text), EOS] if text.strip() else [] for text in lines]
         if cut and longest is not None:
             rows = [row if len(row) <= longest else [*row[: longest - 1], EOS] for row in rows]

@@ -10,21 +10,6 @@ from regard.nn.layout import Sequences
 from regard.nn.loss import Losses
 
 
-class ImageModelConfig(Protocol):
-    """The settings of a model that reads images."""
-
-    @property
-    def image(self) -> int: ...
-    @property
-    def channels(self) -> int: ...
-    @property
-    def patch(self) -> int: ...
-    @property
-    def patches(self) -> int: ...
-    @property
-    def tokens(self) -> int: ...
-
-
 class Head(Protocol):
     """The output layer of a model that predicts tokens."""
 

@@ -29,6 +29,7 @@ from regard.text.tokenizer import Tokenizer
 
 AnyInput = str | bytes | Picture | Tagged
 """A text or the name of an image file, an encoded image, or an example of a data set."""
+AnyInputs = Sequence[AnyInput]
 Item = TypeVar("Item", bound=Sized)
 Result = TypeVar("Result")
 
@@ -66,16 +67,15 @@ class TextGenerator:
         return {"tokens_per_batch": GPU_TOKENS_PER_BATCH, "rows_per_batch": max(1, GPU_ROWS_PER_BATCH // rows)}
 
     def translate(
-        self, texts: Sequence[AnyInput], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = False
+        self, texts: AnyInputs, config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = False
     ) -> list[list[Output]]:
         """The translations of each text, best first; a blank text stays blank, a long one is split at sentences.
 
         Sentences that are too long are `cut`, or OverlongError names all texts that have one.
         """
         assert self.source is not None
-        starts = [self.target.encode("")] * len(texts) if prefixes is None else map(self.target.encode, prefixes)
-        lines = [str(text) for text in texts]
-        split_texts = source_segments(lines, self.source, self.longest, list(starts), cut)
+        starts = [self.target.encode("")] * len(texts) if prefixes is None else [*map(self.target.encode, prefixes)]
+        split_texts = source_segments([str(text) for text in texts], self.source, self.longest, starts, cut)
         jobs = [passage for parts in split_texts for passage in parts]
         outputs = iter(
             self._in_groups(jobs, lambda job: len(job.prefix), lambda batch: self._translate(batch, config), config)
@@ -115,12 +115,9 @@ class TextGenerator:
             return [{}] * len(translations)
         ids = [[*job.prefix, *hypothesis.tokens] for job, hypothesis in translations]
         sources = [job.source for job, _ in translations]
-        words = [self._source_words(job.text) for job, _ in translations]
-        return self.unknown.replacements(sources, words, ids)
-
-    def _source_words(self, text: str) -> list[str]:
         assert self.source is not None
-        return [text[piece.start : piece.end] for piece in self.source.pieces(text)]
+        words = [[job.text[p.start : p.end] for p in self.source.pieces(job.text)] for job, _ in translations]
+        return self.unknown.replacements(sources, words, ids)
 
     def generate(self, prompts: Sequence[str], config: AnySearch, documents: bool) -> list[list[Output]]:
         """Continuations of each prompt; `documents`: the model was trained on texts with begin and end tokens."""
@@ -153,12 +150,10 @@ class TextGenerator:
                 yield text[len(shown) :]
                 shown = text
 
-    def score(self, sources: Sequence[AnyInput], targets: Sequence[str]) -> list[list[float]]:
+    def score(self, sources: AnyInputs, targets: Sequence[str]) -> list[list[float]]:
         """The log-probability of each token of given translations, the end token last."""
-        assert self.source is not None
-        encode = self.source.encode
         pairs = [
-            SourceSegment([*encode(str(source)), EOS], self.target.encode(target))
+            SourceSegment(self.source_ids(str(source)), self.target.encode(target))
             for source, target in zip(sources, targets, strict=True)
         ]
 
@@ -167,6 +162,11 @@ class TextGenerator:
             return score(self.stepper, source, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
 
         return in_batches(pairs, work, **self.at_once())
+
+    def source_ids(self, text: str) -> list[int]:
+        """The tokens of a text as the model reads them."""
+        assert self.source is not None
+        return [*self.source.encode(text), EOS]
 
     def _outputs(
         self,
@@ -177,7 +177,8 @@ class TextGenerator:
         """The hypotheses as texts, with unknown words replaced by `words`."""
         flat = [(hypothesis, prefix) for row, prefix in zip(rows, prefixes, strict=True) for hypothesis in row]
         ids = [[*prefix, *hypothesis.tokens] for hypothesis, prefix in flat]
-        decoded = iter(zip(ids, self.target.decode_batch(ids), words or [{}] * len(ids), strict=True))
+        words = words or [dict[int, str]()] * len(ids)
+        decoded = iter(zip(ids, self.target.decode_batch(ids), words, strict=True))
 
         def output(hypothesis: Hypothesis) -> Output:
             ids, text, replacements = next(decoded)

@@ -3,21 +3,19 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import nn
 
 from regard.config import Unused
 from regard.data.batches import Batch, BatchingConfig, StreamConfig
 from regard.data.examples import Example, Text
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
 from regard.data.store_writer import Row
-from regard.decode import AnySearch, AnyStepper, SampleConfig
-from regard.tasks.base import TRAINING_SETTINGS, GenerationTask, Inputs, Scoring, TaskConfig, Vocabularies, need_shape
+from regard.decode import AnyStepper, SampleConfig
+from regard.tasks.base import TRAINING_SETTINGS, GenerationTask, Inputs, TaskConfig, Vocabularies, need_shape
 from regard.tasks.contract import ModelConfig
 from regard.tasks.generation import TextGenerator
 from regard.tasks.tensors import shift
@@ -28,17 +26,16 @@ class LanguageModelConfig(TaskConfig):
     """Predicts each token from those before it; generates text."""
 
     kind: Literal["language_model"] = "language_model"
-    content: ClassVar[Content] = "text"
-    texts: ClassVar[tuple[str, ...]] = ("text",)
-    usual_model: ClassVar[str] = "decoder"
-    scoring: ClassVar[Scoring] = "tokens"
-    default_score: ClassVar[str] = "loss"
-    measured: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_byte")
-    example_command: ClassVar[str] = "echo 'Once upon' | regard generate {folder}"
-    ctranslate2_settings: ClassVar[frozenset[str] | None] = TRAINING_SETTINGS
-    predicts_tokens: ClassVar[bool] = True
-    generates: ClassVar[bool] = True
-    usual_search: ClassVar[AnySearch] = SampleConfig(temperature=0.8, top_k=200)
+    content = "text"
+    texts = ("text",)
+    usual_model = "decoder"
+    scoring = "tokens"
+    default_score = "loss"
+    measured = ("loss", "perplexity", "bits_per_byte")
+    example_command = "echo 'Once upon' | regard generate {folder}"
+    ctranslate2_settings = TRAINING_SETTINGS
+    generates = True
+    usual_search = SampleConfig(temperature=0.8, top_k=200)
 
     def task(self, vocabularies: Vocabularies) -> "LanguageModel":
         return LanguageModel(vocabularies, self)
@@ -86,11 +83,8 @@ class LanguageModel(GenerationTask):
         assert isinstance(example, Text)
         return {"text": example.text + example.end}
 
-    def build(self, model: ModelConfig) -> nn.Module:
-        return model.build(self.tokenizer.vocab_size)
-
-    def num_params(self, model: ModelConfig) -> int:
-        return model.num_params(self.tokenizer.vocab_size)
+    def sizes(self, model: ModelConfig) -> tuple[int, ...]:
+        return (self.tokenizer.vocab_size,)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """All tokens but the last, and all but the first."""
@@ -99,9 +93,5 @@ class LanguageModel(GenerationTask):
         for token, other in self.tokenizer.same:  # an imported model may end texts where documents begin
             targets = targets.masked_fill(targets == token, other)
         count = int(np.sum(text.lengths - 1))
-        if tokens.layout.packed:
-            flops = self.packed_flops(partial(model.flops, 1, vocab=self.tokenizer.vocab_size), text.lengths - 1)
-        else:
-            rows, time = text.tokens.shape
-            flops = model.flops(rows, time - 1, self.tokenizer.vocab_size)
+        flops = self.forward_flops(partial(model.flops, vocab=self.tokenizer.vocab_size), text, shifted=True)
         return Inputs((tokens,), targets, count, count, 3.0 * flops * self.passes)

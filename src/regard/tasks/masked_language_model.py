@@ -6,7 +6,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -14,22 +14,22 @@ from torch import Tensor, nn
 
 from regard.config import Unused
 from regard.data.batches import Batch, BatchingConfig, StreamConfig
-from regard.data.collate import Packed
 from regard.data.examples import Example, Text
 from regard.data.fields import TextField
 from regard.data.masking import MaskingConfig
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import in_batches
 from regard.errors import ConfigError, InputError
 from regard.models.recurrent.single_stack import SingleRecurrentConfig
+from regard.models.transformer import EncoderConfig
 from regard.nn.device import to_device
+from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Sequences
 from regard.nn.loss import Losses, cross_entropy
-from regard.tasks.base import Inputs, Scoring, Task, TaskConfig, Vocabularies, need_shape, total_tokens, with_balance
+from regard.tasks.base import Inputs, Task, TaskConfig, Vocabularies, need_shape, total_tokens, with_balance
+from regard.tasks.classification import accuracy
 from regard.tasks.contract import ModelConfig, sequences, token_model
-from regard.tasks.labels import accuracy
 from regard.tasks.regularisation import consistent_losses, twice
 from regard.tasks.tensors import to_sequences
 from regard.text.special_tokens import EOS, MASK, SPECIAL_TOKENS
@@ -44,14 +44,13 @@ class MaskedLanguageModelConfig(TaskConfig):
     """Predicts masked tokens of plain text from both sides: pre-training for encoders."""
 
     kind: Literal["masked_language_model"] = "masked_language_model"
-    content: ClassVar[Content] = "text"
-    texts: ClassVar[tuple[str, ...]] = ("text",)
-    usual_model: ClassVar[str] = "encoder"
-    scoring: ClassVar[Scoring] = "masked_tokens"
-    default_score: ClassVar[str] = "loss"
-    measured: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "accuracy", "pseudo_perplexity")
-    example_command: ClassVar[str] = "regard train RECIPE model.from={folder}"
-    predicts_tokens: ClassVar[bool] = True
+    content = "text"
+    texts = ("text",)
+    usual_model = "encoder"
+    scoring = "masked_tokens"
+    default_score = "loss"
+    measured = ("loss", "perplexity", "accuracy", "pseudo_perplexity")
+    example_command = "regard train RECIPE model.from={folder}"
 
     masking: MaskingConfig = MaskingConfig()
     """Which tokens are masked, and how."""
@@ -120,29 +119,23 @@ class MaskedLanguageModel(Task):
         assert isinstance(example, Text)
         return {"text": example.text + example.end}
 
-    def build(self, model: ModelConfig) -> nn.Module:
-        return model.build(self.tokenizer.vocab_size)
-
-    def num_params(self, model: ModelConfig) -> int:
-        return model.num_params(self.tokenizer.vocab_size)
+    def sizes(self, model: ModelConfig) -> tuple[int, ...]:
+        return (self.tokenizer.vocab_size,)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> MaskedInputs:
         """The tokens, some of them masked, and the masked ones; the same for the same seed, epoch and example."""
         text = batch.fields["text"]
         masked = self.masking.mask(text, batch.examples, batch.seed, batch.epoch)
         vocab, count = self.tokenizer.vocab_size, len(masked.answers)
-        if isinstance(text, Packed):
-            flops = self.packed_flops(partial(model.flops, 1, vocab=vocab), text.lengths)
-        else:
-            flops = float(model.flops(*text.tokens.shape, vocab))
+        flops = self.forward_flops(partial(model.flops, vocab=vocab), text)
         flops -= head_flops(model, vocab, text.tokens.size) - head_flops(model, vocab, count)
         return MaskedInputs(
             (to_sequences(masked.field, device),),
-            to_device(torch.from_numpy(masked.answers), device),
+            to_device(torch.as_tensor(masked.answers), device),
             max(1, count),  # texts without a token to mask must not divide by zero
             total_tokens(batch),
             3.0 * flops * self.passes,
-            to_device(torch.from_numpy(masked.positions), device),
+            to_device(torch.as_tensor(masked.positions), device),
         )
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
@@ -175,8 +168,14 @@ class MaskedLanguageModel(Task):
     def fill(
         self, model: nn.Module, texts: Sequence[str], device: torch.device, top: int = 5, ends: bool = False
     ) -> list[Filled]:
-        """Each text with every `<mask>` replaced by its likeliest token; `ends`: append the end token."""
-        return fill(model, self.tokenizer, texts, device, top, ends)
+        """Each text with every `<mask>` replaced by its likeliest token, each predicted independently.
+
+        `ends` appends the end token to each text, for models that were trained with it.
+        """
+        tokenizer = self.tokenizer
+        rows = [masked_ids(tokenizer, text, number) + [EOS] * ends for number, text in enumerate(texts, start=1)]
+        predictions = mask_logprobs(model, rows, device)
+        return [_filled(tokenizer, row, logprobs, top) for row, logprobs in zip(rows, predictions, strict=True)]
 
 
 def at(x: Float[Tensor, "batch time width"], positions: Int[Tensor, " masked"]) -> Float[Tensor, "masked width"]:
@@ -186,27 +185,12 @@ def at(x: Float[Tensor, "batch time width"], positions: Int[Tensor, " masked"]) 
 
 def head_flops(model: ModelConfig, vocab: int, positions: int) -> float:
     """Matrix-product FLOPs of the output layer at so many positions."""
-    config: Any = model
-    width = config.layers()[-1].width if isinstance(model, SingleRecurrentConfig) else config.width
+    width = model.layers()[-1].width if isinstance(model, SingleRecurrentConfig) else model.width
+    config = cast(EncoderConfig, model)  # or a baseline with the same parts
     factor = config.embedding.factor if config.embedding.shares_output else None
-    return float(config.head_for(None).flops(width, vocab, positions, factor))
-
-
-def fill(
-    model: nn.Module,
-    tokenizer: Tokenizer,
-    texts: Sequence[str],
-    device: torch.device,
-    top: int = 5,
-    ends: bool = False,
-) -> list[Filled]:
-    """Each text with every `<mask>` replaced by its likeliest token, each predicted independently.
-
-    `ends` appends the end token to each text, for models that were trained with it.
-    """
-    rows = [masked_ids(tokenizer, text, number) + [EOS] * ends for number, text in enumerate(texts, start=1)]
-    predictions = mask_logprobs(model, rows, device)
-    return [_filled(tokenizer, row, logprobs, top) for row, logprobs in zip(rows, predictions, strict=True)]
+    head = config.head_for(None)
+    assert isinstance(head, VocabularyHeadConfig)
+    return float(head.flops(width, vocab, positions, factor))
 
 
 def masked_nlls(model: nn.Module, tokens: Sequence[tuple[Sequence[int], int]], device: torch.device) -> list[float]:
@@ -228,7 +212,8 @@ def mask_logprobs(
         tokens = Sequences.padded(batch, device=device)
         at_mask = tokens.tokens == MASK
         logits = parts.head(parts.hidden(tokens)[at_mask]).float()
-        return list(logits.log_softmax(-1).cpu().split(at_mask.sum(1).tolist()))
+        logprobs, ends = logits.log_softmax(-1).cpu(), at_mask.sum(1).cumsum(0).cpu()
+        return list(logprobs.tensor_split(ends[:-1]))
 
     return in_batches(rows, work, tokens_per_batch=TOKENS_AT_ONCE)
 
@@ -251,11 +236,8 @@ def _has_spaces(tokenizer: Tokenizer) -> bool:
 
 def _filled(tokenizer: Tokenizer, row: list[int], logprobs: Float[Tensor, "masks vocab"], top: int) -> Filled:
     values, indices = logprobs[:, FIRST:].topk(min(top, logprobs.shape[1] - FIRST))
-    ids: list[list[int]] = (indices + FIRST).tolist()
+    ids: list[list[int]] = (indices + FIRST).numpy().tolist()
     best = iter(likely[0] for likely in ids)
     text = tokenizer.decode([next(best) if token == MASK else token for token in row])
-    guesses = [
-        list(zip(tokenizer.tokens(likely), column.exp().tolist(), strict=True))
-        for likely, column in zip(ids, values, strict=True)
-    ]
-    return Filled(text, guesses)
+    columns = zip(ids, values.exp().numpy().tolist(), strict=True)
+    return Filled(text, [list(zip(tokenizer.tokens(likely), column, strict=True)) for likely, column in columns])

@@ -49,7 +49,7 @@ def expected_reward_loss(
 ) -> Float[Tensor, ""]:
     """−Σ 1/n Σ (r − r̄) log p, summed over the sentences; its gradient is that of the expected reward."""
     samples = sample_translations(model, source, config)
-    references = [[token for token in row if token not in (IGNORED, EOS)] for row in targets.tolist()]
+    references = [[token for token in row if token not in (IGNORED, EOS)] for row in targets.cpu().numpy().tolist()]
     rewards = score_samples(samples, references, config.metric).to(targets.device)
     advantage = rewards - rewards.mean(1, keepdim=True)
     logprobs = sequence_logprobs(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -25,32 +25,31 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data.batches import Batch
-from regard.data.collate import Packed, Padded, Ragged, pack, pad
+from regard.data.collate import Packed, Ragged, pack, pad
 from regard.data.examples import Example
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
 from regard.data.store_writer import Row
-from regard.decode import AnySearch, AnyStepper, Ensemble, in_batches, score
+from regard.decode import AnySearch, AnyStepper, Ensemble, in_batches
 from regard.decode.steppers import max_positions
 from regard.errors import ConfigError
 from regard.models.stepper import PrefixDecoder
 from regard.models.transformer import Decoder
 from regard.nn.device import to_device
-from regard.nn.layout import Layout, Sequences
+from regard.nn.layout import Layout
 from regard.nn.loss import IGNORED, Losses
 from regard.tasks.base import (
     TRAINING_SETTINGS,
     GenerationTask,
     Inputs,
-    Scoring,
     TaskConfig,
+    Tokens,
     Vocabularies,
     need_shape,
     with_balance,
 )
 from regard.tasks.contract import ModelConfig, config_of, token_model
-from regard.tasks.generation import AnyInput, TextGenerator
+from regard.tasks.generation import AnyInputs, TextGenerator
 from regard.tasks.tensors import shift
 from regard.tasks.translation import Translation, TranslationConfig
 from regard.text.inputs import SourceSegment, truncate_document
@@ -72,16 +71,14 @@ class SummarisationConfig(TaskConfig):
     predict_input: bool = False
     """A decoder is trained to predict its input too, not the output alone, as in Liu 2018; scores count the output."""
 
-    cuts_inputs: ClassVar[bool] = True
-    content: ClassVar[Content] = "pairs"
-    texts: ClassVar[tuple[str, ...]] = ("source", "target")
-    scoring: ClassVar[Scoring] = "texts"
-    default_score: ClassVar[str] = "rouge_l"
-    measured: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "cut")
-    example_command: ClassVar[str] = "echo 'Your text' | regard translate {folder}"
-    ctranslate2_settings: ClassVar[frozenset[str] | None] = TRAINING_SETTINGS | {"input_tokens", "predict_input"}
-    predicts_tokens: ClassVar[bool] = True
-    generates: ClassVar[bool] = True
+    content = "pairs"
+    texts = ("source", "target")
+    scoring = "texts"
+    default_score = "rouge_l"
+    measured = ("loss", "perplexity", "cut")
+    example_command = "echo 'Your text' | regard translate {folder}"
+    ctranslate2_settings = TRAINING_SETTINGS | {"input_tokens", "predict_input"}
+    generates = True
 
     @property
     def input_limit(self) -> int:
@@ -104,9 +101,6 @@ class SummarisationConfig(TaskConfig):
                 f"expected at least {needed} for task.input_tokens = {self.input_tokens}"
                 f"{' and data.max_length' if needed > self.input_tokens else ''}, got {model.longest}",
             )
-
-
-Tokens = Padded | Packed
 
 
 @dataclass(frozen=True)
@@ -143,29 +137,21 @@ def joined_inputs(
     model: ModelConfig,
     vocab: int,
     device: torch.device,
-    packed_flops: Callable[..., float],
+    forward_flops: Callable[[Callable[..., int], Tokens], float],
     passes: float = 3.0,
     predict_input: bool = False,
 ) -> JoinedInputs:
-    """Joined sequences as tensors; `packed_flops` adds up what sequences cost one by one."""
+    """Joined sequences as tensors."""
     whole = join(source, target)
     joined_tokens, targets = shift(whole, device)
     outputs = targets.masked_fill(
-        _before_output(joined_tokens.layout, to_device(torch.from_numpy(source.lengths), device)), IGNORED
+        _before_output(joined_tokens.layout, to_device(torch.as_tensor(source.lengths), device)), IGNORED
     )
     tokens, count = int(np.sum(whole.lengths - 1)), int(np.sum(target.lengths - 1))
     counted, target_count = (targets, tokens) if predict_input else (outputs, count)
-    if joined_tokens.layout.packed:
-        flops = packed_flops(partial(model.flops, 1, vocab=0), whole.lengths - 1)
-    else:
-        flops = float(model.flops(*joined_tokens.tokens.shape, vocab=0))
-    flops += target_count * output_flops(model, vocab)
+    flops = forward_flops(partial(model.flops, vocab=0), whole)
+    flops += target_count * (model.flops(1, 1, vocab=vocab) - model.flops(1, 1, vocab=0))  # logits of the targets only
     return JoinedInputs((joined_tokens,), counted, target_count, tokens, passes * flops, outputs, count)
-
-
-def output_flops(model: ModelConfig, vocab: int) -> int:
-    """FLOPs of one token's logits: the difference to a model without a vocabulary."""
-    return model.flops(1, 1, vocab=vocab) - model.flops(1, 1, vocab=0)
 
 
 def _before_output(layout: Layout, sources: Int[Tensor, " sequences"]) -> Tensor:
@@ -182,18 +168,21 @@ class Summariser(TextGenerator):
     """Most tokens of a text, its end token counted."""
 
     def translate(
-        self, texts: Sequence[AnyInput], config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = True
+        self, texts: AnyInputs, config: AnySearch, prefixes: Sequence[str] | None = None, cut: bool = True
     ) -> list[list[Output]]:
         """The summaries of each text, best first; a blank text stays blank."""
         if self.positions is not None and config.max_length > self.positions:
             config = config.but(max_length=self.positions, min_length=min(config.min_length, self.positions - 1))
         texts = [str(text) for text in texts]
         starts = [self.target.encode(prefix) for prefix in prefixes or [""] * len(texts)]
-        read = [self._passage(text, start) for text, start in zip(texts, starts, strict=True)]
-        jobs = [passage for text, (passage, _) in zip(texts, read, strict=True) if text.strip()]
+        read = [self._read(text) for text in texts]
+        rows = zip(texts, read, starts, strict=True)
+        jobs = [SourceSegment(ids, start, text) for text, (ids, _), start in rows if text.strip()]
         outputs = iter(in_batches(jobs, lambda batch: self._translate(batch, config), **self.at_once(config)))
         return [
-            _summaries(next(outputs), unread) if text.strip() else join_segments([], [])
+            [Summary(**vars(output), unread=unread) for output in next(outputs)]
+            if text.strip()
+            else join_segments([], [])
             for text, (_, unread) in zip(texts, read, strict=True)
         ]
 
@@ -208,28 +197,14 @@ class Summariser(TextGenerator):
         ]
         return min(limits, default=None)
 
-    def score(self, sources: Sequence[AnyInput], targets: Sequence[str]) -> list[list[float]]:
-        """The log-probability of each token of given summaries, the end token last."""
-        pairs = [
-            self._passage(str(source), self.target.encode(target))[0]
-            for source, target in zip(sources, targets, strict=True)
-        ]
+    def source_ids(self, text: str) -> list[int]:
+        return self._read(text)[0]
 
-        def work(batch: list[SourceSegment]) -> list[list[float]]:
-            source = Sequences.padded([pair.source for pair in batch], device=self.device)
-            return score(self.stepper, source, [pair.prefix for pair in batch], eos=EOS, bos=BOS)
-
-        return in_batches(pairs, work, **self.at_once())
-
-    def _passage(self, text: str, prefix: list[int]) -> tuple[SourceSegment, int]:
+    def _read(self, text: str) -> tuple[list[int], int]:
         """The tokens of a text that are read, and how many are not."""
         assert self.source is not None
         tokens, unread = truncate_document(text, self.source, self.input_tokens)
-        return SourceSegment([*tokens, EOS], prefix, text), unread
-
-
-def _summaries(outputs: Sequence[Output], unread: int) -> list[Output]:
-    return [Summary(**vars(output), unread=unread) for output in outputs]
+        return [*tokens, EOS], unread
 
 
 class Summarisation(GenerationTask):
@@ -263,22 +238,22 @@ class Summarisation(GenerationTask):
     def row(self, example: Example) -> Row:
         return self._pairs.row(example)
 
-    def build(self, model: ModelConfig) -> nn.Module:
-        if not self.joins_source(model):
-            return self._pairs.build(model)
-        need_separator(self.source, self.target)
-        return model.build(self.target.vocab_size)
+    def sizes(self, model: ModelConfig) -> tuple[int, ...]:
+        return (self.target.vocab_size,) if self.joins_source(model) else self._pairs.sizes(model)
 
-    def num_params(self, model: ModelConfig) -> int:
-        return model.num_params(self.target.vocab_size) if self.joins_source(model) else self._pairs.num_params(model)
+    def build(self, model: ModelConfig) -> nn.Module:
+        if self.joins_source(model):
+            need_separator(self.source, self.target)
+        return super().build(model)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Input and shifted output as tensors: two sequences, or one of both."""
         if not self.joins_source(model):
             return self._pairs.inputs(batch, model, device)
         source, target = batch.fields["source"], batch.fields["target"]
+        flops = partial(self.forward_flops, shifted=True)
         vocab, passes = self.target.vocab_size, 3.0 * self.passes
-        return joined_inputs(source, target, model, vocab, device, self.packed_flops, passes, self.predict_input)
+        return joined_inputs(source, target, model, vocab, device, flops, passes, self.predict_input)
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         """Cross-entropy of the targets; logits are computed only where there is one."""

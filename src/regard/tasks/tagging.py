@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, Protocol, cast
+from typing import Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -16,11 +16,10 @@ from jaxtyping import Int64
 from torch import nn
 
 from regard.data.batches import Batch
-from regard.data.collate import Packed, Ragged, pad
+from regard.data.collate import Ragged, pad
 from regard.data.examples import Example, SourceLocation, Tagged
 from regard.data.fields import NumbersField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
 from regard.data.store import Store
 from regard.data.store_writer import Row
 from regard.decode import in_batches
@@ -32,15 +31,14 @@ from regard.nn.layout import Sequences
 from regard.nn.loss import IGNORED
 from regard.tasks.base import (
     Inputs,
-    Scoring,
     TaskConfig,
     Vocabularies,
     need_shape,
     needs_tree,
 )
+from regard.tasks.classification import LabelTask
 from regard.tasks.contract import ModelConfig, config_of
-from regard.tasks.generation import AnyInput
-from regard.tasks.labels import LabelTask
+from regard.tasks.generation import AnyInputs
 from regard.tasks.tensors import to_sequences, with_heads
 from regard.text.inputs import TOKENS_PER_BATCH, refuse_overlong
 from regard.text.tokenizer import EncodedWords, TokenizerConfig
@@ -59,15 +57,14 @@ class TaggingConfig(TaskConfig):
     """One label for each word of a sentence, such as its part of speech."""
 
     kind: Literal["tagging"] = "tagging"
-    content: ClassVar[Content] = "tagged"
-    texts: ClassVar[tuple[str, ...]] = ("text",)
-    gives_trees: ClassVar[bool] = True
-    usual_model: ClassVar[str] = "encoder"
-    cuts_examples: ClassVar[bool] = False
-    scoring: ClassVar[Scoring] = "labels"
-    default_score: ClassVar[str] = "accuracy"
-    measured: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
-    example_command: ClassVar[str] = "echo 'Your words , one space apart' | regard classify {folder}"
+    content = "tagged"
+    texts = ("text",)
+    gives_trees = True
+    usual_model = "encoder"
+    scoring = "labels"
+    default_score = "accuracy"
+    measured = ("accuracy", "macro_f1", "loss")
+    example_command = "echo 'Your words , one space apart' | regard classify {folder}"
 
     def task(self, vocabularies: Vocabularies) -> "Tagging":
         return Tagging(vocabularies, self)
@@ -117,38 +114,32 @@ class Tagging(LabelTask):
         numbers = [self.label_number(tag, example.location, "tag") for tag in example.tags]
         return {"text": cut.tokens, "heads": heads, "tags": cut.tags(numbers)}
 
+    def sizes(self, model: ModelConfig) -> tuple[int, ...]:
+        return self.tokenizer.vocab_size, len(self.number)
+
     def build(self, model: ModelConfig) -> nn.Module:
-        return _tagger(model).build(self.tokenizer.vocab_size, len(self.number))
+        return super().build(_tagger(model))
 
     def num_params(self, model: ModelConfig) -> int:
-        return _tagger(model).num_params(self.tokenizer.vocab_size, len(self.number))
+        return super().num_params(_tagger(model))
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Sentences, with their trees if the model follows them, and the tags of their words."""
-        text, tags = batch.fields["text"], torch.from_numpy(batch.fields["tags"].tokens)
+        text, tags = batch.fields["text"], torch.as_tensor(batch.fields["tags"].tokens)
         sequences = to_sequences(text, device)
         if needs_tree(model):
             sequences = with_heads(sequences, batch.fields["heads"])
         flops = partial(_tagger(model).flops, vocab=self.tokenizer.vocab_size, classes=len(self.number))
-        if isinstance(text, Packed):
-            cost = self.packed_flops(partial(flops, 1), text.lengths)
-        else:
-            cost = float(flops(*text.tokens.shape))
         targets = to_device(torch.where(tags > 0, tags - 1, IGNORED), device)
         count, tokens = int((tags > 0).sum()), int(text.lengths.sum())
-        return Inputs((sequences,), targets, count, tokens, 3.0 * cost * self.passes)
+        return Inputs((sequences,), targets, count, tokens, 3.0 * self.forward_flops(flops, text) * self.passes)
 
     def label_counts(self, store: Store) -> Int64[np.ndarray, " labels"]:
         tags = store.gather("tags", sampled(len(store))).tokens
         return np.bincount(tags[tags > 0].astype(np.int64) - 1, minlength=len(self.number))  # 0 begins no word
 
     def classify(
-        self,
-        model: nn.Module,
-        texts: Sequence[AnyInput],
-        device: torch.device,
-        longest: int | None = None,
-        cut: bool = False,
+        self, model: nn.Module, texts: AnyInputs, device: torch.device, longest: int | None = None, cut: bool = False
     ) -> list[dict[str, float] | None]:
         """The likeliest tags of each sentence, one space apart, and how likely all of them are; None for a blank."""
         sentences = [

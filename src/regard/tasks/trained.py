@@ -7,14 +7,15 @@ Whoever uses a model (export, look, scoring, serving) takes a `Trained`; a run f
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import nn
 
 from regard.data.settings import DataConfig
 from regard.decode.search import AnySearch
-from regard.tasks.base import Task
+from regard.tasks.base import Task, TaskConfig
+from regard.tasks.contract import ModelConfig
 from regard.text.tokenizer import Tokenizer
 
 
@@ -22,9 +23,9 @@ class TrainedRecipe(Protocol):
     """The parts of a recipe that matter once a model is trained; `regard.run.recipe.Recipe` has them."""
 
     @property
-    def task(self) -> Any: ...  # noqa: ANN401
+    def task(self) -> TaskConfig: ...
     @property
-    def model(self) -> Any: ...  # noqa: ANN401
+    def model(self) -> ModelConfig: ...
     @property
     def data(self) -> DataConfig: ...
     @property

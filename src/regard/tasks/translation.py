@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from regard.data.batches import Batch
 from regard.data.examples import Example, Pair
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
-from regard.data.sources import Content
 from regard.data.store_writer import Row
 from regard.decode import AnyStepper, Ensemble
 from regard.errors import ConfigError
@@ -24,7 +23,6 @@ from regard.tasks.base import (
     TRAINING_SETTINGS,
     GenerationTask,
     Inputs,
-    Scoring,
     TaskConfig,
     Vocabularies,
     need_shape,
@@ -54,16 +52,15 @@ class TranslationConfig(TaskConfig):
     reward: RewardConfig | None = None
     """Fine-tune on the score of what the model generates (GNMT's reinforcement learning); needs a trained start."""
 
-    content: ClassVar[Content] = "pairs"
-    texts: ClassVar[tuple[str, ...]] = ("source", "target")
-    scoring: ClassVar[Scoring] = "texts"
-    default_score: ClassVar[str] = "bleu"
-    example_command: ClassVar[str] = "echo 'Your text' | regard translate {folder}"
-    ctranslate2_settings: ClassVar[frozenset[str] | None] = TRAINING_SETTINGS | {"reward"}
-    copy_baseline: ClassVar[bool] = True
-    splits_inputs: ClassVar[bool] = True
-    predicts_tokens: ClassVar[bool] = True
-    generates: ClassVar[bool] = True
+    content = "pairs"
+    texts = ("source", "target")
+    scoring = "texts"
+    default_score = "bleu"
+    example_command = "echo 'Your text' | regard translate {folder}"
+    ctranslate2_settings = TRAINING_SETTINGS | {"reward"}
+    copy_baseline = True
+    splits_inputs = True
+    generates = True
 
     def task(self, vocabularies: Vocabularies) -> "Translation":
         return Translation(vocabularies, self)
@@ -135,36 +132,27 @@ class Translation(GenerationTask):
 
     def fields(self, data: DataConfig, tokenizer: TokenizerConfig, training: bool) -> dict[str, TextField]:
         """Sources end with the end token; targets begin and end with theirs."""
-        limit = data.max_length if training else None
-        source_sampler = self.source.sampler(tokenizer) if training else None
-        target_sampler = self.target.sampler(tokenizer) if training else None
+        limit, overlong = data.max_length if training else None, data.overlong
+        from_source, from_target = (
+            side.sampler(tokenizer) if training else None for side in (self.source, self.target)
+        )
         return {
-            "source": TextField(self.source, source_sampler, max_length=limit, overlong=data.overlong),
-            "target": TextField(
-                self.target, target_sampler, begin=True, max_length=limit and limit + 1, overlong=data.overlong
-            ),
+            "source": TextField(self.source, from_source, max_length=limit, overlong=overlong),
+            "target": TextField(self.target, from_target, True, max_length=limit and limit + 1, overlong=overlong),
         }
 
     def row(self, example: Example) -> Row:
         assert isinstance(example, Pair)
         return {"source": example.source, "target": example.target}
 
-    def build(self, model: ModelConfig) -> nn.Module:
-        return model.build(self.source.vocab_size, self.target.vocab_size)
-
-    def num_params(self, model: ModelConfig) -> int:
-        return model.num_params(self.source.vocab_size, self.target.vocab_size)
+    def sizes(self, model: ModelConfig) -> tuple[int, ...]:
+        return self.source.vocab_size, self.target.vocab_size
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
         """Source and shifted target as tensors."""
         source, target = batch.fields["source"], batch.fields["target"]
         tokens, targets = shift(target, device)
         count = int(np.sum(target.lengths - 1))
-        if tokens.layout.packed:
-            one = partial(model.flops, 1, vocab=self.target.vocab_size)
-            flops = self.packed_flops(one, source.lengths, target.lengths - 1)
-        else:
-            rows, time = target.tokens.shape
-            flops = model.flops(rows, source.tokens.shape[1], time - 1, self.target.vocab_size)
+        flops = self.forward_flops(partial(model.flops, vocab=self.target.vocab_size), source, target, shifted=True)
         arguments = (to_sequences(source, device), tokens)
         return Inputs(arguments, targets, count, total_tokens(batch) - len(target.lengths), 3.0 * flops * self.passes)

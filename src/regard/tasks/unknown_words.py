@@ -16,6 +16,7 @@ from regard.data.lines import lines
 from regard.errors import ConfigError, DataError
 from regard.nn.attention.reference import record_attention
 from regard.nn.layout import Sequences
+from regard.tasks.contract import config_of, token_model
 from regard.text.special_tokens import BOS, PAD, UNK
 
 CROSS_ATTENTION = "cross"
@@ -32,7 +33,7 @@ def alignment(
     """
     weights = [layer for model in models for layer in _cross_attention(model, source, target)]
     if not weights:
-        kinds = ", ".join(sorted({model.config.kind for model in models}))  # type: ignore[union-attr]
+        kinds = ", ".join(sorted({config_of(model).kind for model in models}))
         raise ConfigError("model.kind", f"{kinds} has no attention to the source; use a kind that has it")
     return torch.stack(weights).mean(0)
 
@@ -41,7 +42,7 @@ def _cross_attention(
     model: nn.Module, source: Sequences, target: Sequences
 ) -> list[Float[Tensor, "batch target source"]]:
     with record_attention(model) as recorded:
-        model.hidden(source, target)  # type: ignore[operator]
+        token_model(model).hidden(source, target)
     return [
         steps[-1].weights.float().mean(1)
         for name, steps in recorded.items()
@@ -77,7 +78,7 @@ class UnknownWords:
 
     models: Sequence[nn.Module]
     """Those that translated: one, or the members of an ensemble."""
-    dictionary: Mapping[str, str] = field(default_factory=dict)
+    dictionary: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def replacements(
         self, sources: Sequence[Sequence[int]], words: Sequence[Sequence[str]], targets: Sequence[Sequence[int]]
@@ -108,7 +109,7 @@ class UnknownWords:
         weights = alignment(self.models, source, target)
         counts = torch.tensor([len(row) for row in words], device=device)
         no_word = torch.arange(weights.shape[-1], device=device) >= counts[:, None]
-        return weights.masked_fill(no_word[:, None], -1.0).argmax(-1).tolist()
+        return weights.masked_fill(no_word[:, None], -1.0).argmax(-1).cpu().numpy().tolist()
 
     def _translate(self, word: str) -> str:
         return self.dictionary.get(word, self.dictionary.get(word.lower(), word))

@@ -61,5 +61,5 @@ def score(request: ScoringRequest) -> Report:
     request, overlong = without_overlong(request)
     report = SCORERS[request.task.config.scoring](request)
     require_registered(report.metrics)
-    affected = ("loss", "perplexity") if request.task.config.cuts_inputs else ()  # ROUGE scores texts of any length
+    affected = ("loss", "perplexity") if request.task.config.input_limit else ()  # ROUGE scores texts of any length
     return with_overlong(report, overlong, request.overlong, affected)

@@ -34,7 +34,7 @@ def find_overlong(request: ScoringRequest) -> Overlongs:
     if not store.skipped and not store.cut:
         return {}
     fields = {name: field for name, field in store.fields.items() if name in task.config.texts}
-    if task.config.cuts_inputs:
+    if task.config.input_limit:
         fields.pop("source")  # cut by design, and counted as such
     return dict(_by_fields(task, fields, request.read()))
 
@@ -67,11 +67,11 @@ def _by_fields(
 
 def without_overlong(request: ScoringRequest) -> tuple[ScoringRequest, Overlongs]:
     """The request without examples that are too long, and those examples; DataError where they are an error."""
-    if request.overlong == "cut" and not request.task.config.cuts_examples:
+    if request.overlong == "cut" and request.task.config.gives_trees:
         raise ConfigError("--overlong", "a sentence with its tags cannot be cut; choose skip or error")
     overlongs = find_overlong(request)
     refuse(overlongs, request.overlong)
-    left_out = request.overlong == "skip" and not request.task.config.cuts_inputs
+    left_out = request.overlong == "skip" and not request.task.config.input_limit
     return replace(request, left_out=frozenset(overlongs) if left_out else frozenset()), overlongs
 
 

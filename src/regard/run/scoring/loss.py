@@ -127,7 +127,7 @@ def begin_tokens(store: Store, batches: Batches) -> int:
 
 def open_source(request: ScoringRequest) -> tuple[Store, Batches]:
     """The encoded source and its batches, cut alike for all models with one vocabulary and batch size."""
-    overlong = "cut" if request.overlong == "cut" and request.task.config.cuts_examples else "skip"
+    overlong = "cut" if request.overlong == "cut" and not request.task.config.gives_trees else "skip"
     data = request.preparation.data.but(test=request.source, overlong=overlong)
     preparation = replace(request.preparation, data=data)
     store = preparation.open(request.task, "test")

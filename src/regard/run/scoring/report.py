@@ -123,7 +123,7 @@ def content_of(example: Example) -> tuple[str, ...]:
 def targets_of(task: Task) -> str:
     """What a model of this task predicts; means over targets are comparable where it is the same."""
     config, vocabularies = task.config, task.vocabularies
-    if not config.predicts_tokens:
+    if config.has_classes:
         return (
             f"{counted(len(vocabularies.labels), 'label')} ({fingerprint((name,) for name in vocabularies.labels)[:8]})"
         )

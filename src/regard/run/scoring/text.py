@@ -64,7 +64,7 @@ def generate_texts(request: ScoringRequest) -> GeneratedTexts:
 def report_texts(config: TaskConfig, generated: GeneratedTexts, source: SourceConfig, began: float) -> Report:
     """The report of generated texts beside their references."""
     texts = Texts(generated.sources, generated.hypotheses, generated.references)
-    metrics = text_metrics(config.name, source)
+    metrics = text_metrics(config.kind, source)
     scores = {metric.name: score for metric in metrics if metric.compute and (score := metric.compute(texts))}
     evidence: dict[str, list[Any]] = {"written": generated.hypotheses, "references": generated.references}
     for metric in metrics:
