@@ -43,14 +43,6 @@ Repeat = tuple[int, int]
 """A line, and the earliest line that it repeats."""
 
 
-def unit_of(example: Example | Row) -> str:
-    """What one example is called."""
-    if isinstance(example, Text) and example.end:
-        return "line"
-    kinds = {Pair: "pair", Text: "document", Row: "row", Tagged: "sentence", Labelled: "labelled text"}
-    return {**kinds, LabelledPicture: "image", DescribedPicture: "image"}[type(example)]
-
-
 @dataclass
 class SideStatistics:
     """Counts over one side of the examples, such as all sources."""
@@ -85,7 +77,8 @@ class Statistics:
     """Characters that do not belong into text, by name."""
 
     def add(self, example: Example | Row) -> None:
-        self.unit = self.unit if self.examples else unit_of(example)
+        if not self.examples:
+            self.unit = "line" if isinstance(example, Text) and example.end else example.unit
         self.examples += 1
         for name, text, location in example.sides:
             self.sides.setdefault(name, SideStatistics()).add(text, location)
@@ -102,13 +95,13 @@ class Statistics:
 
     def tree(self) -> dict[str, object]:
         sides = {name: {**vars(side), "longest_at": str(side.longest_at or "")} for name, side in self.sides.items()}
-        counts = {"labels": dict(self.labels.most_common()), "odd_characters": dict(self.odd.most_common())}
         return {
             "examples": self.examples,
             "unit": self.unit,
             "sides": sides,
             "different_characters": len(self.alphabet),
-            **counts,
+            "labels": dict(self.labels.most_common()),
+            "odd_characters": dict(self.odd.most_common()),
         }
 
 
@@ -163,15 +156,11 @@ def _common(
 
 def _beside_key(example: Example | Row) -> str | None:
     """What an example holds beside its key."""
-    match example:
-        case Pair() | DescribedPicture():
-            return example.target
-        case Labelled():
-            return example.label
-        case Tagged():
-            return f"{' '.join(example.tags)}\0{example.heads}"
-        case _:
-            return None
+    if isinstance(example, Pair | DescribedPicture):
+        return example.target
+    if isinstance(example, Tagged):
+        return f"{' '.join(example.tags)}\0{example.heads}"
+    return example.label if isinstance(example, Labelled) else None
 
 
 @dataclass(frozen=True)
@@ -284,7 +273,7 @@ def _observe(examples: Iterator[Example | Row], known_labels: Set[str], findings
 
 
 def _readable(example: Example | Row, findings: Findings) -> bool:
-    """Whether the image of an example, if it has one, can be decoded, as training would do it."""
+    """Whether the image of an example, if it has one, can be decoded."""
     if not isinstance(example, LabelledPicture | DescribedPicture):
         return True
     from regard.data.images.decoding import Canvas  # here, as it loads Pillow

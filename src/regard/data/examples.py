@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import UInt8
@@ -34,6 +35,8 @@ class _Example:
     """What every example answers, by its sides."""
 
     __slots__ = ()
+    unit: ClassVar[str]
+    """What one of its kind is called."""
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -55,6 +58,7 @@ class _Example:
 class Pair(_Example):
     """A text and what it should become."""
 
+    unit: ClassVar[str] = "pair"
     source: str
     target: str
     location: SourceLocation
@@ -70,6 +74,7 @@ class Pair(_Example):
 class Labelled(_Example):
     """A text and the class it belongs to."""
 
+    unit: ClassVar[str] = "labelled text"
     text: str
     label: str
     location: SourceLocation
@@ -87,6 +92,7 @@ class Labelled(_Example):
 class Text(_Example):
     """A document, or one line of a running text; `text + end` of all lines gives the running text back."""
 
+    unit: ClassVar[str] = "document"
     text: str
     location: SourceLocation
     end: str = ""
@@ -129,6 +135,7 @@ class Picture:
 class LabelledPicture(_Example):
     """An image and the class it belongs to."""
 
+    unit: ClassVar[str] = "image"
     picture: Picture
     label: str
     location: SourceLocation
@@ -146,6 +153,7 @@ class LabelledPicture(_Example):
 class DescribedPicture(_Example):
     """An image and a sentence about it."""
 
+    unit: ClassVar[str] = "image"
     picture: Picture
     target: str
     location: SourceLocation
@@ -163,6 +171,7 @@ class DescribedPicture(_Example):
 class Tagged(_Example):
     """A sentence in words, each with its tag, and the dependency tree that they hang in."""
 
+    unit: ClassVar[str] = "sentence"
     words: tuple[str, ...]
     tags: tuple[str, ...]
     """One a word; none at all in a sentence that is still to be tagged."""
@@ -188,6 +197,7 @@ class Tagged(_Example):
 class Row(_Example):
     """A whole row of a table whose columns nobody has named; only checks read these."""
 
+    unit: ClassVar[str] = "row"
     columns: dict[str, str]
     location: SourceLocation
     whole: str = ""

@@ -34,7 +34,7 @@ class TextField:
             raise ConfigError("max_length", f"expected room for at least one token of text, got {self.max_length}")
 
     def settings(self) -> dict[str, object]:
-        """All that decides which tokens a text becomes, as plain values."""
+        """All that decides what is stored, as plain values."""
         plain = {"tokenizer": self.tokenizer.identity, "sampler": self.sampler and self.sampler.settings}
         return {**vars(self), **plain}
 
@@ -54,7 +54,7 @@ class TextField:
 
     def shorten(self, tokens: list[int]) -> list[int]:
         """The tokens, cut at the end where there are too many and that is how it is set; `<eos>` stays the last."""
-        if self.max_length is None or len(tokens) <= self.max_length or self.overlong == "skip":
+        if self.max_length is None or not self.is_overlong(tokens) or self.overlong == "skip":
             return tokens
         return tokens[: self.max_length - self.end] + [EOS] * self.end
 
@@ -105,19 +105,15 @@ class NumbersField:
     sampler: None = None
 
     def settings(self) -> dict[str, object]:
-        """All that decides what is stored, as plain values."""
         return dict(vars(self))
 
     def within(self, limit: int, overlong: Literal["skip", "cut"]) -> "NumbersField":
-        """The same field with at most so many numbers."""
         return replace(self, max_length=limit if self.max_length is None else min(limit, self.max_length))
 
     def encode(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """The numbers as they are."""
         return list(rows)
 
     def is_overlong(self, numbers: Sequence[int]) -> bool:
-        """Whether there are more numbers than there may be."""
         return self.max_length is not None and len(numbers) > self.max_length
 
     def shorten(self, numbers: list[int]) -> list[int]:

@@ -47,9 +47,8 @@ class MaskingConfig(Config):
         return self
 
     def build(self, tokenizer: Tokenizer) -> "Masking":
-        """The masking of texts in a vocabulary."""
         words = WordEdges.of(tokenizer) if self.whole_words else None
-        return Masking(tokenizer.vocab_size, share=self.share, masked=self.masked, random=self.random, words=words)
+        return Masking(tokenizer.vocab_size, self.share, self.masked, self.random, words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +88,15 @@ class Masked:
     """What stood there."""
 
 
+@dataclass(frozen=True, eq=False)
 class Masking:
     """Chooses tokens and hides them; `words` where whole words are to be chosen."""
 
-    def __init__(
-        self,
-        vocab: int,
-        *,
-        share: float = 0.15,
-        masked: float = 0.8,
-        random: float = 0.1,
-        words: WordEdges | None = None,
-    ) -> None:
-        self.vocab, self.share, self.masked, self.random, self.words = vocab, share, masked, random, words
+    vocab: int
+    share: float = 0.15
+    masked: float = 0.8
+    random: float = 0.1
+    words: WordEdges | None = None
 
     def mask(
         self, field: Padded | Packed, examples: Int64[np.ndarray, " sequences"], seed: int = 0, epoch: int = 0
@@ -128,9 +123,8 @@ class Masking:
         words = _fitting(owner[starts], uniforms[starts], sizes, counts)
         lone = np.flatnonzero(~np.isin(owner, owner[starts[words]]))  # every word is larger than the share
         single = lone[_first(owner[lone], uniforms[lone], counts)]
-        chosen = np.zeros(len(able), np.bool_)
+        chosen = np.repeat(np.isin(np.arange(len(starts)), words), sizes)
         chosen[single] = True
-        chosen |= np.repeat(np.isin(np.arange(len(starts)), words), sizes)
         return able[chosen]
 
     def _hide(self, tokens: Positions, uniforms: Uniforms, others: Uniforms) -> Positions:

@@ -38,7 +38,10 @@ class DataConfig(Config):
         if name not in SPLITS:
             raise ConfigError("data", f"expected one of {', '.join(SPLITS)}, got '{name}'")
         if self.train is not None and self.valid is None and name in ("train", "valid"):
-            return self._held_out(name)
+            if self.train.part is not None:
+                problem = "needed, since data.train is itself a part; give the validation part too"
+                raise ConfigError("data.valid", problem)
+            return DividedSource(**dict(self.train), held_out=name == "valid", share=self.held_out)
         source = getattr(self, name)
         if source is None:
             example = f'{name} = {{ source = "{name}.en", target = "{name}.de" }}'
@@ -49,9 +52,3 @@ class DataConfig(Config):
     def holds_out(self) -> bool:
         """Whether the validation data is taken from the training data."""
         return self.train is not None and self.valid is None
-
-    def _held_out(self, name: str) -> SourceConfig:
-        assert self.train is not None
-        if self.train.part is not None:
-            raise ConfigError("data.valid", "needed, since data.train is itself a part; give the validation part too")
-        return DividedSource(**dict(self.train), held_out=name == "valid", share=self.held_out)

@@ -95,9 +95,9 @@ class ColumnRoles:
 
 def needs_header(table: Table, roles: ColumnRoles) -> bool:
     """Whether readers, who look at the chosen columns only, would take the first row for a header that nobody named."""
-    if table.header is not False or not all(isinstance(column, int) for column in roles.columns.values()):
+    indices = [column for column in roles.columns.values() if isinstance(column, int)]
+    if table.header is not False or len(indices) < len(roles.columns):
         return False
-    indices = [int(column) for column in roles.columns.values()]
     labels = [number for number, role in enumerate(roles.columns) if role == "label"]
     first, *others = [[cells[index] for index in indices] for cells in table.sample]
     return looks_like_header(first, others, labels)
@@ -105,133 +105,135 @@ def needs_header(table: Table, roles: ColumnRoles) -> bool:
 
 def guess_roles(table: Table, options: GuessOptions) -> ColumnRoles:
     """The task and the columns; DataError, with the option that decides, where they cannot be told."""
-    named = {role: _column(table, f"--{role}", column) for role, column in options.columns.items()}
-    free = [one for one in table.columns.values() if one.name not in named.values()]
-    images = [one for one in free if one.is_image]
-    content = options.content
-    if content == "labelled" and images and options.task is None and "text" not in named:
-        content = "images"
-    if content == "pairs" and images and options.task is None and "source" not in named:
-        content = "captions"
-    if content == "tagged":
-        raise ConfigError("--task", f"tagging needs a tag for each word: a .conllu file; {table.file} is a table")
-    content = content or _guessed_content(table, free, images, named)
-    return {
-        "pairs": _pairs, "labelled": _labelled, "text": _text, "images": _images, "captions": _images,
-    }[content](table, free, named, options, content)  # fmt: skip
+    return _Guesser(table, options).roles()
 
 
-def _guessed_content(
-    table: Table, free: Sequence[ColumnProfile], images: Sequence[ColumnProfile], named: dict[str, str | int]
-) -> Content:
-    labels, texts = _labels(free), _texts(free)
-    if images:
-        return "images" if _best(labels, LABELS) or not texts else "captions"
-    if "text" not in named and _named_pair(free):
-        return "pairs"
-    if labels and (texts or "text" in named):
-        return "labelled"
-    if "text" in named or len(texts) == 1:
-        return "text"
-    if len(texts) == 2:
-        return "pairs"
-    raise _undecided(table, "which task it is for", "--task, --text, --label, --source and --target decide it")
+class _Guesser:
+    """Columns that are `named` by options have their role; the others are `free` to be guessed."""
 
+    def __init__(self, table: Table, options: GuessOptions) -> None:
+        self.table, self.options = table, options
+        self.named = {role: _column(table, f"--{role}", column) for role, column in options.columns.items()}
+        self.free = [one for one in table.columns.values() if one.name not in self.named.values()]
+        self.images = [one for one in self.free if one.is_image]
 
-def _pairs(
-    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], options: GuessOptions, _: Content
-) -> ColumnRoles:
-    source, target = (table.columns.get(named.get(role, "")) for role in ("source", "target"))
-    reasons, texts = list[str](), _texts(free) or list(free)
-    if source is None and target is None:
-        pair = _named_pair(free)
-        if pair is None and len(texts) != 2:
-            raise _undecided(table, "which column becomes which", f"{OPTIONS['pairs']} decide it")
-        source, target = pair or (texts[0], texts[1])
-        reasons.append("by their names" if pair else "the two columns of text, in their order")
-    elif source is None or target is None:
-        if len(texts) != 1:
-            raise _undecided(table, "which other column belongs to it", f"{OPTIONS['pairs']} decide it")
-        source, target = source or texts[0], target or texts[0]
-        reasons.append("the only other column of text")
-    if options.task is None and not named and not is_summary(source, target) and is_summary(target, source):
-        source, target = target, source
-    task = options.task or ("summarisation" if is_summary(source, target) else "translation")
-    if task == "summarisation" and options.task is None:
-        reasons.append("one is a short form of the other")
-    return ColumnRoles(task, {"source": source.name, "target": target.name}, reasons)
+    def roles(self) -> ColumnRoles:
+        content = self.options.content
+        if content == "labelled" and self.images and self.options.task is None and "text" not in self.named:
+            content = "images"
+        if content == "pairs" and self.images and self.options.task is None and "source" not in self.named:
+            content = "captions"
+        match content or self._content():
+            case "pairs":
+                return self._pairs()
+            case "labelled":
+                return self._labelled()
+            case "text":
+                return self._text()
+            case "images":
+                return self._images("image_classification", "label", LABELS, OPTIONS["images"])
+            case "captions":
+                return self._images("image_description", "target", ["caption", *TEXTS], OPTIONS["captions"])
+            case "tagged":
+                problem = f"tagging needs a tag for each word: a .conllu file; {self.table.file} is a table"
+                raise ConfigError("--task", problem)
+
+    def _content(self) -> Content:
+        labels, texts = _labels(self.free), _texts(self.free)
+        if self.images:
+            return "images" if _best(labels, LABELS) or not texts else "captions"
+        if "text" not in self.named and _named_pair(self.free):
+            return "pairs"
+        if labels and (texts or "text" in self.named):
+            return "labelled"
+        if "text" in self.named or len(texts) == 1:
+            return "text"
+        if len(texts) == 2:
+            return "pairs"
+        raise self._undecided("which task it is for", "--task, --text, --label, --source and --target decide it")
+
+    def _pairs(self) -> ColumnRoles:
+        source, target = (self.table.columns.get(self.named.get(role, "")) for role in ("source", "target"))
+        reasons, texts = list[str](), _texts(self.free) or self.free
+        if source is None and target is None:
+            pair = _named_pair(self.free)
+            if pair is None and len(texts) != 2:
+                raise self._undecided("which column becomes which", f"{OPTIONS['pairs']} decide it")
+            source, target = pair or (texts[0], texts[1])
+            reasons.append("by their names" if pair else "the two columns of text, in their order")
+        elif source is None or target is None:
+            if len(texts) != 1:
+                raise self._undecided("which other column belongs to it", f"{OPTIONS['pairs']} decide it")
+            source, target = source or texts[0], target or texts[0]
+            reasons.append("the only other column of text")
+        task = self.options.task
+        if task is None and not self.named and not is_summary(source, target) and is_summary(target, source):
+            source, target = target, source
+        if task is None and is_summary(source, target):
+            task = "summarisation"
+            reasons.append("one is a short form of the other")
+        return ColumnRoles(task or "translation", {"source": source.name, "target": target.name}, reasons)
+
+    def _labelled(self) -> ColumnRoles:
+        label, why = self.named.get("label"), list[str]()
+        if label is None:
+            labels = _labels(self.free)
+            best = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)
+            if best is None:
+                what = "which column holds the label" if labels else "a column of labels, few values that repeat"
+                raise self._undecided(what, f"{OPTIONS['labelled']} decide it")
+            label = best.name
+            has = f"'{label}' has" if isinstance(label, str) else f"column {label}:"
+            why.append(f"{has} {best.described()}")
+        text = self.named.get("text")
+        if text is None:
+            others = [one for one in self.free if one.name != label]
+            text = self._the_text(_texts(others) or others, f"{OPTIONS['labelled']} decide it")
+        return ColumnRoles("classification", {"text": text, "label": label}, why)
+
+    def _text(self) -> ColumnRoles:
+        why = [] if self.options.task or self.named else ["one column of text and no labels"]
+        text = self.named.get("text")
+        if text is None:
+            text = self._the_text(_texts(self.free), f"{OPTIONS['text']} decides it")
+        return ColumnRoles(self.options.task or "language_model", {"text": text}, why)
+
+    def _images(self, task: str, role: str, names: Sequence[str], options: str) -> ColumnRoles:
+        if len(self.images) != 1:
+            what = "which column holds the images" if self.images else "a column of images"
+            raise self._undecided(what, "one must")
+        column = self.named.get(role)
+        if column is None:
+            others = [one for one in self.free if one is not self.images[0]]
+            fits = _labels(others) if role == "label" else _texts(others)
+            best = _best(fits, names) or (fits[0] if len(fits) == 1 else None)
+            if best is None:
+                raise self._undecided(f"which column is the {role} of the images", f"{options} decides it")
+            column = best.name
+        return ColumnRoles(task, {"image": self.images[0].name, role: column}, ["a column of images"])
+
+    def _the_text(self, texts: Sequence[ColumnProfile], options: str) -> str | int:
+        """The column of text: the only one, the one that is called so, or the one that is by far the longest."""
+        if len(texts) == 1:
+            return texts[0].name
+        ranked = sorted(texts, key=lambda one: -one.mean_words)
+        if len(ranked) > 1 and ranked[0].mean_words > 2 * ranked[1].mean_words:
+            return ranked[0].name
+        named = _best(texts, TEXTS[:1]) or _best([one for one in texts if _rank(one.name, TEXTS) is not None], TEXTS)
+        pair = {str(one.name).rstrip("12") for one in texts}
+        if named is None or len(pair) < len(texts):
+            raise self._undecided("which column holds the text" if texts else "a column of text", options)
+        return named.name
+
+    def _undecided(self, what: str, options: str) -> DataError:
+        shown = "; ".join(f"{name}: {one.described()}" for name, one in self.table.columns.items())
+        return DataError(self.table.file, f"cannot tell {what} ({shown}); {options}")
 
 
 def is_summary(source: ColumnProfile, target: ColumnProfile) -> bool:
     """Whether a column is a short form of another: by its name, or as long texts go with short ones."""
     shorter = target.mean_words < SHORTER * source.mean_words
     return shorter and (source.mean_words >= LONG or _rank(target.name, SUMMARIES) is not None)
-
-
-def _labelled(
-    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], _: GuessOptions, content: Content
-) -> ColumnRoles:
-    label, why = named.get("label"), list[str]()
-    if label is None:
-        labels = _labels(free)
-        best = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)
-        if best is None:
-            what = "which column holds the label" if labels else "a column of labels, few values that repeat"
-            raise _undecided(table, what, f"{OPTIONS[content]} decide it")
-        label = best.name
-        why.append(
-            f"'{label}' has {best.described()}" if isinstance(label, str) else f"column {label}: {best.described()}"
-        )
-    text = named.get("text")
-    if text is None:
-        texts = _texts(one for one in free if one.name != label) or [one for one in free if one.name != label]
-        text = _the_text(table, texts, OPTIONS[content]).name
-    return ColumnRoles("classification", {"text": text, "label": label}, why)
-
-
-def _text(
-    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], options: GuessOptions, _: Content
-) -> ColumnRoles:
-    task = options.task or "language_model"
-    why = [] if options.task or named else ["one column of text and no labels"]
-    column = named.get("text")
-    return ColumnRoles(
-        task, {"text": _the_text(table, _texts(free), OPTIONS["text"]).name if column is None else column}, why
-    )
-
-
-def _images(
-    table: Table, free: Sequence[ColumnProfile], named: dict[str, str | int], _: GuessOptions, content: Content
-) -> ColumnRoles:
-    images = [one for one in free if one.is_image]
-    if len(images) != 1:
-        raise _undecided(table, "which column holds the images" if images else "a column of images", "one must")
-    role, names = ("label", LABELS) if content == "images" else ("target", ("caption", *TEXTS))
-    column = named.get(role)
-    if column is None:
-        others = [one for one in free if one is not images[0]]
-        fits = _labels(others) if role == "label" else _texts(others)
-        best = _best(fits, names) or (fits[0] if len(fits) == 1 else None)
-        if best is None:
-            raise _undecided(table, f"which column is the {role} of the images", f"{OPTIONS[content]} decides it")
-        column = best.name
-    task = "image_classification" if content == "images" else "image_description"
-    return ColumnRoles(task, {"image": images[0].name, role: column}, ["a column of images"])
-
-
-def _the_text(table: Table, texts: Sequence[ColumnProfile], options: str) -> ColumnProfile:
-    """The column of text: the only one, the one that is called so, or the one that is by far the longest."""
-    if len(texts) == 1:
-        return texts[0]
-    ranked = sorted(texts, key=lambda one: -one.mean_words)
-    if len(ranked) > 1 and ranked[0].mean_words > 2 * ranked[1].mean_words:
-        return ranked[0]
-    named = _best(texts, TEXTS[:1]) or _best([one for one in texts if _rank(one.name, TEXTS) is not None], TEXTS)
-    pair = {str(one.name).rstrip("12") for one in texts}
-    if named is None or len(pair) < len(texts):
-        what = "which column holds the text" if texts else "a column of text"
-        raise _undecided(table, what, f"{options} decides it" if " and " not in options else f"{options} decide it")
-    return named
 
 
 def _texts(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
@@ -300,8 +302,3 @@ def _column(table: Table, option: str, column: str) -> str | int:
     if column.isdecimal() and int(column) < len(table.columns) and (table.sample or int(column) in table.columns):
         return [*table.columns][int(column)]
     raise ConfigError(option, f"{table.file} has no column '{column}'; {nearest(column, map(str, table.columns))}")
-
-
-def _undecided(table: Table, what: str, options: str) -> DataError:
-    shown = "; ".join(f"{name}: {one.described()}" for name, one in table.columns.items())
-    return DataError(table.file, f"cannot tell {what} ({shown}); {options}")

@@ -19,6 +19,7 @@ from regard.data.images.files import MOST_BYTES, MOST_PIXELS
 from regard.errors import DataError
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "PPM", "TIFF")
+NO_IMAGE = f"no image, or of a kind that is not read; known: {', '.join(FORMATS)}"
 GREY = ("1", "L", "LA")
 """Pillow's modes without colours."""
 DEEP = ("I", "F")
@@ -60,8 +61,7 @@ class Canvas:
                 self._check_size(image, name)
                 return self._drawn(_upright(image, name), name)
         except UnidentifiedImageError:
-            formats = ", ".join(FORMATS)
-            raise DataError(name, f"no image, or of a kind that is not read; known: {formats}") from None
+            raise DataError(name, NO_IMAGE) from None
         except BROKEN as error:
             raise DataError(name, f"a damaged image ({error})") from None
 
@@ -109,7 +109,7 @@ def _headed(data: bytes, name: str) -> Image.Image:
     try:
         return _opened(data, name)
     except BROKEN:
-        raise DataError(name, f"no image, or of a kind that is not read; known: {', '.join(FORMATS)}") from None
+        raise DataError(name, NO_IMAGE) from None
 
 
 def _opened(data: bytes, name: str) -> Image.Image:

@@ -66,7 +66,8 @@ def zip_pictures(file: Path, findings: Findings) -> Iterator[LabelledPicture]:
     """The images of a .zip, by class and name; nothing is unpacked onto the disk."""
     try:
         with zipfile.ZipFile(file) as archive:
-            members = sorted((member for member in archive.infolist() if not member.is_dir()), key=_member_name)
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            members.sort(key=lambda member: member.filename)
             for number, member in enumerate(members, start=1):
                 yield from _member(file, archive, member, number, findings)
     except BROKEN_ZIP as error:
@@ -74,7 +75,6 @@ def zip_pictures(file: Path, findings: Findings) -> Iterator[LabelledPicture]:
 
 
 def read_image(file: Path) -> bytes:
-    """The bytes of an image's file."""
     try:
         if file.stat().st_size > MOST_BYTES:
             raise DataError(file, f"{file.stat().st_size:,} bytes; an image may have at most {MOST_BYTES:,}")
@@ -113,21 +113,18 @@ def _unpacked(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
 def _label(path: PurePosixPath, name: str, findings: Findings) -> str | None:
     """The folder that an image lies in."""
     if path.suffix.lower() not in SUFFIXES:
-        findings.add_once("value", name, None, f"no image: its name ends in none of {', '.join(sorted(SUFFIXES))}")
-        return None
-    if len(path.parts) < 2:
-        findings.add_once("value", name, None, "expected in a folder whose name is its label, such as cats/17.png")
-        return None
-    return path.parts[-2]
+        problem = f"no image: its name ends in none of {', '.join(sorted(SUFFIXES))}"
+    elif len(path.parts) < 2:
+        problem = "expected in a folder whose name is its label, such as cats/17.png"
+    else:
+        return path.parts[-2]
+    findings.add_once("value", name, None, problem)
+    return None
 
 
 def _hidden(path: Path | PurePosixPath) -> bool:
     """What systems leave behind: names that begin with a dot, and __MACOSX."""
     return any((part.startswith(".") and part != "..") or part in ("__MACOSX", "Thumbs.db") for part in path.parts)
-
-
-def _member_name(member: zipfile.ZipInfo) -> str:
-    return member.filename
 
 
 def idx_pictures(images: Path, labels: Path, findings: Findings) -> Iterator[LabelledPicture]:

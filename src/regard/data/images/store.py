@@ -122,7 +122,7 @@ def open_image_store(
     """
     further = [file_sha256(file) for file in files if file.is_file()]
     content = {**(settings or {}), "files": further, "examples": examples_sha256(examples())}
-    album = open_album(lambda: (example.picture for example in examples()), canvas, cache, content)
+    album = _album((example.picture for example in examples()), canvas, cache, content)
     label_names = (*labels, IMAGE)
     key = content_key(fields, label_names, [], {**content, "images": album.key})
     folder = cache / key
@@ -134,18 +134,13 @@ def open_image_store(
     return ImageStore(folder, fields, key, album, patches, augment)
 
 
-def open_album(
-    pictures: Callable[[], Iterable[Picture]],
-    canvas: Canvas,
-    cache: Path,
-    settings: Mapping[str, object],
-) -> "Album":
+def _album(pictures: Iterable[Picture], canvas: Canvas, cache: Path, settings: Mapping[str, object]) -> "Album":
     """The pixels of all pictures, decoded now or found in the cache."""
     key = content_key({}, [], [], {**settings, "canvas": asdict(canvas)})
     folder = cache / key
     if not (folder / DESCRIPTION).exists():
         with written_aside(folder) as aside:
-            _write_pixels(aside, pictures(), canvas, key)
+            _write_pixels(aside, pictures, canvas, key)
     return Album(folder, key, canvas)
 
 
@@ -193,10 +188,8 @@ class ImageStore(Store):
     @cached_property
     def lengths(self) -> dict[str, Int64[np.ndarray, " examples"]]:
         """Patches and tokens of each example by field."""
-        return {
-            IMAGE: np.full(len(self), self.patches, np.int64),
-            **{name: self._lengths(name) for name in self.fields},
-        }
+        patches = np.full(len(self), self.patches, np.int64)
+        return {IMAGE: patches, **{name: self._lengths(name) for name in self.fields}}
 
     def images(
         self, examples: Int[np.ndarray, " examples"], *, seed: int = 0, epoch: int = 0
