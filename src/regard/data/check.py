@@ -155,7 +155,6 @@ def _common(
 
 
 def _beside_key(example: Example | Row) -> str | None:
-    """What an example holds beside its key."""
     if isinstance(example, Pair | DescribedPicture):
         return example.target
     if isinstance(example, Tagged):
@@ -173,7 +172,6 @@ class Checked:
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything found would stop training."""
         return any(summary.severity == "error" for summary in self.summaries)
 
     def tree(self) -> dict[str, object]:

@@ -41,7 +41,6 @@ Column = Annotated[str | int, BeforeValidator(_column)]
 
 
 def is_record(value: object) -> TypeIs[Mapping[object, object]]:
-    """Whether a value has values by name."""
     return isinstance(value, Mapping)
 
 
@@ -86,7 +85,6 @@ def column_index(column: str | int, names: Sequence[str] | None, width: int) -> 
 
 
 def _suggestion(column: str, names: Sequence[str]) -> str:
-    """What a table has in place of a column."""
     shown = nearest(column, [name[:SHOWN] if name.isprintable() else repr(name[:SHOWN])[1:-1] for name in names])
     if column.isdecimal():
         return f"{shown}; for the number of a column leave the quotes out"

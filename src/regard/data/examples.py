@@ -32,8 +32,6 @@ Side = tuple[str, str, SourceLocation]
 
 
 class _Example:
-    """What every example answers, by its sides."""
-
     __slots__ = ()
     unit: ClassVar[str]
     """What one of its kind is called."""
@@ -50,7 +48,6 @@ class _Example:
 
     @property
     def classes(self) -> Sequence[str]:
-        """The classes it names."""
         return ()
 
 
@@ -116,7 +113,6 @@ class Picture:
 
     @classmethod
     def held(cls, file: Path, data: bytes | UInt8[np.ndarray, "height width"], member: str) -> "Picture":
-        """One that is read already."""
         return cls(file, lambda: data, member)
 
     @property
@@ -181,7 +177,6 @@ class Tagged(_Example):
 
     @property
     def text(self) -> str:
-        """The words, one space apart."""
         return " ".join(self.words)
 
     @property
@@ -205,7 +200,6 @@ class Row(_Example):
 
     @property
     def key(self) -> str:
-        """All of it."""
         return self.whole or "\0".join(self.columns.values())
 
     @property

@@ -45,11 +45,9 @@ class TextField:
         return replace(self, max_length=min(limit, self.max_length))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, at whatever length."""
         return [self._surround(ids) for ids in self.tokenizer.encode_batch(texts)]
 
     def is_overlong(self, tokens: Sequence[int]) -> bool:
-        """Whether a text has more tokens than it may have."""
         return self.max_length is not None and len(tokens) > self.max_length
 
     def shorten(self, tokens: list[int]) -> list[int]:

@@ -74,7 +74,6 @@ class Finding:
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def __str__(self) -> str:
-        """`train.en:17: the source is empty`."""
         return f"{self.where}: {self.what}"
 
 
@@ -163,7 +162,6 @@ _SUSPECT = re.compile(
 
 
 def suspects(text: str) -> Iterator[str]:
-    """The characters of a text that do not belong into text."""
     return (match.group() for match in _SUSPECT.finditer(text))
 
 
@@ -173,13 +171,13 @@ def character_name(character: str) -> str:
     return f"U+{ord(character):04X}{' ' if name else ''}{name}"
 
 
-def inspect_example(example: Example | Row, findings: Findings, longest: int = LONGEST_TEXT) -> None:
+def inspect_example(example: Example | Row, findings: Findings) -> None:
     """Reports what is odd about an example; an empty line of a running text is not odd."""
     runs_on = isinstance(example, Text) and example.end
     for name, text, location in example.sides:
         if not runs_on and (not text or text.isspace()):
             findings.add("empty", location.file, location.line, f"the {name} is empty")
-        if len(text) > longest:
+        if len(text) > LONGEST_TEXT:
             findings.add("long", location.file, location.line, f"the {name} has {len(text):,} characters")
         if _SUSPECT.search(text):
             _report(set(suspects(text)), name, location, findings)

@@ -68,7 +68,6 @@ class GuessOptions:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns that are named, by their roles."""
         columns = {role: getattr(self, role) for role in ("text", "label", "source", "target")}
         return {role: column for role, column in columns.items() if column is not None}
 
@@ -277,7 +276,6 @@ def _is_language(name: str | int) -> bool:
 
 
 def _best(columns: Sequence[ColumnProfile], names: Sequence[str]) -> ColumnProfile | None:
-    """The column whose name stands first among `names`."""
     ranks = [(rank, one) for one in columns if (rank := _rank(one.name, names)) is not None]
     return min(ranks, key=lambda pair: pair[0])[1] if ranks else None
 

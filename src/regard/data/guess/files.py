@@ -226,7 +226,6 @@ def guess_texts(files: Sequence[DataFile], base: Path, options: GuessOptions) ->
 
 
 def _sides(source: SourceConfig, base: Path) -> tuple[ColumnProfile, ColumnProfile]:
-    """Statistics of the sources and of the targets of pairs."""
     sides = ColumnProfile(str(source.source)), ColumnProfile(str(source.target))
     for example in islice(read_examples(source, base), MOST_ROWS):
         assert isinstance(example, Pair)

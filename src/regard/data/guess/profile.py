@@ -73,12 +73,10 @@ class ColumnProfile:
 
     @property
     def mean_words(self) -> float:
-        """Words of a value, on average."""
         return self.words / max(self.filled, 1)
 
     @property
     def is_image(self) -> bool:
-        """Whether it holds images, or names of their files."""
         return self.images > 0 and self.images == self.filled
 
     @property
@@ -148,7 +146,6 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """How many rows were looked at."""
         return max((column.rows for column in self.columns.values()), default=0)
 
     @property
@@ -232,7 +229,6 @@ def _leaves(record: object, path: str = "") -> Iterator[tuple[str | int, object]
 
 
 def _common(one: str, other: str) -> str:
-    """How both begin."""
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return "".join(sign for sign, _ in equal)
 

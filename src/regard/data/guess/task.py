@@ -186,13 +186,11 @@ def _lacks_columns(source: SourceConfig, base: Path) -> str:
 
 
 def _check_task(guess: Guess, options: GuessOptions) -> None:
-    """Refuses a task that cannot learn from this data."""
     if options.task is not None:
         guess.sources["train"].require(CONTENTS[options.task], "--task")
 
 
 def _count(guess: Guess, base: Path) -> None:
-    """Reads every split to its end, and counts."""
     findings = Findings()
     for split, source in guess.sources.items():
         number, has_text, labels = 0, False, set[str]()
@@ -218,7 +216,6 @@ def _count(guess: Guess, base: Path) -> None:
 
 
 def shown(example: Example) -> str:
-    """An example on one line."""
     match example:
         case Pair():
             return f"{_short(example.source)} → {_short(example.target)}"
@@ -292,6 +289,5 @@ def recipe_text(guess: Guess, made_from: str) -> str:
 
 
 def inline(source: SourceConfig) -> str:
-    """A source as an inline table of TOML."""
     tree = {name: value for name, value in source.tree().items() if name in source.model_fields_set}
     return "{ " + ", ".join(dump_toml({name: value}).strip() for name, value in tree.items()) + " }"

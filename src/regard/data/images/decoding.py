@@ -46,7 +46,6 @@ class Canvas:
     """Pillow's filter for images of another size."""
 
     def picture(self, picture: Picture) -> Pixels:
-        """The pixels of an example's image."""
         data = picture.load()
         if isinstance(data, bytes):
             return self.pixels(data, picture.name)
@@ -66,7 +65,6 @@ class Canvas:
             raise DataError(name, f"a damaged image ({error})") from None
 
     def _drawn(self, image: Image.Image, name: str) -> Pixels:
-        """A decoded image in its colours and size."""
         self._check_size(image, name)
         image = self._fitted(_coloured(image, "L" if self.channels == 1 else "RGB"))
         return np.asarray(image, np.uint8).reshape(self.size, self.size, self.channels)

@@ -111,7 +111,6 @@ def _unpacked(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
 
 
 def _label(path: PurePosixPath, name: str, findings: Findings) -> str | None:
-    """The folder that an image lies in."""
     if path.suffix.lower() not in SUFFIXES:
         problem = f"no image: its name ends in none of {', '.join(sorted(SUFFIXES))}"
     elif len(path.parts) < 2:
@@ -156,8 +155,6 @@ def is_idx(file: Path, magic: int = IDX_IMAGES) -> bool:
 
 
 class _Items:
-    """The items of an IDX file, one after another."""
-
     def __init__(self, file: Path, magic: int, stack: ExitStack) -> None:
         self.file = file
         try:

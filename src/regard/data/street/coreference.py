@@ -100,7 +100,6 @@ SITUATIONS = (
 
 
 def coreference(draw: Draw) -> Phrase:
-    """One sentence of this family."""
     situation = draw.one(SITUATIONS)
     subject_gender, object_gender = draw.one(GENDER_PAIRS)
     subject = draw.one(situation.subjects[subject_gender])

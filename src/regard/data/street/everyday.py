@@ -193,7 +193,6 @@ class Verbal:
         dative: Nominal | None = None,
         complement: Phrase | None = None,
     ) -> Clause:
-        """Somebody does something, said like this."""
         negated, shortened = self.negated, self.shortened
         return Clause(who, verb, self.of(verb), accusative, dative, complement, negated=negated, shortened=shortened)
 
@@ -273,7 +272,6 @@ def intransitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
 
 
 def spot(draw: Draw) -> Phrase:
-    """Where something is."""
     if draw.chance(0.15):
         return draw.one(HERE)
     preposition, nouns = draw.one(SPOTS)
@@ -283,7 +281,6 @@ def spot(draw: Draw) -> Phrase:
 
 
 def transitive(draw: Draw, who: Nominal, how: Verbal) -> Clause:
-    """Somebody does something to something."""
     animal = is_animal(who)
     if not animal and draw.chance(0.02):
         return how.clause(who, VERBS["spielen"], complement=Phrase("the guitar", "Gitarre"))
@@ -310,7 +307,6 @@ def attached(draw: Draw, who: Nominal, how: Verbal) -> Clause:
 
 
 def moving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
-    """Somebody goes somewhere."""
     if draw.chance(0.25):
         goal, verb = TO_CITY.then(draw.one(CITIES)), draw.one(verbs_named("reisen gehen kommen"))
     elif draw.chance(0.6):
@@ -336,7 +332,6 @@ def helping(draw: Draw, who: Nominal, how: Verbal) -> Clause:
 
 
 def giving(draw: Draw, who: Nominal, how: Verbal) -> Clause:
-    """Somebody gives somebody something."""
     verb, receiver = draw.one(GIVING), whom(draw, PEOPLE, who)
     what = draw.one((IT["n"], THEM)) if draw.chance(0.12) else phrase(draw, WARES)
     to = draw.chance(0.3) or isinstance(what, Pronoun)
@@ -372,7 +367,6 @@ def anything(draw: Draw) -> Nominal:
 
 
 def does(draw: Draw, who: Nominal, how: Verbal) -> Clause:
-    """Any short clause about somebody."""
     return draw.one(DOES)(draw, who, how)
 
 

@@ -156,7 +156,6 @@ class Draw:
         return items[int(self._random() * len(items))]
 
     def two(self, items: Sequence[Item]) -> tuple[Item, Item]:
-        """Two different ones, in random order."""
         first = int(self._random() * len(items))
         step = 1 + int(self._random() * (len(items) - 1))
         return items[first], items[(first + step) % len(items)]
@@ -236,7 +235,6 @@ class Draw:
         return THESE if plural else THIS
 
     def action(self, subject: Nominal, tense: Tense, doings: tuple[Doing, ...] = ACTIONS) -> Clause:
-        """Somebody does something to something."""
         doing = self.one(doings)
         return Clause(subject, doing.verb, tense, accusative=self.phrase(doing.objects, besides=subject))
 

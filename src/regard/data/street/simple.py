@@ -114,7 +114,6 @@ def identity(draw: Draw) -> Phrase:
 
 
 def identified(draw: Draw, how: Verbal) -> Clause:
-    """The clause of an identity."""
     if draw.chance(0.55):
         who = draw.one(THIS_IS)
         plural = who.agreement == "plural"

@@ -72,7 +72,6 @@ class EnglishVerb:
     particle: str
 
     def present(self, agreement: Agreement) -> str:
-        """Such as 'buys' or 'buy'."""
         return self.third if agreement == "third" else self.base
 
     @property
@@ -100,7 +99,6 @@ class GermanVerb:
 
     @property
     def infinitive(self) -> str:
-        """Such as 'anrufen'."""
         return self.prefix + self.stem_infinitive
 
     @property
@@ -110,7 +108,6 @@ class GermanVerb:
 
     @property
     def participle(self) -> str:
-        """Such as 'angerufen'."""
         return self.prefix + self.stem_participle
 
     def present(self, agreement: Agreement) -> str:
@@ -147,8 +144,6 @@ class GermanVerb:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb in both languages."""
-
     english: EnglishVerb
     german: GermanVerb
 
