@@ -179,7 +179,7 @@ def test_a_class_that_is_not_built_here_needs_the_library(tmp_path: Path, monkey
     folder = changed(
         make_folder("BERT", "plain", tmp_path), "tokenizer_config.json", {"tokenizer_class": "ElectraTokenizer"}
     )
-    monkeypatch.setattr("regard.export.huggingface.tokenizer_check.find_spec", lambda _: None)
+    monkeypatch.setattr("regard.export.huggingface.vocabulary.find_spec", lambda _: None)
     with pytest.raises(DataError, match="its tokenizer_class is none that regard builds"):
         read_vocabularies(folder, {"model_type": "bert"}, "encoder", [500])
     folder = changed(folder, "tokenizer_config.json", {"tokenizer_class": "BertTokenizer"})

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from regard.errors import DataError
 from regard.export.exported_model import ExportedModel
-from regard.export.huggingface import tokenizer_check
+from regard.export.huggingface import vocabulary
 from regard.export.huggingface.tokenizer_classes import load_tokenizer
 from regard.export.huggingface.tokenizer_files import write_tokenizer
 from regard.export.huggingface.vocabulary import read_vocabularies
@@ -148,6 +148,6 @@ def test_other_special_tokens_around_texts_than_the_librarys_are_refused(
     theirs = AutoTokenizer.from_pretrained(folder)
     read_vocabularies(folder, {"model_type": "llama"}, "decoder", [len(theirs)])
     theirs.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    monkeypatch.setattr(tokenizer_check, "_load_library", lambda folder: [theirs])
+    monkeypatch.setattr(vocabulary, "_load_library", lambda folder: [theirs])
     with pytest.raises(DataError, match="AutoTokenizer tokenises '' otherwise: with special tokens"):
         read_vocabularies(folder, {"model_type": "llama"}, "decoder", [len(theirs)])

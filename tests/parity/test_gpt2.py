@@ -4,7 +4,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 from twins import Twins, sentences
 
-from regard.export.huggingface.architectures import gpt2
+from regard.export.huggingface.architectures import gpt
 from regard.models import DecoderConfig, preset
 
 VOCAB, DEPTH = 31, 2
@@ -23,7 +23,7 @@ def twins() -> Twins:
         eos_token_id=None,
         attn_implementation="eager",
     )
-    return Twins(ours, GPT2LMHeadModel(config), gpt2.parameter_names(DEPTH))
+    return Twins(ours, GPT2LMHeadModel(config), gpt.gpt2_names(DEPTH))
 
 
 def test_logits_and_gradients_of_a_padded_batch() -> None:

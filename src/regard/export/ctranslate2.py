@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,25 +17,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import ConfigError, RegardError
-from regard.export.exported_model import ExportedModel, Row
-from regard.export.huggingface.architecture import sinusoid_table
+from regard.export.exported_model import ExportedModel, Row, TextConfig, sinusoid_table
 from regard.export.huggingface.id_mapping import without_id_mapping
 from regard.export.parity import Compared, ExportedFolder, ExportTarget, Scores, target_scores
 from regard.export.supported_settings import (
     STANDARD,
     Supported,
+    feedforward_of,
     same_in_decoder,
+    setting,
     unsupported_error,
     unsupported_settings,
 )
+from regard.models import DecoderConfig, EncoderDecoderConfig, ModelConfig
+from regard.nn.head import VocabularyHeadConfig
+from regard.nn.position import RelativeConfig, RotaryConfig, T5Config
 from regard.text.special_tokens import BOS, EOS, SEP, SPECIAL_TOKENS, UNK
 from regard.text.tokenizer import save_tokenizers
 
 HINT = "train with settings that fit, or export to onnx, which takes any kind of model"
+Spec = Any
+"""A part of a specification of the library, which has no types: its attributes are weights and other parts."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "tanh": "Tanh"}
 
 
-def require_ctranslate2() -> Any:  # noqa: ANN401
+def require_ctranslate2() -> ModuleType:
     try:
         import ctranslate2
     except ImportError:
@@ -42,8 +49,8 @@ def require_ctranslate2() -> Any:  # noqa: ANN401
     return ctranslate2
 
 
-def _supported(config: Any) -> Supported:  # noqa: ANN401
-    decoder_only = config.shape == "decoder"
+def _supported(config: TextConfig) -> Supported:
+    decoder_only = not isinstance(config, EncoderDecoderConfig)
     positions = ("sinusoidal", "learned", "relative", *(("rotary", "alibi") if decoder_only else ("rotary", "t5")))
     return {
         **STANDARD,
@@ -62,8 +69,8 @@ def _supported(config: Any) -> Supported:  # noqa: ANN401
     }
 
 
-def refuse_unsupported(config: Any) -> None:  # noqa: ANN401
-    if config.kind not in ("encoder-decoder", "decoder"):
+def refuse_unsupported(config: ModelConfig) -> None:
+    if not isinstance(config, EncoderDecoderConfig | DecoderConfig):
         raise ConfigError(
             "model.kind", f"CTranslate2 folders hold 'encoder-decoder' or 'decoder', got '{config.kind}'; {HINT}"
         )
@@ -78,7 +85,7 @@ def write_ctranslate2(exported: ExportedModel, folder: Path, *, int8: bool = Fal
     filler = SpecFiller(config, weights, exported.max_positions, exported.spare_positions)
     spec = _encoder_decoder_spec(exported, filler) if exported.encoder_decoder else _decoder_spec(exported, filler)
     spec.config.bos_token, spec.config.eos_token = SPECIAL_TOKENS[BOS], SPECIAL_TOKENS[EOS]
-    spec.config.unk_token, spec.config.layer_norm_epsilon = SPECIAL_TOKENS[UNK], config.norm.epsilon
+    spec.config.unk_token, spec.config.layer_norm_epsilon = SPECIAL_TOKENS[UNK], setting(config, "norm.epsilon")
     spec.validate()
     # quantises in place: `weights` are copies
     spec.optimize(quantization="int8" if int8 else None)
@@ -100,8 +107,9 @@ def _suppressed(exported: ExportedModel) -> list[str]:
     return [SPECIAL_TOKENS[token] for token in exported.suppressed]
 
 
-def _encoder_decoder_spec(exported: ExportedModel, filler: "SpecFiller") -> Any:  # noqa: ANN401
+def _encoder_decoder_spec(exported: ExportedModel, filler: "SpecFiller") -> Spec:
     config, specs = filler.config, require_ctranslate2().specs.transformer_spec
+    assert isinstance(config, EncoderDecoderConfig)
     options = filler.options()
     encoder = specs.TransformerEncoderSpec(config.depth, config.heads, **options)
     decoder = specs.TransformerDecoderSpec(config.target_depth, config.heads, **options)
@@ -117,7 +125,7 @@ def _encoder_decoder_spec(exported: ExportedModel, filler: "SpecFiller") -> Any:
     return spec
 
 
-def _decoder_spec(exported: ExportedModel, filler: "SpecFiller") -> Any:  # noqa: ANN401
+def _decoder_spec(exported: ExportedModel, filler: "SpecFiller") -> Spec:
     config, specs = filler.config, require_ctranslate2().specs.transformer_spec
     decoder = specs.TransformerDecoderSpec(config.depth, config.heads, with_encoder_attention=False, **filler.options())
     spec = specs.TransformerDecoderModelSpec(decoder)
@@ -131,14 +139,14 @@ def _decoder_spec(exported: ExportedModel, filler: "SpecFiller") -> Any:  # noqa
 class SpecFiller:
     """A model's settings and weights, to be put into a specification."""
 
-    config: Any
+    config: TextConfig
     weights: Mapping[str, Tensor]
     max_positions: int
     """Rows of a table of sinusoids."""
     spare_positions: int = 0
     """Rows of zeros behind the end of a learned table."""
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """The options of both encoder and decoder."""
         from ctranslate2.specs import common_spec
 
@@ -146,7 +154,7 @@ class SpecFiller:
         kv_heads = config.attention.kv_heads or config.heads
         return {
             "pre_norm": config.norm_place == "before",
-            "activation": common_spec.Activation[ACTIVATIONS[config.feedforward.activation]],
+            "activation": common_spec.Activation[ACTIVATIONS[feedforward_of(config).activation]],
             "layernorm_embedding": config.embedding.norm,
             "ffn_glu": config.feedforward.kind == "gated",
             "rms_norm": config.norm.kind == "rms",
@@ -155,9 +163,9 @@ class SpecFiller:
             **self._position_options(),
         }
 
-    def _position_options(self) -> dict[str, Any]:
+    def _position_options(self) -> dict[str, object]:
         position = self.config.position
-        if position.kind == "rotary":
+        if isinstance(position, RotaryConfig):
             return {
                 "rotary_dim": int(self.config.head_width * position.share),
                 "rotary_interleave": position.interleaved,
@@ -169,7 +177,7 @@ class SpecFiller:
             return {"relative_position": True}
         return {"relative_attention_bias": True} if position.kind == "t5" else {}
 
-    def fill_stack(self, spec: Any, name: str, embedding: str, depth: int, cross: bool = False) -> None:  # noqa: ANN401
+    def fill_stack(self, spec: Spec, name: str, embedding: str, depth: int, cross: bool = False) -> None:
         """Embedding, positions, blocks and the norms at both ends."""
         config = self.config
         embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
@@ -186,16 +194,17 @@ class SpecFiller:
         for layer in range(depth):
             self._block(spec.layer[layer], name, layer, cross)
 
-    def fill_head(self, spec: Any, embedding: str) -> None:  # noqa: ANN401
+    def fill_head(self, spec: Spec, embedding: str) -> None:
         """The output layer; a division by √width is multiplied into its matrix."""
         head = self.config.head
+        assert isinstance(head, VocabularyHeadConfig)
         name = f"{embedding}.table.weight" if self.config.embedding.shares_output else "head.linear.weight"
         weight = self.weights[name] * (self.config.width**-0.5 if head.scale else 1.0)
         spec.projection.weight = weight.numpy()
         if head.bias:
             spec.projection.bias = self._array("head.bias")
 
-    def _block(self, spec: Any, stack: str, layer: int, cross: bool) -> None:  # noqa: ANN401
+    def _block(self, spec: Spec, stack: str, layer: int, cross: bool) -> None:
         name = f"{stack}.blocks.{layer}"
         self._norm(spec.self_attention.layer_norm, f"{name}.around_attention.norm")
         self._attention(spec.self_attention, f"{name}.attention", ("query", "key", "value"), ("output",))
@@ -210,31 +219,31 @@ class SpecFiller:
             self._linear(spec.ffn.linear_0_noact, f"{name}.feedforward.up")
         self._linear(spec.ffn.linear_1, f"{name}.feedforward.down")
 
-    def _attention(self, spec: Any, name: str, *fused: tuple[str, ...]) -> None:  # noqa: ANN401
+    def _attention(self, spec: Spec, name: str, *fused: tuple[str, ...]) -> None:
         """Projections of one input are fused into one matrix."""
         for linear, projections in zip(spec.linear, fused, strict=True):
             self._linear(linear, *(f"{name}.{projection}" for projection in projections))
         if not self.config.attention.scaled:
             spec.queries_scale = np.float32(1.0)
 
-    def _relative_positions(self, spec: Any, stack: str, layer: int) -> None:  # noqa: ANN401
+    def _relative_positions(self, spec: Spec, stack: str, layer: int) -> None:
         position = self.config.position
-        if position.kind not in ("t5", "relative"):
+        if not isinstance(position, T5Config | RelativeConfig):
             return
         table = f"{stack}.positions.{0 if position.shared else layer}"
-        if position.kind == "t5":
+        if isinstance(position, T5Config):
             spec.relative_attention_bias = self._array(f"{table}.table")
             spec.relative_attention_max_distance = np.dtype("int32").type(position.farthest)
         else:
             spec.relative_position_keys = self._array(f"{table}.key_table")
             spec.relative_position_values = self._array(f"{table}.value_table")
 
-    def _linear(self, spec: Any, *names: str) -> None:  # noqa: ANN401
+    def _linear(self, spec: Spec, *names: str) -> None:
         spec.weight = torch.cat([self.weights[f"{name}.weight"] for name in names]).contiguous().numpy()
         if f"{names[0]}.bias" in self.weights:
             spec.bias = torch.cat([self.weights[f"{name}.bias"] for name in names]).numpy()
 
-    def _norm(self, spec: Any, name: str) -> None:  # noqa: ANN401
+    def _norm(self, spec: Spec, name: str) -> None:
         width = self.config.width
         spec.gamma = self.weights.get(f"{name}.gain", torch.ones(width)).numpy()
         if self.config.norm.kind == "layer":
@@ -273,7 +282,7 @@ class CTranslate2:
 
     def greedy(self, rows: list[Row], max_length: int) -> list[list[int]]:
         suppressed = [[token] for token in _suppressed(self.exported)]
-        options: dict[str, Any] = {"suppress_sequences": suppressed, "beam_size": 1}
+        options: dict[str, object] = {"suppress_sequences": suppressed, "beam_size": 1}
         if self.exported.encoder_decoder:
             results = self.model.translate_batch(
                 self._sources(rows), max_decoding_length=max_length, max_input_length=0, **options
@@ -283,7 +292,7 @@ class CTranslate2:
             options["end_token"] = []
         return self._continue([self._tokens(row.prompt) for row in rows], max_length=max_length, **options)
 
-    def _continue(self, prompts: list[list[str]], **options: Any) -> list[list[int]]:  # noqa: ANN401
+    def _continue(self, prompts: list[list[str]], **options: object) -> list[list[int]]:
         """Prompts of one length share a batch: of longer ones, the library would return the rest as if generated."""
         outputs: dict[int, list[int]] = {}
         for length in {len(prompt) for prompt in prompts}:

@@ -2,16 +2,25 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Picture, Tagged, Text
 from regard.errors import DataError
 from regard.export.images import ImageForm
+from regard.models import EncoderDecoderConfig, ModelConfig
+from regard.models.convolutional.windows import WindowsConfig
+from regard.models.recurrent.single_stack import SingleRecurrentConfig
+from regard.models.stack import StackConfig
+from regard.models.transformer import SingleStackConfig
+from regard.models.vision import PatchConfig
 from regard.nn.head import TokenHeadConfig
+from regard.nn.position import SinusoidalConfig
+from regard.nn.position.absolute import waves
 from regard.tasks.images import ImageTask
 from regard.tasks.trained import Trained
 from regard.text.special_tokens import BOS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS
@@ -28,6 +37,8 @@ ExportedTask = Literal[
     "summarisation",
 ]
 
+TextConfig = SingleStackConfig | EncoderDecoderConfig
+"""Settings of a Transformer of texts."""
 PASSAGE = 64
 """Tokens of a passage of running text that a language model is checked on."""
 PROMPT = 16
@@ -41,7 +52,7 @@ class ExportedModel:
     """A trained model, and all that an export must know of it."""
 
     model: nn.Module
-    config: Any
+    config: ModelConfig
     """The model's settings."""
     task: str
     tokenizers: Mapping[str, Tokenizer]
@@ -148,15 +159,23 @@ class ExportedModel:
         return max(1, min(PROMPT, self.max_positions // 2))
 
     @property
-    def resolved_config(self) -> Any:  # noqa: ANN401
+    def resolved_config(self) -> ModelConfig:
         """The settings with the output layer that the task chose."""
-        if self.task == "tagging" and self.config.head is None:
-            return self.config.but(head=TokenHeadConfig())
-        if hasattr(self.config, "head_for"):
-            return self.config.but(head=self.config.head_for(len(self.labels) if self.labels else None))
-        return self.config
+        config = self.config
+        if not isinstance(config, SingleStackConfig | SingleRecurrentConfig | WindowsConfig):
+            return config
+        if self.task == "tagging" and config.head is None:
+            return config.but(head=TokenHeadConfig())
+        return config.but(head=config.head_for(len(self.labels) if self.labels else None))
 
-    def input_settings(self) -> dict[str, Any]:
+    @property
+    def text_config(self) -> TextConfig:
+        """The same of a Transformer of texts."""
+        config = self.resolved_config
+        assert isinstance(config, TextConfig)
+        return config
+
+    def input_settings(self) -> dict[str, int | str]:
         """How a summariser's inputs are made, for regard.json."""
         if self.input_tokens is None:
             return {}
@@ -281,6 +300,7 @@ class HeldOut:
 
     def _images(self, exported: ExportedModel) -> list[Row]:
         assert exported.images is not None
+        assert isinstance(exported.config, PatchConfig)
         patches = list(range(exported.config.patches))
         references = self.references or [""] * len(self.pictures)
         targets = exported.target.encode_batch(list(self.references)) if self.references else [[]] * len(references)
@@ -288,7 +308,13 @@ class HeldOut:
         return [Row(patches, [BOS, *ids], text, exported.images.pixels(picture)) for picture, ids, text in rows]
 
 
-def _has_positions(config: Any, row: Row) -> bool:  # noqa: ANN401
+def sinusoid_table(config: StackConfig, length: int) -> Tensor:
+    """The vectors of the first positions of a model with sinusoidal positions."""
+    assert isinstance(config.position, SinusoidalConfig)
+    return waves(torch.arange(length)[None], config.width, config.position.base, config.position.interleaved)[0]
+
+
+def _has_positions(config: ModelConfig, row: Row) -> bool:
     """Whether the positions of a model, on both sides, hold an example."""
     sides = (row.source, config.longest), (row.target, config.longest_target)
     return all(limit is None or len(tokens) <= limit for tokens, limit in sides)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from regard.data.examples import Picture
 from regard.data.images.decoding import Canvas, Resample, Resize
 from regard.data.images.files import read_image
+
+if TYPE_CHECKING:
+    from regard.models.vision import PatchConfig
+    from regard.tasks.images import ImageTaskConfig
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,10 @@ class ImageForm:
     """The filter that resizes images."""
 
     @classmethod
-    def of(cls, task: Any, model: Any) -> "ImageForm":  # noqa: ANN401
+    def of(cls, task: "ImageTaskConfig", model: "PatchConfig") -> "ImageForm":
         return cls(model.image, model.channels, task.resize, tuple(task.mean), tuple(task.deviation), task.resample)
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> dict[str, object]:
         """For regard.json."""
         return asdict(self)
 

@@ -4,18 +4,21 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard import __version__, metrics
 from regard.decode import GreedyConfig, in_batches, search
 from regard.errors import Failure
 from regard.export.exported_model import ExportedModel, Row
 from regard.models import Patches
+from regard.models.contract import GenerativeModel
 from regard.models.stepper import PrefixDecoder
+from regard.models.vision import PatchConfig
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 from regard.text.special_tokens import BOS, EOS, PAD, SEP
@@ -82,11 +85,12 @@ class TorchEngine:
     @torch.no_grad()
     def scores(self, rows: list[Row]) -> list[Scores]:
         """The logits of a padded batch, cut to each row's length."""
-        inputs = self._source(rows)
         if not self.exported.generates:
-            return label_scores(self.exported.model(*inputs).float().cpu().numpy(), rows)
+            inputs = self._images(rows) if rows[0].pixels is not None else self._source(rows)
+            return label_scores(self.exported.model(inputs).float().cpu().numpy(), rows)
+        sources = [self._source(rows)] if rows[0].source else []
         target = self._padded([row.target for row in rows])
-        logits = self.exported.model(*inputs, target).float().cpu().numpy()
+        logits = self.exported.model(*sources, target).float().cpu().numpy()
         scores = target_scores(logits, rows)
         if self.compared == "logits":
             return scores
@@ -94,25 +98,29 @@ class TorchEngine:
 
     def greedy(self, rows: list[Row], max_length: int) -> list[list[int]]:
         config, model = GreedyConfig(max_length=max_length), self.exported.model
+        assert isinstance(model, GenerativeModel)
         if self.exported.has_source:
-            (source,) = self._source(rows)
-            hypotheses = search(model, source, None, config, eos=EOS, bos=BOS, pad=PAD)  # type: ignore[arg-type]
+            source = self._source(rows)
+            hypotheses = search(model, source, None, config, eos=EOS, bos=BOS, pad=PAD)
         elif self.exported.prompted:
             source = self._padded([[*row.prompt[:-1], EOS] for row in rows])
-            reader: Any = PrefixDecoder(model, begin=BOS, separator=SEP)
+            reader = PrefixDecoder(model, begin=BOS, separator=SEP)
             hypotheses = search(reader, source, None, config, eos=EOS, bos=BOS, pad=PAD)
         else:
             eos, prompts = EOS if self.exported.documents else None, [row.prompt for row in rows]
-            hypotheses = search(model, None, prompts, config, eos=eos, bos=None, pad=PAD, device=self.device)  # type: ignore[arg-type]
+            hypotheses = search(model, None, prompts, config, eos=eos, bos=None, pad=PAD, device=self.device)
         return [best.tokens for best, *_ in hypotheses]
 
-    def _source(self, rows: list[Row]) -> list[Any]:
-        """The source, if the model has one beside its target."""
-        pixels = [row.pixels for row in rows if row.pixels is not None]
-        if not pixels:
-            return [self._padded([row.source for row in rows])] if rows[0].source else []
-        images = torch.from_numpy(np.stack(pixels)).to(self.device)
-        return [Patches.of(images, self.exported.config.patch) if self.exported.generates else images]
+    def _source(self, rows: list[Row]) -> Sequences:
+        """What an encoder reads: texts or images."""
+        if rows[0].pixels is None:
+            return self._padded([row.source for row in rows])
+        config = self.exported.config
+        assert isinstance(config, PatchConfig)
+        return Patches.of(self._images(rows), config.patch)
+
+    def _images(self, rows: list[Row]) -> Tensor:
+        return torch.from_numpy(np.stack([row.pixels for row in rows if row.pixels is not None])).to(self.device)
 
     def _padded(self, rows: list[list[int]]) -> Sequences:
         return Sequences.padded(rows, device=self.device)

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from regard.config import Config
 from regard.errors import ConfigError
+from regard.models import EncoderDecoderConfig, ModelConfig
+from regard.models.stack import StackConfig
+from regard.nn.feedforward import FeedForwardConfig, GatedConfig
 
-Supported = Mapping[str, tuple[Any, ...]]
+Supported = Mapping[str, tuple[object, ...]]
 """Path of a setting below `model` → its supported values."""
 
 STANDARD: Supported = {
@@ -22,6 +24,8 @@ STANDARD: Supported = {
 """What every target but ONNX requires."""
 
 ABSENT = object()
+RESOLVED = {"final_norm": "has_final_norm", "attention.head_width": "head_width"}
+"""Settings whose value a property of the config says, also where it is left out."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,15 @@ class Unsupported:
     """A setting whose value a target does not support."""
 
     path: str
-    value: Any
-    supported: tuple[Any, ...]
+    value: object
+    supported: tuple[object, ...]
 
     def __str__(self) -> str:
         supported = " or ".join(dict.fromkeys(map(_shown, self.supported)))
         return f"needs {supported}, got {_shown(self.value)}"
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401
+def _shown(value: object) -> str:
     """A value as a recipe has it; of a part, its kind and the settings that differ from their defaults."""
     if not isinstance(value, Config):
         return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
@@ -46,9 +50,9 @@ def _shown(value: Any) -> str:  # noqa: ANN401
     return f"'{getattr(value, 'kind', '…')}'{settings}"
 
 
-def unsupported_settings(config: Any, supported: Supported) -> list[Unsupported]:  # noqa: ANN401
+def unsupported_settings(config: ModelConfig, supported: Supported) -> list[Unsupported]:
     """The settings with an unsupported value; one that the model's kinds do not have passes."""
-    values = {path: _value(config, path) for path in supported}
+    values = {path: setting(config, path) for path in supported}
     return [
         Unsupported(f"model.{path}", value, supported[path])
         for path, value in values.items()
@@ -62,26 +66,29 @@ def unsupported_error(target: str, unsupported: Sequence[Unsupported], hint: str
     return ConfigError(first.path, f"{target} {first}{also}; {hint}")
 
 
-def _value(config: Any, path: str) -> Any:  # noqa: ANN401
+def setting(config: ModelConfig, path: str) -> object:
     """The value of a setting; where it is left out, the value it stands for."""
-    if path == "final_norm":
-        return config.has_final_norm
-    if path == "attention.head_width":
-        return config.head_width
+    value: object = config
+    for name in RESOLVED.get(path, path).split("."):
+        value = getattr(value, name, ABSENT)
     if path == "attention.kv_heads":
-        return config.attention.kv_heads or config.heads
-    for name in path.split("."):
-        config = getattr(config, name, ABSENT)
-        if config is ABSENT:
-            return ABSENT
-    return config
+        return value or setting(config, "heads")
+    if path == "feedforward.hidden" and isinstance(config, StackConfig):
+        return feedforward_of(config).hidden_of(config.width)
+    return value
 
 
-def standard_heads(config: Any) -> Supported:  # noqa: ANN401
+def feedforward_of(config: StackConfig) -> FeedForwardConfig | GatedConfig:
+    """The feed-forward network, of a kind that layouts have."""
+    assert isinstance(config.feedforward, FeedForwardConfig | GatedConfig)
+    return config.feedforward
+
+
+def standard_heads(config: StackConfig) -> Supported:
     """Heads that share the width evenly, each with keys and values of its own."""
     return {"attention.head_width": (config.width // config.heads,), "attention.kv_heads": (config.heads,)}
 
 
-def same_in_decoder(config: Any) -> Supported:  # noqa: ANN401
+def same_in_decoder(config: EncoderDecoderConfig) -> Supported:
     """A decoder with the encoder's kinds of attention and position."""
     return {"decoder_attention": (None, config.attention), "decoder_position": (None, config.position)}

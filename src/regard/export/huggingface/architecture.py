@@ -1,25 +1,18 @@
-"""What one architecture of Hugging Face is: limits, config.json, parameter names; and the registry of all of them.
-
-Each module of `architectures/` describes one and registers it. What an architecture has no setting for, but weights can
-express as well, is folded into the weights first: sinusoids become a learned table, √width is multiplied into the
-embedding.
-"""
+"""What one architecture of Hugging Face is: supported settings, keys of config.json, parameter names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypeVar
 
-import torch
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.export.huggingface.config_keys import NO_DEFAULT, Keys, honoured, irrelevant, refused
+from regard.export.huggingface.config_keys import NO_DEFAULT, Json, Keys, honoured, irrelevant, refused
 from regard.export.huggingface.generation_config import GENERATION
 from regard.export.huggingface.parameter_names import ParameterNames
-from regard.export.supported_settings import Supported, unsupported_error, unsupported_settings
-from regard.nn.position import LearnedConfig
-from regard.nn.position.absolute import waves
+from regard.export.supported_settings import Supported, setting
+from regard.models.stack import StackConfig
 
 TRAINING = "acts in training only; a recipe that fine-tunes has its own"
 INITIALISATION = "how weights are drawn before training"
@@ -99,17 +92,11 @@ FROM_ACTIVATION = {theirs: ours for ours, theirs in TO_ACTIVATION.items()} | {
 }
 
 
-def activation(theirs: str, key: str = "hidden_act") -> str:
+def our_activation(theirs: str, key: str) -> str:
     """Our name of an activation; refused where we have none."""
     if theirs not in FROM_ACTIVATION:
         raise ConfigError(key, f"expected one of {', '.join(FROM_ACTIVATION)}, got '{theirs}'")
     return FROM_ACTIVATION[theirs]
-
-
-def label_names(labels: Sequence[str]) -> dict[str, Any]:
-    """id2label and label2id."""
-    by_id = dict(enumerate(labels))
-    return {"id2label": by_id, "label2id": {label: number for number, label in by_id.items()}} if labels else {}
 
 
 @dataclass(frozen=True)
@@ -132,16 +119,17 @@ class Ignored:
     """A regular expression of their names."""
     reason: str
     """What they are."""
-    check: Callable[[Tensor, Mapping[str, Any]], bool] | None = None
+    check: Callable[[Tensor, Json], bool] | None = None
     """Whether a tensor is that, where it is cheap to verify."""
 
 
 UNTIED = "untied lm_head"
 """Key that an import adds to the settings: whether the output layer has another matrix than the embedding."""
+AnyConfig = TypeVar("AnyConfig", bound=StackConfig)
 
 
 @dataclass(frozen=True)
-class Architecture:
+class Architecture(Generic[AnyConfig]):
     """One architecture of Hugging Face."""
 
     name: str
@@ -154,14 +142,18 @@ class Architecture:
     """The shape of models that it can hold."""
     task: str
     """The task of an imported model."""
-    supported: Callable[[Any], Supported]
-    to_config: Callable[[Any, Sizes], dict[str, Any]]
-    """Its config.json from our model's settings."""
-    from_config: Callable[[dict[str, Any]], dict[str, Any]]
-    """Our model's settings from its config.json."""
-    parameter_names: Callable[[Any], ParameterNames]
+    supported: Callable[[AnyConfig], Supported]
     keys: Keys
     """What an import does with each key of its config.json."""
+    settings: Mapping[str, str]
+    """Our settings that are keys of its config.json → the keys."""
+    fixed: Json
+    """Our settings that an imported model has by its architecture."""
+    more_keys: Callable[[AnyConfig, Sizes], Json]
+    """Further keys of config.json."""
+    parameter_names: Callable[[AnyConfig], ParameterNames]
+    more_settings: Callable[[Json], Json] = lambda hf: {}
+    """Our further settings, by config.json."""
     position_tables: Mapping[str, str] = field(default_factory=dict)
     """Its position tables that are constants by default → our parameter where positions are learned."""
     learned_positions_only: bool = False
@@ -170,7 +162,7 @@ class Architecture:
     """Whether it has a setting for embeddings times √width."""
     renames: tuple[tuple[str, str], ...] = ()
     """Names in files → names in `parameter_names`, as regular expressions."""
-    ties: Callable[[Mapping[str, Any]], dict[str, str]] = lambda settings: {}
+    ties: Callable[[Json], dict[str, str]] = lambda settings: {}
     """By its settings: tensors that are another under a second name → that other."""
     tied_head: tuple[str, ...] = ()
     """The tied tensors of the output layer, which may also have values of their own."""
@@ -186,56 +178,30 @@ class Architecture:
     imported: bool = True
     """Whether folders of it are imported, or only written."""
 
+    def to_config(self, config: AnyConfig, sizes: Sizes) -> Json:
+        """Its config.json from our model's settings."""
+        hf: Json = {key: setting(config, path) for path, key in self.settings.items()}
+        if (key := self.settings.get("feedforward.activation")) is not None:
+            hf[key] = TO_ACTIVATION[hf[key]]
+        if sizes.labels:
+            hf["id2label"] = dict(enumerate(sizes.labels))
+            hf["label2id"] = {label: number for number, label in enumerate(sizes.labels)}
+        return {**hf, **self.more_keys(config, sizes)}
+
+    def from_config(self, hf: Json) -> Json:
+        """Our model's settings from its config.json."""
+        more = self.more_settings(hf)
+        settings = {"kind": self.shape, **self.fixed, **{path: hf[key] for path, key in self.settings.items()}}
+        if (key := self.settings.get("feedforward.activation")) is not None:
+            settings["feedforward.activation"] = our_activation(hf[key], key)
+        tree: Json = {}
+        for path, value in {**settings, **more}.items():
+            part, _, name = path.rpartition(".")
+            (tree.setdefault(part, {}) if part else tree)[name] = value
+        return tree
+
     def renamed(self, name: str) -> str:
         """The name that `parameter_names` has for a tensor of a file."""
         for pattern, replacement in self.renames:
             name = re.sub(pattern, replacement, name)
         return name
-
-
-ARCHITECTURES: list[Architecture] = []
-
-
-def register(architecture: Architecture) -> Architecture:
-    ARCHITECTURES.append(architecture)
-    return architecture
-
-
-def choose(config: Any, hint: str) -> Architecture:  # noqa: ANN401
-    """The architecture that can express a model; where none can, the nearest says what it does not support."""
-    candidates = [one for one in ARCHITECTURES if one.shape == config.shape and config.kind == config.shape]
-    if not candidates:
-        shapes = ", ".join(sorted({one.shape for one in ARCHITECTURES}))
-        raise ConfigError("model.kind", f"Hugging Face folders hold one of {shapes}, got '{config.kind}'; {hint}")
-    problems = [(unsupported_settings(config, one.supported(config)), one) for one in candidates]
-    # one with another kind of head does another task, however near it is
-    nearest = min(problems, key=lambda one: (any(p.path == "model.head.kind" for p in one[0]), len(one[0])))
-    if nearest[0]:
-        raise unsupported_error(f"the {nearest[1].name} layout", nearest[0], hint)
-    return nearest[1]
-
-
-def fold_into_weights(
-    architecture: Architecture,
-    config: Any,  # noqa: ANN401
-    weights: dict[str, Tensor],
-    length: int,
-) -> tuple[Any, dict[str, Tensor]]:
-    """Settings and weights of the same function, as the architecture can express it."""
-    weights = dict(weights)
-    embedding = getattr(config, "embedding", None)
-    if embedding is not None and embedding.scale and not architecture.scales_embedding:
-        table = weights["embedding.table.weight"]
-        if embedding.shares_output:
-            weights["head.linear.weight"] = table
-        weights["embedding.table.weight"] = table * config.width**0.5
-        config = config.but(embedding=embedding.but(scale=False, share="none"))
-    if architecture.learned_positions_only and config.position.kind == "sinusoidal":
-        weights["stack.positions.0.table.weight"] = sinusoid_table(config, length)
-        config = config.but(position=LearnedConfig(length=length))
-    return config, weights
-
-
-def sinusoid_table(config: Any, length: int) -> Tensor:  # noqa: ANN401
-    """The vectors of the first positions of a model with sinusoidal positions."""
-    return waves(torch.arange(length)[None], config.width, config.position.base, config.position.interleaved)[0]

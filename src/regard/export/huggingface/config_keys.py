@@ -15,13 +15,15 @@ from typing import Any
 from regard.errors import DataError
 from regard.text.tokenizer_file import LARGEST_FILE
 
+Json = dict[str, Any]
+"""An object of JSON."""
 NO_DEFAULT = object()
 """Default of a key that the library's class does not declare, such as one of an older version."""
 SIZES = ("image_size", "patch_size")
 """Keys that hold a number or a height and a width."""
 
 
-def read_table(file: Path) -> dict[str, Any]:
+def read_table(file: Path) -> Json:
     """The object in a JSON file of unknown origin."""
     try:
         tree = json.loads(read_small(file))
@@ -46,13 +48,13 @@ def read_small(file: Path) -> str:
 class Keys:
     """What an import does with each key of a file."""
 
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
     """The library's value of each key that its class declares."""
     honoured: frozenset[str] = frozenset()
     """Keys that our settings take over."""
     irrelevant: Mapping[str, str] = field(default_factory=dict)
     """Keys that do not change what the model computes → why."""
-    refused: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    refused: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     """Keys of which we compute only these values → the values."""
     noted: frozenset[str] = frozenset()
     """Keys that we have no setting for and go without: an import names those that a file sets."""
@@ -70,7 +72,7 @@ class Keys:
             {**self.aliases, **other.aliases},
         )
 
-    def resolve(self, file: Path, tree: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve(self, file: Path, tree: Mapping[str, object]) -> Json:
         """The values of all keys, the library's where the file has none; DataError names the first that is refused."""
         names = {*self.honoured, *self.irrelevant, *self.refused, *self.noted, *self.aliases}
         if unknown := [key for key in tree if key not in names]:
@@ -89,7 +91,7 @@ class Keys:
             settings[key] = self._typed(file, key, settings[key])
         return settings
 
-    def _without_aliases(self, file: Path, tree: Mapping[str, Any]) -> dict[str, Any]:
+    def _without_aliases(self, file: Path, tree: Mapping[str, object]) -> Json:
         settings = {key: value for key, value in tree.items() if key not in self.aliases}
         for alias, key in self.aliases.items():
             if alias in tree and not same(settings.setdefault(key, tree[alias]), tree[alias]):
@@ -98,7 +100,7 @@ class Keys:
                 )
         return settings
 
-    def _typed(self, file: Path, key: str, value: Any) -> Any:  # noqa: ANN401
+    def _typed(self, file: Path, key: str, value: object) -> object:
         """A value of the type that the library's default has; of a list of one token id, that id."""
         if key.endswith("_token_id"):
             return token_id(file, key, value)
@@ -111,22 +113,22 @@ class Keys:
         return value
 
 
-def honoured(**defaults: Any) -> Keys:  # noqa: ANN401
+def honoured(**defaults: object) -> Keys:
     """Keys that our settings take over, with the library's defaults."""
     return Keys(_declared(defaults), honoured=frozenset(defaults))
 
 
-def irrelevant(reason: str, *names: str, **defaults: Any) -> Keys:  # noqa: ANN401
+def irrelevant(reason: str, *names: str, **defaults: object) -> Keys:
     """Keys that do not change what the model computes; `names` are those that the library's class does not declare."""
     return Keys(_declared(defaults), irrelevant=dict.fromkeys([*names, *defaults], reason))
 
 
-def refused(key: str, *computed: Any, default: Any = NO_DEFAULT) -> Keys:  # noqa: ANN401
+def refused(key: str, *computed: object, default: object = NO_DEFAULT) -> Keys:
     """A key of which we compute these values only."""
     return Keys(_declared({key: default}), refused={key: computed})
 
 
-def noted(*names: str, **defaults: Any) -> Keys:  # noqa: ANN401
+def noted(*names: str, **defaults: object) -> Keys:
     """Keys that we have no setting for: an import goes without and names those that a file sets."""
     return Keys(_declared(defaults), noted=frozenset([*names, *defaults]))
 
@@ -135,11 +137,11 @@ def aliases(**names: str) -> Keys:
     return Keys(aliases=names)
 
 
-def _declared(defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _declared(defaults: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in defaults.items() if value is not NO_DEFAULT}
 
 
-def token_id(file: Path, key: str, value: Any) -> int | None:  # noqa: ANN401
+def token_id(file: Path, key: str, value: object) -> int | None:
     """The id of a special token: several of one kind are more than a vocabulary here has."""
     if isinstance(value, list) and value and all(one == value[0] for one in value):
         value = value[0]
@@ -148,6 +150,6 @@ def token_id(file: Path, key: str, value: Any) -> int | None:  # noqa: ANN401
     return value
 
 
-def same(one: Any, other: Any) -> bool:  # noqa: ANN401
+def same(one: object, other: object) -> bool:
     """Whether two values of JSON are equal; 1 is not True."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)

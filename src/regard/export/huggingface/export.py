@@ -4,16 +4,17 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.export.exported_model import ExportedModel, Row
-from regard.export.huggingface import architectures  # noqa: F401, registers them all
-from regard.export.huggingface.architecture import Architecture, Sizes, choose, fold_into_weights, sinusoid_table
+from regard.export.exported_model import ExportedModel, Row, sinusoid_table
+from regard.export.huggingface.architecture import Architecture, Sizes
+from regard.export.huggingface.architectures import choose
 from regard.export.huggingface.architectures.vit import write_image_processor
 from regard.export.huggingface.id_mapping import (
     in_their_ids,
@@ -26,12 +27,17 @@ from regard.export.huggingface.id_mapping import (
 from regard.export.huggingface.parameter_names import ParameterNames
 from regard.export.huggingface.tokenizer_files import write_tokenizers
 from regard.export.parity import Compared, ExportedFolder, ExportTarget, Scores, label_scores, target_scores
+from regard.models.stack import StackConfig, TextStackConfig
+from regard.nn.position import LearnedConfig
 from regard.text.special_tokens import BOS, EOS, PAD
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedModel
 
 HINT = "train with settings that fit, or export to onnx, which needs no layout"
 
 
-def require_transformers() -> Any:  # noqa: ANN401
+def require_transformers() -> ModuleType:
     try:
         import transformers
     except ImportError:
@@ -63,7 +69,7 @@ def write_huggingface(exported: ExportedModel, folder: Path) -> Architecture:
     with quiet():
         if exported.generates:
             model.generation_config = _generation_config(exported, architecture)
-        model.save_pretrained(folder)  # type: ignore[operator]
+        model.save_pretrained(folder)
     if exported.images is None:
         write_tokenizers(exported, folder)
     else:
@@ -74,10 +80,11 @@ def write_huggingface(exported: ExportedModel, folder: Path) -> Architecture:
     return architecture
 
 
-def to_transformers(architecture: Architecture, exported: ExportedModel, sizes: Sizes) -> nn.Module:
+def to_transformers(architecture: Architecture, exported: ExportedModel, sizes: Sizes) -> "PreTrainedModel":
     """The model of transformers with our weights."""
     reads_text = exported.images is None
     config, weights = in_their_ids(exported) if reads_text else (exported.resolved_config, exported.weights())
+    assert isinstance(config, StackConfig)
     config, weights = fold_into_weights(architecture, config, weights, sizes.length)
     settings = architecture.to_config(config, sizes)
     settings = their_token_ids(settings, exported) if reads_text else settings
@@ -95,6 +102,26 @@ def to_transformers(architecture: Architecture, exported: ExportedModel, sizes: 
     }
     _fill(theirs, architecture, architecture.parameter_names(config), weights, tables)
     return theirs.eval()
+
+
+def fold_into_weights(
+    architecture: Architecture[StackConfig], config: StackConfig, weights: dict[str, Tensor], length: int
+) -> tuple[StackConfig, dict[str, Tensor]]:
+    """Settings and weights of the same function, as the architecture can express it.
+
+    Sinusoids become a learned table, √width is multiplied into the embedding.
+    """
+    weights = dict(weights)
+    if isinstance(config, TextStackConfig) and config.embedding.scale and not architecture.scales_embedding:
+        table = weights["embedding.table.weight"]
+        if config.embedding.shares_output:
+            weights["head.linear.weight"] = table
+        weights["embedding.table.weight"] = table * config.width**0.5
+        config = config.but(embedding=config.embedding.but(scale=False, share="none"))
+    if architecture.learned_positions_only and config.position.kind == "sinusoidal":
+        weights["stack.positions.0.table.weight"] = sinusoid_table(config, length)
+        config = config.but(position=LearnedConfig(length=length))
+    return config, weights
 
 
 @torch.no_grad()
@@ -121,7 +148,7 @@ def _fill(
     assert not unplaced, f"no tensor for {sorted(unplaced)}"
 
 
-def _generation_config(exported: ExportedModel, architecture: Architecture) -> Any:  # noqa: ANN401
+def _generation_config(exported: ExportedModel, architecture: Architecture) -> "GenerationConfig":
     """Greedy search with our suppressed tokens, no longer than a position table."""
     limited = architecture.learned_positions_only and exported.task == "language_model"
     tokens = {

@@ -2,10 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from regard.errors import DataError
-from regard.export.huggingface.config_keys import NO_DEFAULT, honoured, irrelevant, noted, read_table, refused, same
+from regard.export.huggingface.config_keys import (
+    NO_DEFAULT,
+    Json,
+    honoured,
+    irrelevant,
+    noted,
+    read_table,
+    refused,
+    same,
+)
 
 FILE = "generation_config.json"
 TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
@@ -80,12 +88,12 @@ class Generation:
 
     tokens: dict[str, int]
     """Ids of special tokens that override those of config.json."""
-    search: dict[str, Any]
+    search: Json
     """Our search's settings."""
     notes: tuple[str, ...] = ()
 
 
-def read_generation(folder: Path, config: dict[str, Any], encoder_decoder: bool) -> Generation:
+def read_generation(folder: Path, config: Json, encoder_decoder: bool) -> Generation:
     """The search of a folder; `config` is its config.json.
 
     Where nothing is said the library's defaults hold: greedy search. Its limit of 20 tokens does not: nobody means it.
@@ -111,7 +119,7 @@ def read_generation(folder: Path, config: dict[str, Any], encoder_decoder: bool)
     return Generation(tokens, {**search, **limits}, notes)
 
 
-def _search(file: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def _search(file: Path, settings: Json) -> Json:
     for key in ("num_beams", "top_k", "no_repeat_ngram_size"):
         if settings[key] < 0 or (key == "num_beams" and settings[key] < 1):
             unit = "beams" if key == "num_beams" else "tokens"
@@ -125,7 +133,7 @@ def _search(file: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "greedy"}
 
 
-def _limits(settings: dict[str, Any], encoder_decoder: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _limits(settings: Json, encoder_decoder: bool) -> tuple[Json, tuple[str, ...]]:
     """Most and fewest tokens to generate; the library counts the decoder's start token or the prompt with them."""
     start = 1 if encoder_decoder else 0  # the length of a prompt is not known yet
     limits, notes = {}, []
@@ -145,7 +153,7 @@ def _limits(settings: dict[str, Any], encoder_decoder: bool) -> tuple[dict[str, 
     return limits, tuple(notes)
 
 
-def _skipped(settings: dict[str, Any], tokens: dict[str, Any], encoder_decoder: bool) -> list[str]:
+def _skipped(settings: Json, tokens: Json, encoder_decoder: bool) -> list[str]:
     """The settings of a file that change the text and that no search of ours has."""
     never = {tokens.get("pad_token_id")}
     never |= {tokens.get("bos_token_id"), tokens.get("decoder_start_token_id")} if encoder_decoder else set()

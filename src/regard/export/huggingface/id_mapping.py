@@ -1,13 +1,13 @@
 """Models and token ids between our vocabulary, which begins with our special tokens, and the one a model came with."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.export.exported_model import ExportedModel
-from regard.nn.head import NEVER
+from regard.export.exported_model import ExportedModel, TextConfig
+from regard.export.huggingface.config_keys import Json
+from regard.nn.head import NEVER, VocabularyHeadConfig
 from regard.text.id_mapping import NONE, IdMapping
 from regard.text.tokenizer import Tokenizer
 
@@ -26,48 +26,49 @@ def their_rows(table: Tensor, id_mapping: IdMapping) -> Tensor:
 
 
 def reordered(
-    config: Any,  # noqa: ANN401
+    config: TextConfig,
     weights: dict[str, Tensor],
     rows: Callable[[Tensor, IdMapping], Tensor],
     source: IdMapping,
     target: IdMapping,
 ) -> dict[str, Tensor]:
     """The weights of a model, those with one row a token in another order."""
-    head = ("head.linear.weight", "head.bias") if has_vocabulary_head(config) else ()
+    head = ("head.linear.weight", "head.bias") if vocabulary_head(config) else ()
     tables = [name for name in weights if name.endswith("embedding.table.weight") or name in head]
     return {**weights, **{name: rows(weights[name], source if "source" in name else target) for name in tables}}
 
 
-def has_vocabulary_head(config: Any) -> bool:  # noqa: ANN401
-    """Whether a model's output layer is over the vocabulary."""
-    return config.head is None or config.head.kind == "vocabulary"
+def vocabulary_head(config: TextConfig) -> VocabularyHeadConfig | None:
+    """A model's output layer, if it is over the vocabulary."""
+    head = VocabularyHeadConfig() if config.head is None else config.head
+    return head if isinstance(head, VocabularyHeadConfig) else None
 
 
-def in_their_ids(exported: ExportedModel) -> tuple[Any, dict[str, Tensor]]:
+def in_their_ids(exported: ExportedModel) -> tuple[TextConfig, dict[str, Tensor]]:
     """Settings and weights of a model under the ids of the vocabulary it came with; one of ours stays as it is."""
-    config, weights = exported.resolved_config, exported.weights()
+    config, weights = exported.text_config, exported.weights()
     source, target = exported.source.id_mapping, exported.target.id_mapping
     if source is None or target is None:
         return config, weights
     weights = reordered(config, weights, their_rows, source, target)
-    if has_vocabulary_head(config):
-        config = config.but(head=config.head.but(never=()))
+    if head := vocabulary_head(config):
+        config = config.but(head=head.but(never=()))
     return config.but(embedding=config.embedding.but(same=())), weights
 
 
-def without_id_mapping(exported: ExportedModel) -> tuple[Any, dict[str, Tensor]]:
+def without_id_mapping(exported: ExportedModel) -> tuple[TextConfig, dict[str, Tensor]]:
     """Settings and weights in which shared rows are copied and tokens never generated have a bias of −∞ (`NEVER`)."""
-    config, weights = exported.resolved_config, exported.weights()
+    config, weights = exported.text_config, exported.weights()
     for one, other in config.embedding.same:
         for name in weights:
             if name.endswith("embedding.table.weight"):
                 weights[name][one] = weights[name][other]
-    never = list(config.head.never)
-    if never:
+    head = vocabulary_head(config)
+    if head and head.never:
         bias = weights.get("head.bias", torch.zeros(exported.target.vocab_size))
-        bias[never] = NEVER
+        bias[list(head.never)] = NEVER
         weights["head.bias"] = bias
-        config = config.but(head=config.head.but(never=(), bias=True))
+        config = config.but(head=head.but(never=(), bias=True))
     return config.but(embedding=config.embedding.but(same=())), weights
 
 
@@ -91,7 +92,7 @@ def our_logits(logits: Tensor, tokenizer: Tokenizer) -> Tensor:
     return logits[..., index].index_fill(-1, torch.tensor(tokenizer.id_mapping.never, dtype=torch.long), NEVER)
 
 
-def their_token_ids(settings: dict[str, Any], exported: ExportedModel) -> dict[str, Any]:
+def their_token_ids(settings: Json, exported: ExportedModel) -> Json:
     """Settings with their ids of special tokens; one that the vocabulary lacks has none."""
     id_mapping = exported.target.id_mapping
     if id_mapping is None:

@@ -3,23 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.config import Config
 from regard.errors import ConfigError, DataError
-from regard.export.huggingface.architecture import UNTIED, Architecture, sinusoid_table
+from regard.export.exported_model import TextConfig, sinusoid_table
+from regard.export.huggingface.architecture import UNTIED, Architecture
 from regard.export.huggingface.architectures import ARCHITECTURES
 from regard.export.huggingface.architectures.vit import read_image_processor
-from regard.export.huggingface.config_keys import read_table
+from regard.export.huggingface.config_keys import Json, read_table
 from regard.export.huggingface.generation_config import read_generation
-from regard.export.huggingface.id_mapping import has_vocabulary_head, our_rows, reordered
+from regard.export.huggingface.id_mapping import our_rows, reordered, vocabulary_head
 from regard.export.huggingface.parameter_names import TensorView
 from regard.export.huggingface.tensors import fits, read_tensors, refuse_unused, untied
 from regard.export.huggingface.vocabulary import read_vocabularies
-from regard.models import ModelConfig
+from regard.models import EncoderDecoderConfig, ModelConfig, VisionConfig
 from regard.text.tokenizer import Tokenizer
 
 DEFAULT_LABELS = 2
@@ -27,8 +27,17 @@ DEFAULT_LABELS = 2
 EMBEDDING = "embedding.table.weight"
 
 
+ImportedConfig = TextConfig | VisionConfig
+
+
 class _Recipe(Config):
     model: ModelConfig
+
+
+def _model_config(tree: Json) -> ImportedConfig:
+    config = _Recipe.from_tree({"model": tree}).model
+    assert isinstance(config, ImportedConfig)
+    return config
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +45,7 @@ class Imported:
     """A model that was read from a Hugging Face folder."""
 
     architecture: Architecture
-    config: Any
+    config: ImportedConfig
     """The model's settings."""
     weights: dict[str, Tensor]
     task: str
@@ -47,9 +56,9 @@ class Imported:
     """Most tokens of a text."""
     notes: tuple[str, ...] = ()
     """For people."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
     """Settings of the task that the folder states."""
-    search: dict[str, Any] | None = None
+    search: Json | None = None
     """Settings of our search as the folder generates, where it does."""
     new_head: bool = False
     """Whether the folder has no output layer, so that the model gets a newly initialised one."""
@@ -77,7 +86,7 @@ def _read(folder: Path) -> Imported:
     _refuse_missing_layers(folder, config, tensors)
     config = _positions(folder, architecture, config, tensors, settings)
     weights = _weights(folder, architecture, config, tensors, settings, len(labels), headless)
-    if config.kind == "vision":
+    if isinstance(config, VisionConfig):
         task, notes = read_image_processor(folder, config.image, config.channels)
         return Imported(architecture, config, weights, "image_classification", (), labels, notes=notes, settings=task)
     imported = _with_vocabulary(folder, architecture, config, weights, settings, labels)
@@ -87,7 +96,7 @@ def _read(folder: Path) -> Imported:
     return _as_summariser(folder, imported)
 
 
-def _refuse_missing_layers(folder: Path, config: Any, tensors: dict[str, Tensor]) -> None:  # noqa: ANN401
+def _refuse_missing_layers(folder: Path, config: ImportedConfig, tensors: dict[str, Tensor]) -> None:
     """Refuses more or wider layers than there are tensors for, before anything of that size is allocated."""
     deepest = max(value for name, value in config if name.endswith("depth") and isinstance(value, int))
     widest = max((max(tensor.shape) for tensor in tensors.values() if tensor.ndim), default=0)
@@ -102,9 +111,9 @@ def _refuse_missing_layers(folder: Path, config: Any, tensors: dict[str, Tensor]
 def _with_vocabulary(
     folder: Path,
     architecture: Architecture,
-    config: Any,  # noqa: ANN401
+    config: TextConfig,
     weights: dict[str, Tensor],
-    settings: dict[str, Any],
+    settings: Json,
     labels: tuple[str, ...],
 ) -> Imported:
     # the source's table comes first where the target has one of its own
@@ -126,7 +135,7 @@ def _with_vocabulary(
     return Imported(architecture, config, weights, task, vocabularies, labels, length, notes, search=search)
 
 
-def _check_vocabulary(folder: Path, settings: Mapping[str, Any], sizes: Sequence[int]) -> None:
+def _check_vocabulary(folder: Path, settings: Json, sizes: Sequence[int]) -> None:
     """Refuses tables of other sizes than config.json says."""
     names = ("vocab_size", "decoder_vocab_size")
     expected_sizes = [settings["vocab_size"], settings.get("decoder_vocab_size") or settings["vocab_size"]]
@@ -137,7 +146,7 @@ def _check_vocabulary(folder: Path, settings: Mapping[str, Any], sizes: Sequence
             )
 
 
-def _with_tokens(folder: Path, shape: str, settings: dict[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+def _with_tokens(folder: Path, shape: str, settings: Json, tokens: Mapping[str, int]) -> Json:
     """The settings with the special tokens of generation, which has the last word on them."""
     end, other = settings.get("eos_token_id"), tokens.get("eos_token_id")
     if shape == "encoder-decoder" and None not in (end, other) and end != other:
@@ -167,30 +176,26 @@ def _as_summariser(folder: Path, imported: Imported) -> Imported:
 
 
 def _in_our_ids(
-    folder: Path,
-    config: Any,  # noqa: ANN401
-    weights: dict[str, Tensor],
-    tokenizers: Sequence[Tokenizer],
-) -> tuple[Any, dict[str, Tensor]]:
+    folder: Path, config: TextConfig, weights: dict[str, Tensor], tokenizers: Sequence[Tokenizer]
+) -> tuple[TextConfig, dict[str, Tensor]]:
     """The same model with its vocabulary in our order; tokens it does not have are never generated."""
     source, target = tokenizers[0].id_mapping, tokenizers[-1].id_mapping
     if source is None or target is None or source.special != target.special:
         raise DataError(folder, "its two vocabularies have different special tokens")
-    tree = config.tree()
-    tree["embedding"] = {**(tree.get("embedding") or {}), "same": target.same}
-    if has_vocabulary_head(config):
-        tree["head"] = {**(tree.get("head") or {"kind": "vocabulary"}), "never": target.never}
-    return _Recipe.from_tree({"model": tree}).model, reordered(config, weights, our_rows, source, target)
+    weights = reordered(config, weights, our_rows, source, target)
+    if head := vocabulary_head(config):
+        config = config.but(head=head.but(never=target.never))
+    return config.but(embedding=config.embedding.but(same=target.same)), weights
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _config(folder: Path) -> Json:
     file = folder / "config.json"
     if not file.is_file():
         raise DataError(folder, "not a Hugging Face folder: it has no config.json")
     return read_table(file)
 
 
-def _architecture(folder: Path, tree: Mapping[str, Any]) -> tuple[Architecture, bool]:
+def _architecture(folder: Path, tree: Json) -> tuple[Architecture, bool]:
     """The architecture that config.json names, and whether the model lacks its output layer."""
     listed = tree.get("architectures") or []
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
@@ -206,14 +211,14 @@ def _architecture(folder: Path, tree: Mapping[str, Any]) -> tuple[Architecture, 
     raise DataError(folder / "config.json", f"architectures: expected one of {expected}; got {got}")
 
 
-def _model(folder: Path, architecture: Architecture, settings: dict[str, Any]) -> Any:  # noqa: ANN401
+def _model(folder: Path, architecture: Architecture, settings: Json) -> ImportedConfig:
     try:
-        return _Recipe.from_tree({"model": architecture.from_config(settings)}).model
+        return _model_config(architecture.from_config(settings))
     except ConfigError as error:
         raise DataError(folder / "config.json", f"cannot be imported: {error}") from None
 
 
-def _labels(file: Path, architecture: Architecture, settings: Mapping[str, Any]) -> tuple[str, ...]:
+def _labels(file: Path, architecture: Architecture, settings: Json) -> tuple[str, ...]:
     """The names of the labels in the order of their numbers, as the library has them."""
     if "id2label" not in architecture.keys.honoured:
         return ()
@@ -235,10 +240,10 @@ def _labels(file: Path, architecture: Architecture, settings: Mapping[str, Any])
 def _positions(
     folder: Path,
     architecture: Architecture,
-    config: Any,  # noqa: ANN401
+    config: ImportedConfig,
     tensors: dict[str, Tensor],
-    settings: Mapping[str, Any],
-) -> Any:  # noqa: ANN401
+    settings: Json,
+) -> ImportedConfig:
     """Saved position tables: sinusoids, which are then computed, or learned positions."""
     tables = {name: tensors[name] for name in architecture.position_tables if name in tensors}
     if not tables:
@@ -259,15 +264,15 @@ def _positions(
     default = sinusoid_table(config, length)
     tensors |= {name: default for name in architecture.position_tables if name not in tables}
     position = {"kind": "learned", "length": length}
-    return _Recipe.from_tree({"model": {**config.tree(), "position": position}}).model
+    return _model_config({**config.tree(), "position": position})
 
 
 def _weights(
     folder: Path,
     architecture: Architecture,
-    config: Any,  # noqa: ANN401
+    config: ImportedConfig,
     tensors: dict[str, Tensor],
-    settings: Mapping[str, Any],
+    settings: Json,
     labels: int,
     headless: bool,
 ) -> dict[str, Tensor]:
@@ -302,14 +307,14 @@ def _view(folder: Path, view: TensorView, tensor: Tensor) -> Tensor:
         raise DataError(folder, f"'{view.name}' of shape {tuple(tensor.shape)} does not fit: {error}") from None
 
 
-def _shapes(config: Any, views: Mapping[str, Tensor], labels: int) -> dict[str, torch.Size]:  # noqa: ANN401
+def _shapes(config: ImportedConfig, views: Mapping[str, Tensor], labels: int) -> dict[str, torch.Size]:
     """The shape of each of our parameters."""
     rows = {name.partition("embedding")[0]: len(table) for name, table in views.items() if name.endswith(EMBEDDING)}
     with torch.device("meta"):
-        if config.shape == "encoder-decoder":
+        if isinstance(config, EncoderDecoderConfig):
             target = rows["target_"]
             model = config.build(rows.get("source_", target), target)
-        elif config.kind == "vision":
+        elif isinstance(config, VisionConfig):
             model = config.build(labels)
         else:
             model = config.build(rows[""], labels or None)

@@ -2,7 +2,6 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,8 @@ from regard.export.huggingface.export import padded, quiet, require_transformers
 from regard.export.huggingface.id_mapping import our_logits, their_ids
 from regard.export.huggingface.import_model import Imported
 from regard.export.parity import TOLERANCE, Scores, largest_difference
+from regard.models import VisionConfig
+from regard.models.contract import Model
 from regard.nn.head import NEVER
 from regard.nn.layout import Sequences
 from regard.text.id_mapping import NONE
@@ -30,6 +31,7 @@ def compare_with_library(imported: Imported, ours: nn.Module, folder: Path) -> s
         theirs = _load(imported, folder)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError) as error:
         return f"not compared with transformers, which cannot load the folder: {str(error).splitlines()[0]:.200}"
+    assert isinstance(ours, Model)
     with torch.no_grad():
         mine, expected = _images(imported, ours, theirs) if not imported.tokenizers else _texts(imported, ours, theirs)
     # numpy's maximum keeps NaN, where Python's may lose it
@@ -54,18 +56,19 @@ def _load(imported: Imported, folder: Path) -> nn.Module:
     return model.eval()
 
 
-def _images(imported: Imported, ours: nn.Module, theirs: nn.Module) -> tuple[list[Scores], list[Scores]]:
+def _images(imported: Imported, ours: Model, theirs: nn.Module) -> tuple[list[Scores], list[Scores]]:
     config = imported.config
+    assert isinstance(config, VisionConfig)
     shape = (IMAGES, config.channels, config.image, config.image)
     images = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     return [ours(images).numpy()], [theirs(pixel_values=images).logits.numpy()]
 
 
-def _texts(imported: Imported, ours: nn.Module, theirs: nn.Module) -> tuple[list[Scores], list[Scores]]:
+def _texts(imported: Imported, ours: Model, theirs: nn.Module) -> tuple[list[Scores], list[Scores]]:
     """The logits of each row's own tokens, of two texts of different lengths."""
     source, target = imported.tokenizers[0], imported.tokenizers[-1]
     rows = _random_rows(imported, 0)
-    ours_in: list[Any] = [Sequences.padded(rows)]
+    ours_in = [Sequences.padded(rows)]
     theirs_in = padded([their_ids(row, source) for row in rows])
     if imported.config.shape == "encoder-decoder":
         rows = _random_rows(imported, -1)
@@ -73,14 +76,15 @@ def _texts(imported: Imported, ours: nn.Module, theirs: nn.Module) -> tuple[list
         decoder_inputs = padded([their_ids(row, target) for row in rows])
         theirs_in |= {f"decoder_{name}": tensor for name, tensor in decoder_inputs.items()}
     if imported.new_head:
-        mine, expected = ours.hidden(*ours_in), theirs(**theirs_in).last_hidden_state  # type: ignore[operator]
+        mine, expected = ours.hidden(*ours_in), theirs(**theirs_in).last_hidden_state
     else:
         mine, expected = ours(*ours_in), theirs(**theirs_in).logits
         expected = expected if imported.labels else our_logits(expected, target)
     if imported.labels and not imported.new_head:
         return [mine.numpy()], [expected.numpy()]
-    lengths = [len(row) for row in rows]
-    return tuple([one[: lengths[row]].numpy() for row, one in enumerate(grid)] for grid in (mine, expected))  # type: ignore[return-value]
+    pairs = zip(mine, expected, map(len, rows), strict=True)
+    cut = [(one[:length].numpy(), other[:length].numpy()) for one, other, length in pairs]
+    return [one for one, _ in cut], [other for _, other in cut]
 
 
 def _random_rows(imported: Imported, side: int) -> list[list[int]]:

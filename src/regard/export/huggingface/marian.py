@@ -1,13 +1,12 @@
 """A Marian's tokenizer, as Opus-MT's folders have it: two SentencePiece models and the ids of one vocabulary or two."""
 
 from pathlib import Path
-from typing import Any
 
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Core
 
 from regard.errors import DataError
-from regard.export.huggingface.config_keys import read_table
+from regard.export.huggingface.config_keys import Json, read_table
 from regard.export.huggingface.tokenizer_classes import LoadedTokenizer
 from regard.export.huggingface.tokenizer_config import CONFIG, NAMED, merged, read_tokenizer_config
 from regard.text.marian import HIDDEN, SPACE, CharacterTable
@@ -48,7 +47,7 @@ def _numbers(file: Path) -> dict[str, int]:
     return table
 
 
-def _special(folder: Path, kwargs: dict[str, Any], tables: list[dict[str, int]]) -> dict[str, str]:
+def _special(folder: Path, kwargs: Json, tables: list[dict[str, int]]) -> dict[str, str]:
     """The names of the special tokens, of which a Marian has three."""
     names = {key: str(kwargs[key]) for key in NAMED if kwargs.get(key) is not None}
     if other := sorted(names.keys() - DEFAULTS.keys()):

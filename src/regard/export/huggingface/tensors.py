@@ -4,10 +4,9 @@ Safetensors only. Weights that are pickled are refused: a pickle may run any pro
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from regard.errors import DataError
 from regard.export.huggingface.architecture import Architecture
-from regard.export.huggingface.config_keys import read_table
+from regard.export.huggingface.config_keys import Json, read_table
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin", "model.pt", "pytorch_model.pt")
@@ -23,7 +22,7 @@ ADAPTERS = ("adapter_config.json", "adapter_model.safetensors")
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
-def read_tensors(folder: Path, architecture: Architecture, settings: Mapping[str, Any]) -> dict[str, Tensor]:
+def read_tensors(folder: Path, architecture: Architecture, settings: Json) -> dict[str, Tensor]:
     """The tensors that a model consists of, under the names of the architecture's `parameter_names`, in float32."""
     for name in ADAPTERS:
         if (folder / name).is_file():
@@ -88,7 +87,7 @@ def _without_weights(folder: Path) -> DataError:
 
 
 def _read(
-    file: Path, expected: set[str] | None, architecture: Architecture, settings: Mapping[str, Any]
+    file: Path, expected: set[str] | None, architecture: Architecture, settings: Json
 ) -> Iterable[tuple[str, Tensor]]:
     """The tensors of a file, without those that the architecture ignores."""
     try:
@@ -116,7 +115,7 @@ def _check_dtype(file: Path, name: str, dtype: str) -> None:
         raise DataError(file, f"'{name}': expected values of type {types}, got {dtype}; quantised models are not read")
 
 
-def untied(folder: Path, architecture: Architecture, settings: Mapping[str, Any], tensors: dict[str, Tensor]) -> bool:
+def untied(folder: Path, architecture: Architecture, settings: Json, tensors: dict[str, Tensor]) -> bool:
     """Takes out tensors that are stored under two names; True where the output layer is not tied.
 
     As in the library: of two that are tied one may be missing; where both are there and differ, they are not tied.

@@ -2,29 +2,31 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Core
 
+from regard.export.huggingface.config_keys import Json
 from regard.export.huggingface.tokenizer_config import NAMED, Token
 
 SPACE = "▁"
+Value = TypeVar("Value")
 
 
 @dataclass
 class TokenizerFiles:
     """What a class is built from."""
 
-    kwargs: dict[str, Any]
+    kwargs: Json
     vocab: Any
     """A table or list of the vocabulary, or the path of its file."""
-    merges: Any = None
+    merges: list[tuple[str, str]] | str | None = None
     characters: bytes | None = None
     """SentencePiece's compiled table of character replacements."""
     post_processor: processors.PostProcessor | None = None
 
-    def take(self, key: str, default: Any) -> Any:  # noqa: ANN401
+    def take(self, key: str, default: Value) -> Value:
         """An argument of the class, with its default."""
         return self.kwargs.setdefault(key, default)
 
@@ -157,7 +159,7 @@ CLASSES: Mapping[str, Callable[[TokenizerFiles], Core]] = {
 }
 
 
-def with_tokens(core: Core, kwargs: dict[str, Any], post_processor: processors.PostProcessor | None = None) -> Core:
+def with_tokens(core: Core, kwargs: Json, post_processor: processors.PostProcessor | None = None) -> Core:
     """The general part of each class: special and added tokens, and what stands around texts."""
     if post_processor is not None:
         core.post_processor = post_processor
@@ -188,7 +190,7 @@ def _special(token: Token, names: set[str]) -> AddedToken:
     return token
 
 
-def _around_texts(core: Core, kwargs: Mapping[str, Any]) -> Core:
+def _around_texts(core: Core, kwargs: Mapping[str, object]) -> Core:
     """The post-processor of `add_bos_token` and `add_eos_token`."""
     tokens = {key: kwargs.get(f"{key}_token") for key in ("bos", "eos") if kwargs.get(f"add_{key}_token")}
     begin, end = (None if tokens.get(key) is None else str(tokens[key]) for key in ("bos", "eos"))

@@ -9,13 +9,12 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tokenizers import AddedToken, decoders, models, normalizers
 from tokenizers import Tokenizer as Core
 
 from regard.errors import DataError
-from regard.export.huggingface.config_keys import read_small, read_table
+from regard.export.huggingface.config_keys import Json, read_small, read_table
 from regard.export.huggingface.tokenizer_builders import CLASSES, SPACE, TokenizerFiles, with_tokens
 from regard.export.huggingface.tokenizer_config import (
     CONFIG,
@@ -73,7 +72,7 @@ class LoadedTokenizer:
     """Whether it is one side of a MarianTokenizer."""
 
 
-def class_name(folder: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+def class_name(folder: Path, settings: Mapping[str, object], config: Mapping[str, object]) -> str:
     """The class that `AutoTokenizer` takes, without the `Fast` of older versions."""
     declared = config.get("tokenizer_class") or settings.get("tokenizer_class")
     if declared is None:
@@ -86,7 +85,7 @@ def class_name(folder: Path, settings: Mapping[str, Any], config: Mapping[str, A
     return GENERIC if name in GENERIC_NAMES or byte_level_llama else name
 
 
-def load_tokenizer(folder: Path, settings: Mapping[str, Any]) -> LoadedTokenizer:
+def load_tokenizer(folder: Path, settings: Mapping[str, object]) -> LoadedTokenizer:
     """The tokenizer of a folder as `AutoTokenizer` loads it; `settings` are those of config.json."""
     config = read_tokenizer_config(folder)
     name = class_name(folder, settings, config)
@@ -120,7 +119,7 @@ def load_tokenizer(folder: Path, settings: Mapping[str, Any]) -> LoadedTokenizer
     return LoadedTokenizer(core, named, tidy, bool(kwargs.get("split_special_tokens")), emulated)
 
 
-def _tree(file: Path) -> dict[str, Any]:
+def _tree(file: Path) -> Json:
     tree = read_table(file)
     if unknown := sorted(tree.keys() - TOP_KEYS):
         raise DataError(file, f"{unknown[0]}: expected the keys {', '.join(sorted(TOP_KEYS))}; {SAVE_AGAIN}")
@@ -129,7 +128,7 @@ def _tree(file: Path) -> dict[str, Any]:
     return tree
 
 
-def _generic(folder: Path, tree: dict[str, Any] | None, kwargs: dict[str, Any]) -> tuple[Core, dict[str, Any]]:
+def _generic(folder: Path, tree: Json | None, kwargs: Json) -> tuple[Core, Json]:
     """The generic class: tokenizer.json, or what a SentencePiece model alone says."""
     if tree is not None:
         for key in SAMPLING:
@@ -148,7 +147,7 @@ def _generic(folder: Path, tree: dict[str, Any] | None, kwargs: dict[str, Any]) 
     return _of_sentencepiece(read_sentencepiece(file), kwargs)
 
 
-def _of_sentencepiece(model: SentencePieceModel, kwargs: dict[str, Any]) -> tuple[Core, dict[str, Any]]:
+def _of_sentencepiece(model: SentencePieceModel, kwargs: Json) -> tuple[Core, Json]:
     """A SentencePiece model without a class of its own: spaces are pieces, and none is put before a text."""
     names = [one.text for one in model.subwords]
     if model.algorithm == UNIGRAM:
@@ -194,7 +193,7 @@ BPE_CLASSES = ("GPT2Tokenizer", "GPTNeoXTokenizer", "LlamaTokenizer")
 UNIGRAM_CLASSES = ("T5Tokenizer", "PegasusTokenizer")
 
 
-def _files(folder: Path, name: str, tree: dict[str, Any] | None, kwargs: dict[str, Any]) -> TokenizerFiles:
+def _files(folder: Path, name: str, tree: Json | None, kwargs: Json) -> TokenizerFiles:
     if tree is not None:
         return _of_tree(folder, name, tree, kwargs)
     preferred = next((one for one in PREFERRED_FILES if (folder / one).is_file()), None)
@@ -214,7 +213,7 @@ def _files(folder: Path, name: str, tree: dict[str, Any] | None, kwargs: dict[st
     return TokenizerFiles(kwargs, str(paths[0]), str(paths[-1]) if len(paths) > 1 else None)
 
 
-def _of_tree(folder: Path, name: str, tree: dict[str, Any], kwargs: dict[str, Any]) -> TokenizerFiles:
+def _of_tree(folder: Path, name: str, tree: Json, kwargs: Json) -> TokenizerFiles:
     """Vocabulary, merges, replaced characters and post-processor of a tokenizer.json; the class has the rest."""
     whole = Core.from_str(read_small(folder / TOKENIZER))
     if whole.padding is not None:
@@ -226,13 +225,14 @@ def _of_tree(folder: Path, name: str, tree: dict[str, Any], kwargs: dict[str, An
     elif isinstance(vocab, list):
         vocab = {item[0] if isinstance(item, list) else item: number for number, item in enumerate(vocab)}
     if name in BPE_CLASSES and "merges" in tree["model"]:
-        merges = [tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) for pair in tree["model"]["merges"]]
+        pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in tree["model"]["merges"]]
+        merges = [(left, right) for left, right in pairs]
     elif name in BPE_CLASSES:
         merges = []
     return TokenizerFiles(kwargs, vocab, merges, _characters(tree.get("normalizer")), whole.post_processor)
 
 
-def _characters(normalizer: Any) -> bytes | None:  # noqa: ANN401
+def _characters(normalizer: Json | None) -> bytes | None:
     if not normalizer:
         return None
     steps = normalizer["normalizers"] if normalizer.get("type") == "Sequence" else [normalizer]
@@ -242,7 +242,7 @@ def _characters(normalizer: Any) -> bytes | None:  # noqa: ANN401
     return None
 
 
-def _of_model(name: str, model: SentencePieceModel, kwargs: dict[str, Any]) -> TokenizerFiles:
+def _of_model(name: str, model: SentencePieceModel, kwargs: Json) -> TokenizerFiles:
     """Vocabulary and merges of a SentencePiece model; its control and user-defined pieces are added tokens."""
     kwargs["additional_special_tokens"] = _spm_tokens(model)
     characters = model.characters or None

@@ -6,12 +6,11 @@ effect on text and ids, with the reason. Any other key refuses the import by its
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tokenizers import AddedToken
 
 from regard.errors import DataError
-from regard.export.huggingface.config_keys import read_table
+from regard.export.huggingface.config_keys import Json, read_table
 
 CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 TOKENIZER = "tokenizer.json"
@@ -111,7 +110,7 @@ IRRELEVANT: Mapping[str, str] = {
 }
 """Keys without effect on ids and decoded text, with the reason."""
 
-EXPECTED: Mapping[str, tuple[Any, ...]] = {
+EXPECTED: Mapping[str, tuple[object, ...]] = {
     "init_inputs": ([], None),
     "fix_mistral_regex": (False, None),
     "wordpieces_prefix": ("##",),
@@ -130,7 +129,7 @@ TOKEN_KEYS = frozenset({"content", "single_word", "lstrip", "rstrip", "normalize
 Token = str | AddedToken
 
 
-def read_tokenizer_config(folder: Path) -> dict[str, Any]:
+def read_tokenizer_config(folder: Path) -> Json:
     """`tokenizer_config.json`, or nothing where there is none; DataError names a key that cannot be honoured."""
     file = folder / CONFIG
     config = read_table(file) if file.is_file() else {}
@@ -138,7 +137,7 @@ def read_tokenizer_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def require_known(file: Path, config: Mapping[str, Any]) -> None:
+def require_known(file: Path, config: Mapping[str, object]) -> None:
     """Refuses keys and values that this package does not know."""
     auto_map = config.get("auto_map")
     if auto_map is not None and (not isinstance(auto_map, dict) or auto_map.get("AutoTokenizer")):
@@ -168,14 +167,14 @@ def _is_known(key: str, value: object) -> bool:
     return key in HONOURED or key in IRRELEVANT or names_token or key in REFUSED
 
 
-def merged(folder: Path, config: Mapping[str, Any], tree: Mapping[str, Any] | None) -> dict[str, Any]:
+def merged(folder: Path, config: Mapping[str, object], tree: Json | None) -> Json:
     """The arguments of the library's class: the folder's settings with its special and added tokens.
 
     `tree` is the content of tokenizer.json. Where the settings list the added tokens, the two older files are ignored;
     otherwise special_tokens_map.json overrides the settings.
     """
     file = folder / CONFIG
-    kwargs = {key: value for key, value in config.items() if key != "tokenizer_class"}
+    kwargs: Json = {key: value for key, value in config.items() if key != "tokenizer_class"}
     if tree is not None:  # what stands around texts is then the file's to say
         kwargs.pop("add_bos_token", None)
         kwargs.pop("add_eos_token", None)
@@ -213,7 +212,7 @@ def _listed(file: Path, listed: object) -> dict[int, AddedToken]:
     return added
 
 
-def _older(folder: Path, kwargs: dict[str, Any], tree: Mapping[str, Any] | None) -> dict[int, AddedToken]:
+def _older(folder: Path, kwargs: Json, tree: Json | None) -> dict[int, AddedToken]:
     """The added tokens of special_tokens_map.json (into `kwargs`), added_tokens.json and tokenizer.json."""
     _read_special_map(folder / SPECIAL_MAP, kwargs)
     added: dict[int, AddedToken] = {}
@@ -233,7 +232,7 @@ def _older(folder: Path, kwargs: dict[str, Any], tree: Mapping[str, Any] | None)
     return added
 
 
-def _read_special_map(file: Path, kwargs: dict[str, Any]) -> None:
+def _read_special_map(file: Path, kwargs: Json) -> None:
     if not file.is_file():
         return
     table = read_table(file)
@@ -252,7 +251,7 @@ def _read_special_map(file: Path, kwargs: dict[str, Any]) -> None:
         kwargs.setdefault("model_specific_special_tokens", {}).update(kwargs.pop("extra_special_tokens"))
 
 
-def _token(file: Path, key: str, value: Any) -> Any:  # noqa: ANN401
+def _token(file: Path, key: str, value: object) -> object:
     """A value of which tables that stand for tokens are tokens, also inside lists and tables."""
     if isinstance(value, dict) and value.get("__type") == "AddedToken":
         return _added_token(file, key, value)

@@ -3,9 +3,9 @@
 import base64
 import json
 from pathlib import Path
-from typing import Any
 
 from regard.export.exported_model import ExportedModel
+from regard.export.huggingface.config_keys import Json
 from regard.text.id_mapping import IdMapping
 from regard.text.marian import HIDDEN
 from regard.text.sentencepiece import write_unigram
@@ -48,7 +48,7 @@ def write_tokenizer(tokenizer: Tokenizer, exported: ExportedModel, folder: Path)
     _write_settings({**common, **settings}, folder)
 
 
-def _imported_settings(tokenizer: Tokenizer, id_mapping: IdMapping) -> dict[str, Any]:
+def _imported_settings(tokenizer: Tokenizer, id_mapping: IdMapping) -> Json:
     """Settings of an imported tokenizer, under its own ids."""
     core = tokenizer.core
     special = {number for number, token in core.get_added_tokens_decoder().items() if token.special}
@@ -88,11 +88,11 @@ def _write_marian(exported: ExportedModel, id_mapping: IdMapping, folder: Path) 
     _write_settings(settings, folder)
 
 
-def _write_settings(settings: dict[str, Any], folder: Path) -> None:
+def _write_settings(settings: Json, folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
-def _post_processor(exported: ExportedModel) -> dict[str, Any] | None:
+def _post_processor(exported: ExportedModel) -> Json | None:
     """Puts the end token or a separator after a text; of a language model of documents, the begin token before it."""
     if exported.task == "language_model" and not exported.documents:
         return None

@@ -7,13 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.export.onnx.graphs import LENGTHS, SOURCE, TOKENS, EncoderGraph, GraphTensor, ScoreGraph, StepGraph
-from regard.export.onnx.traceable import padded_layout, traceable
-from regard.export.onnx.transformers import scores
+from regard.export.onnx.graphs import LENGTHS, SOURCE, TOKENS, EncoderGraph, GraphTensor, ScoreGraph, StepGraph, scores
+from regard.export.onnx.traceable import padded_layout
 from regard.models.convolutional import ByteNet
+from regard.models.convolutional.base import Seq2Seq
+from regard.models.convolutional.windows import WindowModel
+from regard.models.recurrent import RecurrentTranslator
 from regard.models.recurrent.seq2seq import AttentionDecoder
-from regard.models.recurrent.translator import TranslatorState
-from regard.nn.attention.seq2seq import SourceKV
+from regard.models.recurrent.single_stack import SingleRecurrent
+from regard.models.recurrent.translator import TranslatorDecoder, TranslatorState
+from regard.nn.attention.seq2seq import Seq2SeqAttention, SourceKV
 from regard.nn.convolution import Convolution, Window, zero_padding
 from regard.nn.layout import Sequences
 from regard.nn.recurrent import HiddenState, RecurrentLayer
@@ -50,46 +53,46 @@ def tensors_of(hidden_states: Sequence[HiddenState]) -> list[Tensor]:
 class RecurrentLanguageModelStep(StepGraph):
     """One step of a recurrent language model."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
-        rewritten = traceable(model, max_positions)
-        super().__init__(hidden_state_tensors(rewritten.stack))
-        self.model = rewritten
+    def __init__(self, model: SingleRecurrent, max_positions: int) -> None:
+        super().__init__(hidden_state_tensors(model.stack))
+        self.model = model
 
     def forward(self, tokens: Tensor, past: list[Tensor]) -> list[Tensor]:
         x, hidden_states = self.model.stack(self.model.embedding(tokens), None, hidden_states_of(past, self.past))
         return [self.model.head(x), *tensors_of(hidden_states)]
 
 
-def source_tensors(decoder: nn.Module) -> list[GraphTensor]:
+def source_tensors(decoder: TranslatorDecoder) -> list[GraphTensor]:
     """Keys and values of the source, where a recurrent decoder has attention."""
-    cross = decoder.cross
+    cross = _cross(decoder)
     if cross is None:
         return []
-    return [GraphTensor(f"heard.{name}", ("rows", "source", _width(decoder, name))) for name in ("keys", "values")]
-
-
-def _width(decoder: nn.Module, name: str) -> int:
-    """Width of a key or a value, which are computed from vectors as wide as the decoder's hidden states."""
+    # keys and values are computed from vectors as wide as the decoder's hidden states
     width = next(part.width for part in decoder.modules() if isinstance(part, RecurrentLayer))
-    vectors = torch.zeros(1, 1, width)
-    return vectors.shape[-1] if name == "values" else decoder.cross.keys(vectors).shape[-1]  # type: ignore[union-attr, operator]
+    key_width = cross.keys(torch.zeros(1, 1, width)).shape[-1]
+    widths = {"keys": key_width, "values": width}
+    return [GraphTensor(f"heard.{name}", ("rows", "source", size)) for name, size in widths.items()]
+
+
+def _cross(decoder: TranslatorDecoder) -> Seq2SeqAttention | None:
+    cross = decoder.cross
+    return cross if isinstance(cross, Seq2SeqAttention) else None
 
 
 class RecurrentEncoder(EncoderGraph):
     """A recurrent encoder: keys and values for its decoder, and last hidden states where the decoder starts there."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
-        rewritten = traceable(model, max_positions)
-        initial = hidden_state_tensors(rewritten.decoder) if isinstance(rewritten.decoder, AttentionDecoder) else []
-        super().__init__({"tokens": SOURCE, "lengths": LENGTHS}, [*source_tensors(rewritten.decoder), *initial])
-        self.model, self.max_positions = rewritten, max_positions
+    def __init__(self, model: RecurrentTranslator, max_positions: int) -> None:
+        initial = hidden_state_tensors(model.decoder) if isinstance(model.decoder, AttentionDecoder) else []
+        super().__init__({"tokens": SOURCE, "lengths": LENGTHS}, [*source_tensors(model.decoder), *initial])
+        self.model, self.max_positions = model, max_positions
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         decoder = self.model.decoder
         encoded = self.model.encode(Sequences(tokens, padded_layout(lengths, tokens.shape[1], self.max_positions)))
         outputs = []
-        if decoder.cross is not None:
-            source_kv = decoder.cross.project_source(encoded.vectors)
+        if (cross := _cross(decoder)) is not None:
+            source_kv = cross.project_source(encoded.vectors)
             outputs = [source_kv.keys, source_kv.values]
         if isinstance(decoder, AttentionDecoder):
             ends = [state.concatenated() for state in encoded.hidden_states]
@@ -100,11 +103,10 @@ class RecurrentEncoder(EncoderGraph):
 class RecurrentStep(StepGraph):
     """One step of a recurrent decoder."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
-        rewritten = traceable(model, max_positions)
-        source_kv = source_tensors(rewritten.decoder)
-        super().__init__(hidden_state_tensors(rewritten.decoder), [*source_kv, LENGTHS] if source_kv else [])
-        self.model = rewritten
+    def __init__(self, model: RecurrentTranslator, max_positions: int) -> None:
+        source_kv = source_tensors(model.decoder)
+        super().__init__(hidden_state_tensors(model.decoder), [*source_kv, LENGTHS] if source_kv else [])
+        self.model = model
 
     def forward(self, tokens: Tensor, past: list[Tensor], source_kv: list[Tensor] | None = None) -> list[Tensor]:
         source = None
@@ -125,10 +127,9 @@ def window_tensors(convolutions: Sequence[Convolution]) -> list[GraphTensor]:
 class WindowStep(StepGraph):
     """One step of a language model of word windows."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
-        rewritten = traceable(model, max_positions)
-        super().__init__(window_tensors([layer.convolution for layer in rewritten.layers]))
-        self.model = rewritten
+    def __init__(self, model: WindowModel, max_positions: int) -> None:
+        super().__init__(window_tensors([part for part in model.layers.modules() if isinstance(part, Convolution)]))
+        self.model = model
 
     def forward(self, tokens: Tensor, past: list[Tensor]) -> list[Tensor]:
         windows = [Window(one) for one in past]
@@ -136,21 +137,20 @@ class WindowStep(StepGraph):
         return [self.model.head(x), *(window.past for window in windows)]
 
 
-def column_tensors(model: nn.Module) -> list[GraphTensor]:
+def column_tensors(model: Seq2Seq) -> list[GraphTensor]:
     """What a convolutional decoder reads of the source: columns (ByteNet), or keys and values."""
-    width = model.config.width  # type: ignore[union-attr]
+    width = model.config.width
     if isinstance(model, ByteNet):
-        return [GraphTensor("heard.columns", ("rows", "columns", width))]  # type: ignore[arg-type]
-    return [GraphTensor(f"heard.{name}", ("rows", "source", width)) for name in ("keys", "values")]  # type: ignore[arg-type]
+        return [GraphTensor("heard.columns", ("rows", "columns", width))]
+    return [GraphTensor(f"heard.{name}", ("rows", "source", width)) for name in ("keys", "values")]
 
 
 class ConvolutionalEncoder(EncoderGraph):
     """A convolutional encoder."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
-        rewritten = traceable(model, max_positions)
-        super().__init__({"tokens": SOURCE, "lengths": LENGTHS}, column_tensors(rewritten))
-        self.model, self.max_positions = rewritten, max_positions
+    def __init__(self, model: Seq2Seq, max_positions: int) -> None:
+        super().__init__({"tokens": SOURCE, "lengths": LENGTHS}, column_tensors(model))
+        self.model, self.max_positions = model, max_positions
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         if isinstance(self.model, ByteNet):
@@ -188,12 +188,11 @@ def bytenet_decoder(
 class ConvolutionalStep(StepGraph):
     """One step of a convolutional decoder."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
-        rewritten = traceable(model, max_positions)
-        source_kv = column_tensors(rewritten)
-        lengths = [] if isinstance(rewritten, ByteNet) else [LENGTHS]
-        super().__init__([*window_tensors(rewritten.decoder_convolutions()), WRITTEN], [*source_kv, *lengths])
-        self.model = rewritten
+    def __init__(self, model: Seq2Seq, max_positions: int) -> None:
+        source_kv = column_tensors(model)
+        lengths = [] if isinstance(model, ByteNet) else [LENGTHS]
+        super().__init__([*window_tensors(model.decoder_convolutions()), WRITTEN], [*source_kv, *lengths])
+        self.model = model
 
     def forward(self, tokens: Tensor, past: list[Tensor], source_kv: list[Tensor]) -> list[Tensor]:
         *inputs, length = past
@@ -209,9 +208,9 @@ class ConvolutionalStep(StepGraph):
 class RecurrentScores(ScoreGraph):
     """A recurrent classifier or tagger."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
+    def __init__(self, model: SingleRecurrent, max_positions: int) -> None:
         super().__init__({"tokens": TOKENS, "lengths": LENGTHS})
-        self.model = traceable(model, max_positions)
+        self.model = model
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         valid = torch.arange(tokens.shape[1])[None] < lengths[:, None]
@@ -222,9 +221,9 @@ class RecurrentScores(ScoreGraph):
 class WindowScores(ScoreGraph):
     """A classifier or tagger of word windows."""
 
-    def __init__(self, model: nn.Module, max_positions: int) -> None:
+    def __init__(self, model: WindowModel, max_positions: int) -> None:
         super().__init__({"tokens": TOKENS, "lengths": LENGTHS})
-        self.model = traceable(model, max_positions)
+        self.model = model
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         valid = torch.arange(tokens.shape[1])[None] < lengths[:, None]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,14 @@ from regard.export.images import ImageForm
 from regard.text.special_tokens import BOS, EOS, PAD, SEP
 from regard.text.tokenizer import load_tokenizers
 
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
 Ids = list[int]
 Array = NDArray[np.float32]
-Inputs = Mapping[str, NDArray[Any]]
+Inputs = Mapping[str, NDArray[np.float32] | NDArray[np.int64]]
 """Inputs of the first graph, by name."""
-State = dict[str, NDArray[Any]]
+State = dict[str, NDArray[np.float32] | NDArray[np.int64]]
 """Inputs of a step beside tokens, by name; each tensor has a row for each text."""
 
 FIELDS = {
@@ -37,7 +40,7 @@ class OnnxModel:
         folder = Path(folder)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = threads, 3
-        self.settings: dict[str, Any] = json.loads((folder / "regard.json").read_text(encoding="utf-8"))
+        self.settings = json.loads((folder / "regard.json").read_text(encoding="utf-8"))
         self.graphs = {
             file.stem: onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
             for file in sorted(folder.glob("*.onnx"))
@@ -128,7 +131,7 @@ class OnnxModel:
                 state = self.reorder(state, np.flatnonzero(active))
         return outputs
 
-    def _graph(self, name: str) -> Any:  # noqa: ANN401
+    def _graph(self, name: str) -> "InferenceSession":
         if name not in self.graphs:
             files = ", ".join(f"{graph}.onnx" for graph in self.graphs)
             raise RegardError(f"a model of {self.settings['task']} has {files} and cannot do what {name}.onnx does")

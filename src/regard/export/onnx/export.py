@@ -7,6 +7,7 @@ model.onnx     tokens, lengths (or images) → scores of the labels, or of token
 
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from torch import nn
 
 from regard.errors import ConfigError, RegardError
 from regard.export.exported_model import ExportedModel, Row
-from regard.export.onnx import baselines, transformers
-from regard.export.onnx.engine import OnnxModel, padded
+from regard.export.onnx import baselines, graphs
+from regard.export.onnx.engine import Inputs, OnnxModel, padded
 from regard.export.onnx.graphs import Graph, StepGraph
+from regard.export.onnx.traceable import traceable
 from regard.export.parity import Compared, ExportedFolder, ExportTarget, Scores, label_scores, target_scores
 from regard.export.supported_settings import Supported, unsupported_error, unsupported_settings
-from regard.models import Decoder, Encoder, EncoderDecoder, VisionEncoderDecoder, VisionTransformer
+from regard.models import Decoder, Encoder, EncoderDecoder, ModelConfig, VisionEncoderDecoder, VisionTransformer
 from regard.models.convolutional.base import Seq2Seq
 from regard.models.convolutional.windows import WindowModel
 from regard.models.recurrent import RecurrentTranslator
@@ -30,16 +32,18 @@ from regard.text.tokenizer import save_tokenizers
 HINT = "a graph has no input for a sentence's tree; the torch engine runs the model as it is"
 SUPPORTED: Supported = {"position.kind": ("none", "sinusoidal", "learned", "relative", "rotary", "t5", "alibi")}
 
-GENERATORS: dict[type, Callable[[nn.Module, int], list[Graph]]] = {
+Graphs = dict[type[nn.Module], Callable[[Any, int], list[Graph]]]
+"""Class of models → its graphs, from a traceable model and its most positions."""
+GENERATORS: Graphs = {
     VisionEncoderDecoder: lambda model, length: [
-        transformers.ImageEncoder(model, length),
-        transformers.TransformerStep(model, length, cross=True, padded=False),
+        graphs.ImageEncoder(model, length),
+        graphs.TransformerStep(model, length, padded=False),
     ],
     EncoderDecoder: lambda model, length: [
-        transformers.TransformerEncoder(model, length),
-        transformers.TransformerStep(model, length, cross=True),
+        graphs.TransformerEncoder(model, length),
+        graphs.TransformerStep(model, length),
     ],
-    Decoder: lambda model, length: [transformers.TransformerStep(model, length)],
+    Decoder: lambda model, length: [graphs.TransformerStep(model, length)],
     RecurrentTranslator: lambda model, length: [
         baselines.RecurrentEncoder(model, length),
         baselines.RecurrentStep(model, length),
@@ -51,10 +55,10 @@ GENERATORS: dict[type, Callable[[nn.Module, int], list[Graph]]] = {
     ],
     WindowModel: lambda model, length: [baselines.WindowStep(model, length)],
 }
-SCORERS: dict[type, Callable[[nn.Module, int], list[Graph]]] = {
-    VisionTransformer: lambda model, length: [transformers.ImageScores(model, length)],
-    Encoder: lambda model, length: [transformers.TransformerScores(model, length)],
-    Decoder: lambda model, length: [transformers.TransformerScores(model, length)],
+SCORERS: Graphs = {
+    VisionTransformer: lambda model, length: [graphs.ImageScores(model, length)],
+    Encoder: lambda model, length: [graphs.TransformerScores(model, length)],
+    Decoder: lambda model, length: [graphs.TransformerScores(model, length)],
     SingleRecurrent: lambda model, length: [baselines.RecurrentScores(model, length)],
     WindowModel: lambda model, length: [baselines.WindowScores(model, length)],
 }
@@ -62,14 +66,13 @@ SCORERS: dict[type, Callable[[nn.Module, int], list[Graph]]] = {
 
 def require_onnx() -> None:
     try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
+        for name in ("onnx", "onnxruntime", "onnxscript"):
+            import_module(name)
     except ImportError:
         raise RegardError("ONNX graphs need extra libraries: pip install 'regard[onnx]' onnxscript") from None
 
 
-def refuse_unsupported(config: Any) -> None:  # noqa: ANN401
+def refuse_unsupported(config: ModelConfig) -> None:
     if unsupported := unsupported_settings(config, SUPPORTED):
         raise unsupported_error("an ONNX graph", unsupported, HINT)
 
@@ -78,8 +81,8 @@ def write_onnx(exported: ExportedModel, folder: Path) -> str:
     """Writes the graphs, the tokenizer and regard.json; returns the names of the graphs."""
     require_onnx()
     refuse_unsupported(exported.resolved_config)
-    graphs, length = graphs_of(exported), _max_length(exported)
-    for graph in graphs:
+    written, length = graphs_of(exported), _max_length(exported)
+    for graph in written:
         graph.write(folder, length)
     if exported.tokenizers:
         save_tokenizers(exported.tokenizers, folder)
@@ -88,19 +91,20 @@ def write_onnx(exported: ExportedModel, folder: Path) -> str:
         "longest": exported.length,
         "documents": exported.documents,
         "labels": list(exported.labels),
-        "state": _state(graphs),
+        "state": _state(written),
         **exported.input_settings(),
         **({"image": exported.images.tree()} if exported.images is not None else {}),
     }
     (folder / "regard.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    return ", ".join(graph.file for graph in graphs)
+    return ", ".join(graph.file for graph in written)
 
 
 def graphs_of(exported: ExportedModel) -> list[Graph]:
     """The graphs that do what a model does for its task."""
     for kind, make in (GENERATORS if exported.generates else SCORERS).items():
         if isinstance(exported.model, kind):
-            return make(exported.model, _max_length(exported))
+            length = _max_length(exported)
+            return make(traceable(exported.model, length), length)
     raise ConfigError("model.kind", f"no graph of '{exported.config.kind}' does {exported.task}")
 
 
@@ -112,10 +116,10 @@ def _max_length(exported: ExportedModel) -> int:
     return max(length, getattr(config, "tokens", 0))
 
 
-def _state(graphs: list[Graph]) -> dict[str, Any]:
+def _state(written: list[Graph]) -> dict[str, object]:
     """The state tensors that are zero at the first step: those that no encoder returns."""
-    outputs = {name for graph in graphs for name in graph.outputs}
-    steps = [graph for graph in graphs if isinstance(graph, StepGraph)]
+    outputs = {name for graph in written for name in graph.outputs}
+    steps = [graph for graph in written if isinstance(graph, StepGraph)]
     return {tensor.name: tensor.tree() for graph in steps for tensor in graph.past if tensor.name not in outputs}
 
 
@@ -142,7 +146,7 @@ class Onnx:
         return [self.model.greedy({"tokens": np.array([row.prompt])}, max_length)[0] for row in rows]
 
 
-def _inputs(rows: list[Row]) -> dict[str, Any]:
+def _inputs(rows: list[Row]) -> Inputs:
     """The inputs of the first graph."""
     pixels = [row.pixels for row in rows if row.pixels is not None]
     return {"images": np.stack(pixels)} if pixels else padded([row.source for row in rows])

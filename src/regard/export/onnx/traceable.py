@@ -4,9 +4,9 @@ Recurrent layers become ONNX operators, experts are computed without sorting.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -30,21 +30,46 @@ from regard.nn.recurrent import HiddenState, RecurrentLayer
 
 GATE_ORDER: dict[str, tuple[int, ...]] = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
 """Which of torch's gates stands where in ONNX: of an LSTM i, o, f, c, where torch has i, f, c, o."""
+Attribute = int | float | str | bool | Sequence[int] | Sequence[float] | Sequence[str] | Sequence[bool]
+"""Of an ONNX operator."""
+LIFTED = "lifted"
+"""Attribute of a traceable stack: its added tokens."""
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 DIRECTIONS = {"forward": "forward", "backward": "reverse", "both": "bidirectional"}
 
 
-def traceable(model: nn.Module, max_positions: int) -> Any:  # noqa: ANN401
+def traceable(model: AnyModule, max_positions: int) -> AnyModule:
     """A copy of a model whose parts can all be traced."""
-    rewritten = copy.deepcopy(model).float().cpu().eval()
-    for part in list(rewritten.modules()):
+    copied = copy.deepcopy(model).float().cpu().eval()
+    for part in list(copied.modules()):
         for name, child in list(part.named_children()):
             if isinstance(child, RecurrentLayer):
                 part._modules[name] = GraphRecurrence(child)
-        rewrite_attention(part, max_positions)
-        for kind, rewrite in REWRITES.items():
-            if isinstance(part, kind):
-                rewrite(part)
-    return rewritten
+        for name, value in _replacements(part, max_positions).items():
+            setattr(part, name, value)
+    return copied
+
+
+def _replacements(part: nn.Module, max_positions: int) -> dict[str, object]:
+    """Attributes of a part that cannot be traced → what takes their place."""
+    if isinstance(part, MultiStepAttention):
+        return {"forward": partial(convs2s_attention, part)}
+    if isinstance(part, Experts):
+        return {"forward": partial(dense_experts, part)}
+    if isinstance(part, Convolution):
+        return {"_side_by_side": partial(windows, part)}
+    if isinstance(part, GatedInputs):  # sizes are symbols, and the graph's own limits say how far it reaches
+        return {"require_positions": lambda length: None}
+    if isinstance(part, Stack):  # the graph prepends added tokens: the stack itself would count rows in Python
+        return {LIFTED: part.added, "added": None}
+    if not isinstance(part, Attention):
+        return {}
+    attend: dict[str, object] = {"_attend": GraphAttention(part)}
+    if isinstance(part, Linformer):
+        attend["forward"] = partial(linformer_attention, part)
+    elif isinstance(part, MemoryCompressed):
+        attend["forward"] = partial(memory_compressed_attention, part, max_positions)
+    return attend
 
 
 class GraphRecurrence(RecurrentLayer):
@@ -75,8 +100,8 @@ class GraphRecurrence(RecurrentLayer):
         time, rows, sides, width = x.shape[1], x.shape[0], len(self.input_weights), self.kernel.hidden_size
         inputs = [x.transpose(0, 1), self.input_weights, self.recurrent, self.biases]
         inputs += [None if lengths is None else lengths.int(), None if hidden_state is None else hidden_state.hidden]
-        settings: dict[str, Any] = {"hidden_size": width, "direction": DIRECTIONS[self.direction]}
-        shapes: list[list[Any]] = [[time, sides, rows, width], [sides, rows, width]]
+        settings: dict[str, Attribute] = {"hidden_size": width, "direction": DIRECTIONS[self.direction]}
+        shapes = [[time, sides, rows, width], [sides, rows, width]]
         if self.cell == "lstm":
             inputs.append(None if hidden_state is None else hidden_state.cell)
             shapes.append([sides, rows, width])
@@ -97,38 +122,13 @@ def dense_experts(part: Experts, x: Tensor, valid: Tensor | None = None) -> Tens
     return (outputs * gates.transpose(1, 2)[..., None]).sum(1)
 
 
-def windows(part: Convolution, x: Tensor, time: Any) -> Tensor:  # noqa: ANN401
+def windows(part: Convolution, x: Tensor, time: int) -> Tensor:
     """The vectors of each window, of symbolic number."""
     starts = range(0, part.reach + 1, part.dilation)
     return torch.cat([x[:, start : start + time] for start in starts], dim=-1)
 
 
-def detach_added_tokens(part: Stack) -> None:
-    """The caller of the stack prepends added tokens: the stack itself would count rows in Python."""
-    part.lifted, part.added = part.added, None  # type: ignore[assignment]
-
-
-def _experts(part: Any) -> None:  # noqa: ANN401
-    part.forward = partial(dense_experts, part)
-
-
-def _convolution(part: Any) -> None:  # noqa: ANN401
-    part._side_by_side = partial(windows, part)
-
-
-def _inputs(part: Any) -> None:  # noqa: ANN401
-    part.require_positions = lambda length: None  # sizes are symbols, and the graph's own limits say how far it reaches
-
-
-REWRITES: dict[type, Callable[[Any], None]] = {
-    Experts: _experts,
-    Convolution: _convolution,
-    GatedInputs: _inputs,
-    Stack: detach_added_tokens,
-}
-
-
-def padded_layout(lengths: Tensor, time: Any, max_positions: int) -> Layout:  # noqa: ANN401
+def padded_layout(lengths: Tensor, time: int, max_positions: int) -> Layout:
     """One sequence a row, padded on the right, of symbolic sizes."""
     index = torch.arange(time)[None].expand(lengths.shape[0], time)
     document = torch.where(index < lengths[:, None], 0, PADDING)
@@ -154,18 +154,6 @@ class AppendedCache(KVCache):
     def append(self, keys: Tensor, values: Tensor, cache_lengths: CacheLengths) -> tuple[Tensor, Tensor]:
         self.keys, self.values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
         return self.keys, self.values
-
-
-def rewrite_attention(part: nn.Module, max_positions: int) -> None:
-    """Replaces what cannot be traced in an attention."""
-    if isinstance(part, Attention):
-        part._attend = GraphAttention(part)  # type: ignore[method-assign]
-    if isinstance(part, Linformer):
-        part.forward = partial(linformer_attention, part)  # type: ignore[method-assign]
-    elif isinstance(part, MemoryCompressed):
-        part.forward = partial(memory_compressed_attention, part, max_positions)  # type: ignore[method-assign]
-    elif isinstance(part, MultiStepAttention):
-        part.forward = partial(convs2s_attention, part)  # type: ignore[method-assign]
 
 
 class GraphAttention:
@@ -200,7 +188,7 @@ def masked_softmax(scores: Tensor, pattern: Pattern | None) -> Tensor:
     return weights * pattern.mask.any(-1, keepdim=True) if pattern.may_mask_all_keys else weights
 
 
-def bias_columns(rule: Rule, queries: Any, keys: Any) -> Tensor:  # noqa: ANN401
+def bias_columns(rule: Rule, queries: int, keys: int) -> Tensor:
     """A rule's column for each pair, of symbolic sizes."""
     query, key = torch.arange(queries)[None, :, None], torch.arange(keys)[None, None, :]
     return rule(torch.zeros(1, 1, 1, dtype=torch.long), query, key)[:, None]
@@ -213,7 +201,7 @@ def relative_values(weights: Tensor, position: Relative, table: Tensor, context:
     return sums.scatter_add(3, columns.expand_as(weights), weights) @ table
 
 
-def dense_bias(bias: Bias, queries: Any, keys: Any) -> Tensor:  # noqa: ANN401
+def dense_bias(bias: Bias, queries: int, keys: int) -> Tensor:
     """The bias as a matrix."""
     columns, table = bias_columns(bias.rule, queries, keys), bias.table
     table = table.expand(table.shape[0], table.shape[1], queries, table.shape[3])

@@ -1,21 +1,16 @@
 """Marian (norm after each sub-layer) and Pegasus (norm before): the family of BART with sinusoidal positions."""
 
-from typing import Any
-
 from regard.errors import ConfigError
 from regard.export.huggingface.architecture import (
     IN_GENERATION,
     INITIALISATION,
     SPEED,
-    TO_ACTIVATION,
     TRAINING,
     Architecture,
     Sizes,
-    activation,
     base_keys,
-    register,
 )
-from regard.export.huggingface.config_keys import Keys, aliases, honoured, irrelevant, refused
+from regard.export.huggingface.config_keys import Json, Keys, aliases, honoured, irrelevant, refused
 from regard.export.huggingface.parameter_names import (
     ParameterNames,
     TensorView,
@@ -25,7 +20,8 @@ from regard.export.huggingface.parameter_names import (
     norm,
     prefixed,
 )
-from regard.export.supported_settings import STANDARD, Supported, same_in_decoder, standard_heads
+from regard.export.supported_settings import STANDARD, Supported, same_in_decoder, setting, standard_heads
+from regard.models import EncoderDecoderConfig
 from regard.text.special_tokens import BOS, EOS, PAD
 
 SPECIAL = {
@@ -141,7 +137,7 @@ def pegasus_names(depth: int, decoder_depth: int | None = None) -> ParameterName
     }
 
 
-def _supported(config: Any) -> Supported:  # noqa: ANN401
+def _supported(config: EncoderDecoderConfig) -> Supported:
     return {
         **STANDARD,
         "norm.kind": ("layer",),
@@ -160,109 +156,104 @@ def _supported(config: Any) -> Supported:  # noqa: ANN401
     }
 
 
-def _to_config(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
-    hidden = config.feedforward.hidden_of(config.width)
+SETTINGS = {
+    "width": "d_model",
+    "depth": "encoder_layers",
+    "decoder_depth": "decoder_layers",
+    "heads": "encoder_attention_heads",
+    "feedforward.hidden": "encoder_ffn_dim",
+    "feedforward.activation": "activation_function",
+    "embedding.scale": "scale_embedding",
+}
+FIXED = {
+    "position.kind": "sinusoidal",
+    "position.interleaved": False,
+    "feedforward.kind": "plain",
+    "norm.kind": "layer",
+    "norm.epsilon": 1e-5,
+    "head.kind": "vocabulary",
+    "head.bias": True,
+}
+
+
+def _more_keys(config: EncoderDecoderConfig, sizes: Sizes) -> Json:
     return {
         **SPECIAL,
         "vocab_size": sizes.vocab,
-        "d_model": config.width,
-        "encoder_layers": config.depth,
         "decoder_layers": config.target_depth,
-        "encoder_attention_heads": config.heads,
         "decoder_attention_heads": config.heads,
-        "encoder_ffn_dim": hidden,
-        "decoder_ffn_dim": hidden,
-        "activation_function": TO_ACTIVATION[config.feedforward.activation],
-        "scale_embedding": config.embedding.scale,
+        "decoder_ffn_dim": setting(config, "feedforward.hidden"),
         "max_position_embeddings": config.position.longest or sizes.length,
         "tie_word_embeddings": True,
     }
 
 
-def _from_config(hf: dict[str, Any], norm_place: str, share: str) -> dict[str, Any]:
-    for encoder, decoder in (
-        ("encoder_attention_heads", "decoder_attention_heads"),
-        ("encoder_ffn_dim", "decoder_ffn_dim"),
-    ):
-        if hf[encoder] != hf[decoder]:
-            raise ConfigError(decoder, f"expected that of the encoder, {hf[encoder]}, got {hf[decoder]}")
-    return {
-        "kind": "encoder-decoder",
-        "width": hf["d_model"],
-        "depth": hf["encoder_layers"],
-        "decoder_depth": hf["decoder_layers"],
-        "heads": hf["encoder_attention_heads"],
-        "position": {"kind": "sinusoidal", "interleaved": False},
-        "feedforward": {
-            "kind": "plain",
-            "hidden": hf["encoder_ffn_dim"],
-            "activation": activation(hf["activation_function"], "activation_function"),
-        },
-        "norm": {"kind": "layer", "epsilon": 1e-5},
-        "norm_place": norm_place,
-        "embedding": {"share": share, "scale": hf["scale_embedding"]},
-        "head": {"kind": "vocabulary", "bias": True},
-    }
+def _more_settings(hf: Json, share: str) -> Json:
+    for name in ("attention_heads", "ffn_dim"):
+        encoder, decoder = hf[f"encoder_{name}"], hf[f"decoder_{name}"]
+        if encoder != decoder:
+            raise ConfigError(f"decoder_{name}", f"expected that of the encoder, {encoder}, got {decoder}")
+    return {"embedding.share": share}
 
 
-MARIAN = register(
-    Architecture(
-        name="Marian",
-        class_name="MarianMTModel",
-        auto_class="AutoModelForSeq2SeqLM",
-        model_type="marian",
-        shape="encoder-decoder",
-        task="translation",
-        supported=lambda config: {
-            **_supported(config),
-            "norm_place": ("after",),
-            "final_norm": (False,),
-            "embedding.share": ("all", "output"),
-        },
-        to_config=lambda config, sizes: {
-            **_to_config(config, sizes),
-            "decoder_vocab_size": sizes.target_vocab,
-            "share_encoder_decoder_embeddings": config.embedding.shares_inputs,
-        },
-        from_config=lambda hf: _from_config(hf, "after", "all" if hf["share_encoder_decoder_embeddings"] else "output"),
-        parameter_names=lambda config: marian_names(
-            config.depth, config.target_depth, joint=config.embedding.shares_inputs
-        ),
-        keys=MARIAN_KEYS,
-        position_tables=POSITION_TABLES,
-        scales_embedding=True,
-        ties=lambda settings: (
-            SHARED
-            if settings["share_encoder_decoder_embeddings"]
-            else {"lm_head.weight": "model.decoder.embed_tokens.weight"}
-        ),
-        base_model_prefix="model.",
-        head_prefixes=HEAD_PREFIXES,
-    )
+MARIAN = Architecture[EncoderDecoderConfig](
+    name="Marian",
+    class_name="MarianMTModel",
+    auto_class="AutoModelForSeq2SeqLM",
+    model_type="marian",
+    shape="encoder-decoder",
+    task="translation",
+    supported=lambda config: {
+        **_supported(config),
+        "norm_place": ("after",),
+        "final_norm": (False,),
+        "embedding.share": ("all", "output"),
+    },
+    keys=MARIAN_KEYS,
+    settings=SETTINGS,
+    fixed={**FIXED, "norm_place": "after"},
+    more_keys=lambda config, sizes: {
+        **_more_keys(config, sizes),
+        "decoder_vocab_size": sizes.target_vocab,
+        "share_encoder_decoder_embeddings": config.embedding.shares_inputs,
+    },
+    more_settings=lambda hf: _more_settings(hf, "all" if hf["share_encoder_decoder_embeddings"] else "output"),
+    parameter_names=lambda config: marian_names(
+        config.depth, config.target_depth, joint=config.embedding.shares_inputs
+    ),
+    position_tables=POSITION_TABLES,
+    scales_embedding=True,
+    ties=lambda settings: (
+        SHARED
+        if settings["share_encoder_decoder_embeddings"]
+        else {"lm_head.weight": "model.decoder.embed_tokens.weight"}
+    ),
+    base_model_prefix="model.",
+    head_prefixes=HEAD_PREFIXES,
 )
 
-PEGASUS = register(
-    Architecture(
-        name="Pegasus",
-        class_name="PegasusForConditionalGeneration",
-        auto_class="AutoModelForSeq2SeqLM",
-        model_type="pegasus",
-        shape="encoder-decoder",
-        task="translation",
-        supported=lambda config: {
-            **_supported(config),
-            "norm_place": ("before",),
-            "final_norm": (True,),
-            "embedding.share": ("all",),
-        },
-        to_config=_to_config,
-        from_config=lambda hf: _from_config(hf, "before", "all"),
-        parameter_names=lambda config: pegasus_names(config.depth, config.target_depth),
-        keys=PEGASUS_KEYS,
-        position_tables=POSITION_TABLES,
-        scales_embedding=True,
-        ties=lambda settings: SHARED,
-        base_model_prefix="model.",
-        head_prefixes=HEAD_PREFIXES,
-    )
+PEGASUS = Architecture[EncoderDecoderConfig](
+    name="Pegasus",
+    class_name="PegasusForConditionalGeneration",
+    auto_class="AutoModelForSeq2SeqLM",
+    model_type="pegasus",
+    shape="encoder-decoder",
+    task="translation",
+    supported=lambda config: {
+        **_supported(config),
+        "norm_place": ("before",),
+        "final_norm": (True,),
+        "embedding.share": ("all",),
+    },
+    keys=PEGASUS_KEYS,
+    settings=SETTINGS,
+    fixed={**FIXED, "norm_place": "before"},
+    more_keys=_more_keys,
+    more_settings=lambda hf: _more_settings(hf, "all"),
+    parameter_names=lambda config: pegasus_names(config.depth, config.target_depth),
+    position_tables=POSITION_TABLES,
+    scales_embedding=True,
+    ties=lambda settings: SHARED,
+    base_model_prefix="model.",
+    head_prefixes=HEAD_PREFIXES,
 )

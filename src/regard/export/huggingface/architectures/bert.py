@@ -1,7 +1,5 @@
 """BERT with its three heads: masked language model, classifier, tagger (which is exported only)."""
 
-from typing import Any
-
 import torch
 
 from regard.export.huggingface.architecture import (
@@ -9,19 +7,15 @@ from regard.export.huggingface.architecture import (
     OTHER_HEAD,
     RECORD,
     SPEED,
-    TO_ACTIVATION,
     TRAINING,
-    UNTIED,
     Architecture,
     Ignored,
     Sizes,
-    activation,
     base_keys,
-    label_names,
-    register,
+    our_activation,
 )
-from regard.export.huggingface.architectures.decoder_only import ADDED_POSITIONS, LAYER_NORM, SPECIAL
-from regard.export.huggingface.config_keys import honoured, irrelevant, refused
+from regard.export.huggingface.architectures.gpt import ADDED_POSITIONS, LAYER_NORM, SPECIAL, shared_embedding
+from regard.export.huggingface.config_keys import Json, honoured, irrelevant, refused
 from regard.export.huggingface.parameter_names import (
     ParameterNames,
     TensorView,
@@ -31,7 +25,8 @@ from regard.export.huggingface.parameter_names import (
     norm,
     prefixed,
 )
-from regard.export.supported_settings import STANDARD, Supported, standard_heads
+from regard.export.supported_settings import STANDARD, Supported, setting, standard_heads
+from regard.models import EncoderConfig
 
 BERT_KEYS = (
     honoured(
@@ -108,7 +103,7 @@ def tagger_names(depth: int) -> ParameterNames:
     return {**prefixed("", "bert", encoder_names(depth)), **linear("head", "classifier")}
 
 
-def _supported(config: Any, **head: tuple[Any, ...]) -> Supported:  # noqa: ANN401
+def _supported(config: EncoderConfig, **head: tuple[object, ...]) -> Supported:
     return {
         **{path: values for path, values in STANDARD.items() if path != "head.transform"},
         **LAYER_NORM,
@@ -125,43 +120,29 @@ def _supported(config: Any, **head: tuple[Any, ...]) -> Supported:  # noqa: ANN4
     }
 
 
-def _to_config(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
-    return {
-        **SPECIAL,
-        "vocab_size": sizes.vocab,
-        "hidden_size": config.width,
-        "num_hidden_layers": config.depth,
-        "num_attention_heads": config.heads,
-        "intermediate_size": config.feedforward.hidden_of(config.width),
-        "hidden_act": TO_ACTIVATION[config.feedforward.activation],
-        "max_position_embeddings": config.position.length,
-        "type_vocab_size": config.embedding.segments or 1,
-        "layer_norm_eps": config.norm.epsilon,
-        **label_names(sizes.labels),
-    }
+SETTINGS = {
+    "width": "hidden_size",
+    "depth": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "position.length": "max_position_embeddings",
+    "norm.epsilon": "layer_norm_eps",
+    "feedforward.hidden": "intermediate_size",
+    "feedforward.activation": "hidden_act",
+    "embedding.segments": "type_vocab_size",
+}
+FIXED = {
+    "position.kind": "learned",
+    "norm.kind": "layer",
+    "norm_place": "after",
+    "feedforward.kind": "plain",
+    "embedding.norm": True,
+    "initialise.kind": "normal",
+    "initialise.shrink": False,
+}
 
 
-def _from_config(hf: dict[str, Any]) -> dict[str, Any]:
-    epsilon, tied = hf["layer_norm_eps"], hf["tie_word_embeddings"] and not hf[UNTIED]
-    kind = activation(hf["hidden_act"])
-    return {
-        "kind": "encoder",
-        "width": hf["hidden_size"],
-        "depth": hf["num_hidden_layers"],
-        "heads": hf["num_attention_heads"],
-        "position": {"kind": "learned", "length": hf["max_position_embeddings"]},
-        "norm": {"kind": "layer", "epsilon": epsilon},
-        "norm_place": "after",
-        "feedforward": {"kind": "plain", "hidden": hf["intermediate_size"], "activation": kind},
-        "embedding": {
-            "share": "all" if tied else "none",
-            "scale": False,
-            "norm": True,
-            "segments": hf["type_vocab_size"],
-        },
-        "head": {"kind": "vocabulary", "bias": True, "transform": kind, "transform_epsilon": epsilon},
-        "initialise": {"kind": "normal", "shrink": False},
-    }
+def _more_keys(config: EncoderConfig, sizes: Sizes) -> Json:
+    return {**SPECIAL, "vocab_size": sizes.vocab, "type_vocab_size": config.embedding.segments or 1}
 
 
 RENAMES = ((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias"))
@@ -175,83 +156,84 @@ TIES = {
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
 
-BERT = register(
-    Architecture(
-        name="BERT",
-        class_name="BertForMaskedLM",
-        auto_class="AutoModelForMaskedLM",
-        model_type="bert",
-        shape="encoder",
-        task="masked_language_model",
-        supported=lambda config: _supported(
-            config,
-            kind=("vocabulary",),
-            transform=(config.feedforward.activation if config.feedforward.kind == "plain" else "gelu",),
-            transform_epsilon=(getattr(config.norm, "epsilon", 1e-12),),
-            scale=(False,),
-        ),
-        to_config=lambda config, sizes: {
-            **_to_config(config, sizes),
-            "tie_word_embeddings": config.embedding.shares_output,
-        },
-        from_config=_from_config,
-        parameter_names=lambda config: masked_lm_names(config.depth, tied=config.embedding.shares_output),
-        keys=KEYS,
-        learned_positions_only=True,
-        renames=RENAMES,
-        ties=lambda settings: TIES if settings["tie_word_embeddings"] else {},
-        tied_head=tuple(TIES),
-        unused_if_untied=("cls.predictions.bias",),
-        ignored=(
-            POSITION_IDS,
-            Ignored(r"(^|\.)pooler\.dense\.(weight|bias)$", "the pooler, which masked tokens are not predicted with"),
-            Ignored(r"^cls\.seq_relationship\.(weight|bias)$", "next-sentence prediction, of pre-training only"),
-        ),
-        base_model_prefix="bert.",
-        head_prefixes=("cls.",),
-    )
+BERT = Architecture[EncoderConfig](
+    name="BERT",
+    class_name="BertForMaskedLM",
+    auto_class="AutoModelForMaskedLM",
+    model_type="bert",
+    shape="encoder",
+    task="masked_language_model",
+    supported=lambda config: _supported(
+        config,
+        kind=("vocabulary",),
+        transform=(setting(config, "feedforward.activation") if config.feedforward.kind == "plain" else "gelu",),
+        transform_epsilon=(getattr(config.norm, "epsilon", 1e-12),),
+        scale=(False,),
+    ),
+    keys=KEYS,
+    settings=SETTINGS,
+    fixed={**FIXED, "head.kind": "vocabulary", "head.bias": True},
+    more_keys=lambda config, sizes: {
+        **_more_keys(config, sizes),
+        "tie_word_embeddings": config.embedding.shares_output,
+    },
+    more_settings=lambda hf: {
+        **shared_embedding(hf),
+        "head.transform": our_activation(hf["hidden_act"], "hidden_act"),
+        "head.transform_epsilon": hf["layer_norm_eps"],
+    },
+    parameter_names=lambda config: masked_lm_names(config.depth, tied=config.embedding.shares_output),
+    learned_positions_only=True,
+    renames=RENAMES,
+    ties=lambda settings: TIES if settings["tie_word_embeddings"] else {},
+    tied_head=tuple(TIES),
+    unused_if_untied=("cls.predictions.bias",),
+    ignored=(
+        POSITION_IDS,
+        Ignored(r"(^|\.)pooler\.dense\.(weight|bias)$", "the pooler, which masked tokens are not predicted with"),
+        Ignored(r"^cls\.seq_relationship\.(weight|bias)$", "next-sentence prediction, of pre-training only"),
+    ),
+    base_model_prefix="bert.",
+    head_prefixes=("cls.",),
 )
 
-BERT_CLASSIFIER = register(
-    Architecture(
-        name="BERT",
-        class_name="BertForSequenceClassification",
-        auto_class="AutoModelForSequenceClassification",
-        model_type="bert",
-        shape="encoder",
-        task="classification",
-        supported=lambda config: _supported(config, kind=("pooled",), pooling=("first",), hidden=(config.width,)),
-        to_config=_to_config,
-        from_config=lambda hf: {
-            **_from_config(hf),
-            "head": {"kind": "pooled", "pooling": "first", "hidden": hf["hidden_size"]},
-        },
-        parameter_names=lambda config: classifier_names(config.depth),
-        keys=LABEL_KEYS,
-        learned_positions_only=True,
-        renames=RENAMES,
-        ignored=(POSITION_IDS,),
-        base_model_prefix="bert.",
-        head_prefixes=("classifier.",),
-        base_class="BertModel",
-    )
+BERT_CLASSIFIER = Architecture[EncoderConfig](
+    name="BERT",
+    class_name="BertForSequenceClassification",
+    auto_class="AutoModelForSequenceClassification",
+    model_type="bert",
+    shape="encoder",
+    task="classification",
+    supported=lambda config: _supported(config, kind=("pooled",), pooling=("first",), hidden=(config.width,)),
+    keys=LABEL_KEYS,
+    settings={**SETTINGS, "head.hidden": "hidden_size"},
+    fixed={**FIXED, "head.kind": "pooled", "head.pooling": "first"},
+    more_keys=_more_keys,
+    more_settings=shared_embedding,
+    parameter_names=lambda config: classifier_names(config.depth),
+    learned_positions_only=True,
+    renames=RENAMES,
+    ignored=(POSITION_IDS,),
+    base_model_prefix="bert.",
+    head_prefixes=("classifier.",),
+    base_class="BertModel",
 )
 
-BERT_TAGGER = register(
-    Architecture(
-        name="BERT",
-        class_name="BertForTokenClassification",
-        auto_class="AutoModelForTokenClassification",
-        model_type="bert",
-        shape="encoder",
-        task="tagging",
-        supported=lambda config: _supported(config, kind=("token",)),
-        to_config=_to_config,
-        from_config=lambda hf: {**_from_config(hf), "head": {"kind": "token"}},
-        parameter_names=lambda config: tagger_names(config.depth),
-        keys=LABEL_KEYS,
-        learned_positions_only=True,
-        renames=RENAMES,
-        imported=False,
-    )
+BERT_TAGGER = Architecture[EncoderConfig](
+    name="BERT",
+    class_name="BertForTokenClassification",
+    auto_class="AutoModelForTokenClassification",
+    model_type="bert",
+    shape="encoder",
+    task="tagging",
+    supported=lambda config: _supported(config, kind=("token",)),
+    keys=LABEL_KEYS,
+    settings=SETTINGS,
+    fixed={**FIXED, "head.kind": "token"},
+    more_keys=_more_keys,
+    more_settings=shared_embedding,
+    parameter_names=lambda config: tagger_names(config.depth),
+    learned_positions_only=True,
+    renames=RENAMES,
+    imported=False,
 )

@@ -1,32 +1,19 @@
 """Llama: `LlamaForCausalLM`, usually with an output layer of its own and without biases."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from regard.errors import ConfigError
-from regard.export.huggingface.architecture import (
-    INITIALISATION,
-    SPEED,
-    TO_ACTIVATION,
-    TRAINING,
-    Architecture,
-    Ignored,
-    Sizes,
-    activation,
-    base_keys,
-    register,
-)
-from regard.export.huggingface.architectures.decoder_only import (
+from regard.export.huggingface.architecture import INITIALISATION, SPEED, TRAINING, Architecture, base_keys
+from regard.export.huggingface.architectures.gpt import (
     DECODER,
     ROPE_KEYS,
     ROPE_THETA,
-    SPECIAL,
-    embedding_settings,
-    is_inverse_frequencies,
+    inverse_frequencies,
     rope,
-    tied_head,
+    shared_embedding,
+    text_keys,
+    ties,
+    untied_head,
 )
-from regard.export.huggingface.config_keys import NO_DEFAULT, honoured, irrelevant, refused
+from regard.export.huggingface.config_keys import NO_DEFAULT, Json, honoured, irrelevant, refused
 from regard.export.huggingface.parameter_names import (
     ParameterNames,
     TensorView,
@@ -36,6 +23,8 @@ from regard.export.huggingface.parameter_names import (
     norm,
     prefixed,
 )
+from regard.export.supported_settings import setting
+from regard.models import DecoderConfig
 
 KEYS = (
     base_keys("llama")
@@ -82,99 +71,78 @@ def parameter_names(
         "embedding.table.weight": TensorView("model.embed_tokens.weight"),
         **layers(depth, "stack.blocks", "model.layers", block),
         **norm("stack.final_norm", "model.norm", shift=False),
-        **({} if tied else linear("head.linear", "lm_head", bias=False)),
+        **untied_head(tied),
     }
 
 
-def _to_config(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
-    return {
-        **SPECIAL,
-        "vocab_size": sizes.vocab,
-        "hidden_size": config.width,
-        "num_hidden_layers": config.depth,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.attention.kv_heads or config.heads,
-        "head_dim": config.head_width,
-        "intermediate_size": config.feedforward.hidden_of(config.width),
-        "hidden_act": TO_ACTIVATION[config.feedforward.activation],
-        "rms_norm_eps": config.norm.epsilon,
-        "max_position_embeddings": sizes.length,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.position.theta},
-        "attention_bias": config.attention.bias,
-        "mlp_bias": config.feedforward.bias,
-        "tie_word_embeddings": config.embedding.shares_output,
-    }
-
-
-def _theta(hf: Mapping[str, Any]) -> float:
+def _theta(hf: Json) -> float:
     theta, share = rope(hf, hf.get("rope_theta", ROPE_THETA), 1.0)
     if share != 1.0:  # the library rotates whole heads of a Llama, whatever this says
         raise ConfigError("rope_parameters.partial_rotary_factor", f"expected 1.0 of a Llama, got {share}")
     return theta
 
 
-def _from_config(hf: dict[str, Any]) -> dict[str, Any]:
-    heads = hf["num_attention_heads"]
+def _settings(hf: Json) -> Json:
+    heads, kv_heads, head_width = hf["num_attention_heads"], hf["num_key_value_heads"], hf["head_dim"]
     return {
-        "kind": "decoder",
-        "width": hf["hidden_size"],
-        "depth": hf["num_hidden_layers"],
-        "heads": heads,
-        "attention": {
-            "kind": "full",
-            "kv_heads": heads if hf["num_key_value_heads"] is None else hf["num_key_value_heads"],
-            "head_width": hf["hidden_size"] // heads if hf["head_dim"] is None else hf["head_dim"],
-            "bias": hf["attention_bias"],
-        },
-        "position": {"kind": "rotary", "theta": _theta(hf)},
-        "norm": {"kind": "rms", "epsilon": hf["rms_norm_eps"]},
-        "feedforward": {
-            "kind": "gated",
-            "hidden": hf["intermediate_size"],
-            "activation": activation(hf["hidden_act"]),
-            "bias": hf["mlp_bias"],
-        },
-        "embedding": embedding_settings(hf),
-        "initialise": {"kind": "normal"},
+        "attention.kv_heads": heads if kv_heads is None else kv_heads,
+        "attention.head_width": hf["hidden_size"] // heads if head_width is None else head_width,
+        "position.theta": _theta(hf),
+        **shared_embedding(hf),
     }
 
 
-LLAMA = register(
-    Architecture(
-        name="Llama",
-        class_name="LlamaForCausalLM",
-        auto_class="AutoModelForCausalLM",
-        model_type="llama",
-        shape="decoder",
-        task="language_model",
-        supported=lambda config: {
-            **DECODER,
-            "norm.kind": ("rms",),
-            "position.kind": ("rotary",),
-            "position.interleaved": (False,),
-            "position.share": (1.0,),
-            "feedforward.kind": ("gated",),
-        },
-        to_config=_to_config,
-        from_config=_from_config,
-        parameter_names=lambda config: parameter_names(
-            config.depth,
-            tied=config.embedding.shares_output,
-            attention_bias=config.attention.bias,
-            mlp_bias=config.feedforward.bias,
-        ),
-        keys=KEYS,
-        ties=lambda settings: tied_head("model.embed_tokens.weight", settings),
-        tied_head=("lm_head.weight",),
-        ignored=(
-            Ignored(
-                r"(^|\.)rotary_emb\.inv_freq$",
-                "the rotation that its settings describe",
-                lambda tensor, settings: is_inverse_frequencies(tensor, _theta(settings)),
-            ),
-        ),
-        base_model_prefix="model.",
-        head_prefixes=("lm_head.",),
-        base_class="LlamaModel",
-    )
+LLAMA = Architecture[DecoderConfig](
+    name="Llama",
+    class_name="LlamaForCausalLM",
+    auto_class="AutoModelForCausalLM",
+    model_type="llama",
+    shape="decoder",
+    task="language_model",
+    supported=lambda config: {
+        **DECODER,
+        "norm.kind": ("rms",),
+        "position.kind": ("rotary",),
+        "position.interleaved": (False,),
+        "position.share": (1.0,),
+        "feedforward.kind": ("gated",),
+    },
+    keys=KEYS,
+    settings={
+        "width": "hidden_size",
+        "depth": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "attention.kv_heads": "num_key_value_heads",
+        "attention.head_width": "head_dim",
+        "attention.bias": "attention_bias",
+        "norm.epsilon": "rms_norm_eps",
+        "feedforward.hidden": "intermediate_size",
+        "feedforward.activation": "hidden_act",
+        "feedforward.bias": "mlp_bias",
+    },
+    fixed={
+        "attention.kind": "full",
+        "position.kind": "rotary",
+        "norm.kind": "rms",
+        "feedforward.kind": "gated",
+        "initialise.kind": "normal",
+    },
+    more_keys=lambda config, sizes: {
+        **text_keys(config, sizes),
+        "max_position_embeddings": sizes.length,
+        "rope_parameters": {"rope_type": "default", "rope_theta": setting(config, "position.theta")},
+    },
+    more_settings=_settings,
+    parameter_names=lambda config: parameter_names(
+        config.depth,
+        tied=config.embedding.shares_output,
+        attention_bias=config.attention.bias,
+        mlp_bias=setting(config, "feedforward.bias") is True,
+    ),
+    ties=lambda settings: ties("model.embed_tokens.weight", settings),
+    tied_head=("lm_head.weight",),
+    ignored=(inverse_frequencies(_theta),),
+    base_model_prefix="model.",
+    head_prefixes=("lm_head.",),
+    base_class="LlamaModel",
 )

@@ -1,7 +1,5 @@
 """T5: `T5ForConditionalGeneration`, without biases, one table of distances for each stack, kept in its first layer."""
 
-from typing import Any
-
 from regard.errors import ConfigError
 from regard.export.huggingface.architecture import (
     INITIALISATION,
@@ -12,12 +10,11 @@ from regard.export.huggingface.architecture import (
     Architecture,
     Ignored,
     Sizes,
-    activation,
     base_keys,
-    register,
+    our_activation,
 )
 from regard.export.huggingface.architectures.bart import SPECIAL
-from regard.export.huggingface.config_keys import NO_DEFAULT, aliases, honoured, irrelevant, refused
+from regard.export.huggingface.config_keys import NO_DEFAULT, Json, aliases, honoured, irrelevant, refused
 from regard.export.huggingface.parameter_names import (
     ParameterNames,
     TensorView,
@@ -28,7 +25,8 @@ from regard.export.huggingface.parameter_names import (
     prefixed,
     union,
 )
-from regard.export.supported_settings import STANDARD, Supported, same_in_decoder
+from regard.export.supported_settings import STANDARD, Supported, same_in_decoder, setting
+from regard.models import EncoderDecoderConfig
 
 KEYS = (
     base_keys("t5", encoder_decoder=True)
@@ -90,7 +88,7 @@ def parameter_names(depth: int, decoder_depth: int | None = None, *, gated: bool
     }
 
 
-def _supported(config: Any) -> Supported:  # noqa: ANN401
+def _supported(config: EncoderDecoderConfig) -> Supported:
     gated = config.feedforward.kind == "gated"
     return {
         **STANDARD,
@@ -115,28 +113,19 @@ def _supported(config: Any) -> Supported:  # noqa: ANN401
     }
 
 
-def _to_config(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
-    feedforward = config.feedforward
-    theirs = TO_ACTIVATION[feedforward.activation]
-    gated = {"gelu_new": "gated-gelu"}.get(theirs, f"gated-{theirs}")
+def _more_keys(config: EncoderDecoderConfig, sizes: Sizes) -> Json:
+    theirs = TO_ACTIVATION[str(setting(config, "feedforward.activation"))]
+    gated = "gated-gelu" if theirs == "gelu_new" else f"gated-{theirs}"
     return {
         **SPECIAL,
         "vocab_size": sizes.vocab,
-        "d_model": config.width,
-        "d_kv": config.head_width,
-        "d_ff": feedforward.hidden_of(config.width),
-        "num_layers": config.depth,
         "num_decoder_layers": config.target_depth,
-        "num_heads": config.heads,
-        "relative_attention_num_buckets": config.position.buckets,
-        "relative_attention_max_distance": config.position.farthest,
-        "layer_norm_epsilon": config.norm.epsilon,
-        "feed_forward_proj": gated if feedforward.kind == "gated" else theirs,
+        "feed_forward_proj": gated if config.feedforward.kind == "gated" else theirs,
         "tie_word_embeddings": True,
     }
 
 
-def _activation(hf: dict[str, Any]) -> tuple[bool, str]:
+def _activation(hf: Json) -> tuple[bool, str]:
     """Whether the feed-forward layer is gated, and its activation."""
     gate, _, name = hf["feed_forward_proj"].rpartition("-")
     if gate not in ("", "gated"):
@@ -145,10 +134,10 @@ def _activation(hf: dict[str, Any]) -> tuple[bool, str]:
     gated = hf.get("is_gated_act", bool(gate))
     if not isinstance(gated, bool):
         raise ConfigError("is_gated_act", f"expected true or false, got {gated!r}")
-    return gated, activation(name, "dense_act_fn" if "dense_act_fn" in hf else "feed_forward_proj")
+    return gated, our_activation(name, "dense_act_fn" if "dense_act_fn" in hf else "feed_forward_proj")
 
 
-def _scales(hf: dict[str, Any]) -> bool:
+def _scales(hf: Json) -> bool:
     """Whether vectors are divided by √width before the output layer: the library's reading of an older key."""
     scale = hf.get("scale_decoder_outputs", hf.get("tie_word_embeddings") is not False)
     if not isinstance(scale, bool):
@@ -156,60 +145,63 @@ def _scales(hf: dict[str, Any]) -> bool:
     return scale
 
 
-def _from_config(hf: dict[str, Any]) -> dict[str, Any]:
-    gated, kind = _activation(hf)
-    depth = hf["num_layers"]
+def _more_settings(hf: Json) -> Json:
+    gated, activation = _activation(hf)
     return {
-        "kind": "encoder-decoder",
-        "width": hf["d_model"],
-        "depth": depth,
-        "decoder_depth": depth if hf["num_decoder_layers"] is None else hf["num_decoder_layers"],
-        "heads": hf["num_heads"],
-        "attention": {"kind": "full", "bias": False, "scaled": False, "head_width": hf["d_kv"]},
-        "position": {
-            "kind": "t5",
-            "buckets": hf["relative_attention_num_buckets"],
-            "farthest": hf["relative_attention_max_distance"],
-        },
-        "norm": {"kind": "rms", "epsilon": hf["layer_norm_epsilon"]},
-        "feedforward": {
-            "kind": "gated" if gated else "plain",
-            "hidden": hf["d_ff"],
-            "activation": kind,
-            "bias": False,
-        },
-        "embedding": {"share": "inputs" if hf[UNTIED] else "all", "scale": False},
-        "head": {"kind": "vocabulary", "scale": _scales(hf)},
+        "decoder_depth": hf["num_layers"] if hf["num_decoder_layers"] is None else hf["num_decoder_layers"],
+        "feedforward.kind": "gated" if gated else "plain",
+        "feedforward.activation": activation,
+        "embedding.share": "inputs" if hf[UNTIED] else "all",
+        "head.scale": _scales(hf),
     }
 
 
-T5 = register(
-    Architecture(
-        name="T5",
-        class_name="T5ForConditionalGeneration",
-        auto_class="AutoModelForSeq2SeqLM",
-        model_type="t5",
-        shape="encoder-decoder",
-        task="translation",
-        supported=_supported,
-        to_config=_to_config,
-        from_config=_from_config,
-        parameter_names=lambda config: parameter_names(
-            config.depth,
-            config.target_depth,
-            gated=config.feedforward.kind == "gated",
-            tied=config.embedding.shares_output,
+T5 = Architecture[EncoderDecoderConfig](
+    name="T5",
+    class_name="T5ForConditionalGeneration",
+    auto_class="AutoModelForSeq2SeqLM",
+    model_type="t5",
+    shape="encoder-decoder",
+    task="translation",
+    supported=_supported,
+    keys=KEYS,
+    settings={
+        "width": "d_model",
+        "depth": "num_layers",
+        "decoder_depth": "num_decoder_layers",
+        "heads": "num_heads",
+        "attention.head_width": "d_kv",
+        "position.buckets": "relative_attention_num_buckets",
+        "position.farthest": "relative_attention_max_distance",
+        "norm.epsilon": "layer_norm_epsilon",
+        "feedforward.hidden": "d_ff",
+    },
+    fixed={
+        "attention.kind": "full",
+        "attention.bias": False,
+        "attention.scaled": False,
+        "position.kind": "t5",
+        "norm.kind": "rms",
+        "feedforward.bias": False,
+        "embedding.scale": False,
+        "head.kind": "vocabulary",
+    },
+    more_keys=_more_keys,
+    more_settings=_more_settings,
+    parameter_names=lambda config: parameter_names(
+        config.depth,
+        config.target_depth,
+        gated=config.feedforward.kind == "gated",
+        tied=config.embedding.shares_output,
+    ),
+    ties=lambda settings: dict.fromkeys(
+        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"), "shared.weight"
+    ),
+    tied_head=("lm_head.weight",),
+    ignored=(
+        Ignored(
+            r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
+            "a table of distances to the source, which nothing is computed with",
         ),
-        keys=KEYS,
-        ties=lambda settings: dict.fromkeys(
-            ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"), "shared.weight"
-        ),
-        tied_head=("lm_head.weight",),
-        ignored=(
-            Ignored(
-                r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
-                "a table of distances to the source, which nothing is computed with",
-            ),
-        ),
-    )
+    ),
 )

@@ -1,27 +1,20 @@
 """ViT: `ViTForImageClassification`, and preprocessor_config.json, which says how images become its input."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from regard.errors import ConfigError, DataError
 from regard.export.huggingface.architecture import (
     INITIALISATION,
     OTHER_HEAD,
     RECORD,
-    TO_ACTIVATION,
     TRAINING,
     Architecture,
     Ignored,
-    Sizes,
-    activation,
     base_keys,
-    label_names,
-    register,
 )
-from regard.export.huggingface.architectures.decoder_only import ADDED_POSITIONS, LAYER_NORM
-from regard.export.huggingface.config_keys import honoured, irrelevant, read_table, refused
+from regard.export.huggingface.architectures.gpt import ADDED_POSITIONS, LAYER_NORM, PRE_NORM
+from regard.export.huggingface.config_keys import Json, honoured, irrelevant, read_table, refused
 from regard.export.huggingface.parameter_names import (
     ParameterNames,
     TensorView,
@@ -33,6 +26,7 @@ from regard.export.huggingface.parameter_names import (
 )
 from regard.export.images import ImageForm
 from regard.export.supported_settings import STANDARD, standard_heads
+from regard.models import VisionConfig
 
 KEYS = (
     base_keys("vit", labels=True)
@@ -73,22 +67,7 @@ def parameter_names(depth: int) -> ParameterNames:
     }
 
 
-def _to_config(config: Any, sizes: Sizes) -> dict[str, Any]:  # noqa: ANN401
-    return {
-        "hidden_size": config.width,
-        "num_hidden_layers": config.depth,
-        "num_attention_heads": config.heads,
-        "intermediate_size": config.feedforward.hidden_of(config.width),
-        "hidden_act": TO_ACTIVATION[config.feedforward.activation],
-        "layer_norm_eps": config.norm.epsilon,
-        "image_size": config.image,
-        "patch_size": config.patch,
-        "num_channels": config.channels,
-        **label_names(sizes.labels),
-    }
-
-
-def _side(hf: Mapping[str, Any], key: str) -> int:
+def _side(hf: Json, key: str) -> int:
     """The side of a square."""
     value = hf[key]
     if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
@@ -98,71 +77,65 @@ def _side(hf: Mapping[str, Any], key: str) -> int:
     return value
 
 
-def _from_config(hf: dict[str, Any]) -> dict[str, Any]:
+def _sizes(hf: Json) -> Json:
     image, patch = (_side(hf, key) for key in ("image_size", "patch_size"))
-    return {
-        "kind": "vision",
-        "width": hf["hidden_size"],
-        "depth": hf["num_hidden_layers"],
-        "heads": hf["num_attention_heads"],
-        "image": image,
-        "patch": patch,
-        "channels": hf["num_channels"],
-        "position": {"kind": "learned", "length": (image // patch) ** 2 + 1},
-        "norm": {"kind": "layer", "epsilon": hf["layer_norm_eps"]},
-        "feedforward": {
-            "kind": "plain",
-            "hidden": hf["intermediate_size"],
-            "activation": activation(hf["hidden_act"]),
-        },
-        "initialise": {"kind": "normal", "shrink": False},
-    }
+    return {"image": image, "patch": patch, "position.length": (image // patch) ** 2 + 1}
 
 
-VIT = register(
-    Architecture(
-        name="ViT",
-        class_name="ViTForImageClassification",
-        auto_class="AutoModelForImageClassification",
-        model_type="vit",
-        shape="vision",
-        task="image_classification",
-        supported=lambda config: {
-            **{path: values for path, values in STANDARD.items() if path != "head.transform"},
-            **LAYER_NORM,
-            **ADDED_POSITIONS,
-            **standard_heads(config),
-            "norm_place": ("before",),
-            "final_norm": (True,),
-            "attention.scaled": (True,),
-            "class_token": (True,),
-            "position.kind": ("learned",),
-            "position.length": (config.tokens,),
-            "feedforward.kind": ("plain",),
-            "head.pooling": ("first",),
-            "head.hidden": (None,),
-        },
-        to_config=_to_config,
-        from_config=_from_config,
-        parameter_names=lambda config: parameter_names(config.depth),
-        keys=KEYS,
-        ignored=(
-            Ignored(r"(^|\.)pooler\.dense\.(weight|bias)$", "the pooler, which images are not classified with"),
-            Ignored(r"(^|\.)embeddings\.mask_token$", "the token of masked patches, of pre-training only"),
-        ),
-        base_model_prefix="vit.",
-        head_prefixes=("classifier.",),
-        renames=(
-            (r"^vit\.encoder\.layer\.", "vit.layers."),
-            (r"\.attention\.attention\.(query|key|value)\.", r".attention.\1."),
-            (r"\.attention\.query\.", ".attention.q_proj."),
-            (r"\.attention\.key\.", ".attention.k_proj."),
-            (r"\.attention\.value\.", ".attention.v_proj."),
-            (r"\.attention\.output\.dense\.", ".attention.o_proj."),
-            (r"\.intermediate\.dense\.", ".mlp.fc1."),
-            (r"\.output\.dense\.", ".mlp.fc2."),
-        ),
-    )
+VIT = Architecture[VisionConfig](
+    name="ViT",
+    class_name="ViTForImageClassification",
+    auto_class="AutoModelForImageClassification",
+    model_type="vit",
+    shape="vision",
+    task="image_classification",
+    supported=lambda config: {
+        **{path: values for path, values in STANDARD.items() if path != "head.transform"},
+        **LAYER_NORM,
+        **ADDED_POSITIONS,
+        **standard_heads(config),
+        "norm_place": ("before",),
+        "final_norm": (True,),
+        "attention.scaled": (True,),
+        "class_token": (True,),
+        "position.kind": ("learned",),
+        "position.length": (config.tokens,),
+        "feedforward.kind": ("plain",),
+        "head.pooling": ("first",),
+        "head.hidden": (None,),
+    },
+    keys=KEYS,
+    settings={
+        "width": "hidden_size",
+        "depth": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "image": "image_size",
+        "patch": "patch_size",
+        "channels": "num_channels",
+        "norm.epsilon": "layer_norm_eps",
+        "feedforward.hidden": "intermediate_size",
+        "feedforward.activation": "hidden_act",
+    },
+    fixed={**PRE_NORM, "position.kind": "learned", "initialise.shrink": False},
+    more_keys=lambda config, sizes: {},
+    more_settings=_sizes,
+    parameter_names=lambda config: parameter_names(config.depth),
+    ignored=(
+        Ignored(r"(^|\.)pooler\.dense\.(weight|bias)$", "the pooler, which images are not classified with"),
+        Ignored(r"(^|\.)embeddings\.mask_token$", "the token of masked patches, of pre-training only"),
+    ),
+    base_model_prefix="vit.",
+    head_prefixes=("classifier.",),
+    renames=(
+        (r"^vit\.encoder\.layer\.", "vit.layers."),
+        (r"\.attention\.attention\.(query|key|value)\.", r".attention.\1."),
+        (r"\.attention\.query\.", ".attention.q_proj."),
+        (r"\.attention\.key\.", ".attention.k_proj."),
+        (r"\.attention\.value\.", ".attention.v_proj."),
+        (r"\.attention\.output\.dense\.", ".attention.o_proj."),
+        (r"\.intermediate\.dense\.", ".mlp.fc1."),
+        (r"\.output\.dense\.", ".mlp.fc2."),
+    ),
 )
 
 PROCESSOR_FILE = "preprocessor_config.json"
@@ -198,7 +171,7 @@ PROCESSOR_KEYS = (
 """The keys of preprocessor_config.json, with the defaults of ViTImageProcessor."""
 
 
-def read_image_processor(folder: Path, image: int, channels: int) -> tuple[dict[str, Any], tuple[str, ...]]:
+def read_image_processor(folder: Path, image: int, channels: int) -> tuple[Json, tuple[str, ...]]:
     """Settings of the task by which images become what the model was trained on, and notes for people.
 
     (p·f − m) / s is (p / 255 − m / 255f) / (s / 255f): a factor f becomes a mean and a deviation of values from 0 to 1.
@@ -230,7 +203,7 @@ def read_image_processor(folder: Path, image: int, channels: int) -> tuple[dict[
     return {**task, "resize": "stretch", "resample": RESAMPLE[settings["resample"]]}, notes
 
 
-def _processor_table(folder: Path) -> tuple[Path | None, dict[str, Any]]:
+def _processor_table(folder: Path) -> tuple[Path | None, Json]:
     """The settings, which newer folders have within processor_config.json."""
     outer = folder / "processor_config.json"
     if outer.is_file() and "image_processor" in (tree := read_table(outer)):
@@ -241,14 +214,14 @@ def _processor_table(folder: Path) -> tuple[Path | None, dict[str, Any]]:
     return (file, read_table(file)) if file.is_file() else (None, {})
 
 
-def _size(value: Any) -> Any:  # noqa: ANN401
+def _size(value: object) -> object:
     """Height and width, where one number may stand for both."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"height": value, "width": value}
     return {"height": value[0], "width": value[1]} if isinstance(value, list) and len(value) == 2 else value
 
 
-def _per_channel(file: Path, settings: dict[str, Any], key: str, channels: int) -> list[float]:
+def _per_channel(file: Path, settings: Json, key: str, channels: int) -> list[float]:
     value = settings[key]
     parts = value if isinstance(value, list) else [value] * channels
     if value is PROCESSOR_KEYS.defaults[key]:
