@@ -22,8 +22,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from regard.bench.programs import SCRIPTS
-from regard.bench.workloads import WORKLOADS, Workload, lengths
+from regard.bench.workloads import SCRIPTS, WORKLOADS, Workload, lengths
 from regard.files.machine import cores
 
 sys.path.insert(0, str(SCRIPTS))

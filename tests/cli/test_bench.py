@@ -15,11 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from performance import plot, ratios
 
-from regard.bench import programs, rounds
+from regard.bench import rounds, workloads
 from regard.bench.bench import chosen, measure_work, measured, spread, tables
-from regard.bench.programs import PROGRAMS, SCRIPTS, Program, interpreter_for
 from regard.bench.rounds import Runner, death, measure
-from regard.bench.workloads import WORKLOADS, Workload, flops, lengths, sizes, tokens
+from regard.bench.workloads import (
+    PROGRAMS,
+    SCRIPTS,
+    WORKLOADS,
+    Program,
+    Workload,
+    flops,
+    interpreter_for,
+    lengths,
+    sizes,
+    tokens,
+)
 from regard.errors import ConfigError
 
 TEXT = Workload("text", "train-text", "a text", 8, 2, 2, 50, rows=3, shortest=6, longest=6)
@@ -96,7 +106,7 @@ protocol.serve(make, lambda: "fake 1.0")
 def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Programs that only wait, fail, or die."""
     shutil.copy(SCRIPTS / "protocol.py", tmp_path)
-    monkeypatch.setattr(programs, "SCRIPTS", tmp_path)
+    monkeypatch.setattr(workloads, "SCRIPTS", tmp_path)
 
     def write(name: str, seconds: float, ending: str = "pass") -> Runner:
         (tmp_path / f"{name}.py").write_text(FAKE.format(seconds=seconds, ending=ending))
@@ -193,11 +203,11 @@ def test_what_is_not_installed_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("regard.bench.bench.PROGRAMS", (absent,))
     rows = measure_work(TEXT, 1, 1, None, [], {"float32": 1.0})
     assert rows == [{"work": "text", "peer": "absent", "error": "no_such_module_anywhere is not installed"}]
-    assert programs.SCRIPTS == SCRIPTS
+    assert workloads.SCRIPTS == SCRIPTS
 
 
 def test_without_a_checkout_regard_and_torch_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(programs, "PEER_SCRIPTS", tmp_path)
+    monkeypatch.setattr(workloads, "PEER_SCRIPTS", tmp_path)
     present = [program.name for program in PROGRAMS if program.file is not None]
     assert present == ["regard", "regard packed", "regard + CTranslate2", "torch.nn", "plain torch"]
     monkeypatch.setattr("regard.bench.bench.ceilings", lambda *_: {"float32": 1.0})

@@ -8,7 +8,7 @@ from tiny_sweeps import TINY, Quiet, write_sweep
 
 from regard.compare import compare_sweep, read_ladder, read_sweep, train_ladder
 from regard.compare.comparison import _rows, _with_score
-from regard.compare.outcome import Outcome
+from regard.compare.queue import Outcome
 from regard.compare.table import markdown
 from regard.config import dump_toml
 from regard.errors import ConfigError

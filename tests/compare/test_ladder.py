@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from regard.cli.experiments import compare
 from regard.compare import Scaling, read_ladder, train_ladder
-from regard.compare.outcome import Outcome
-from regard.compare.queue import Job, Queue
+from regard.compare.queue import Job, Outcome, Queue
 from regard.compare.scaling_report import markdown, sentences, write_scaling
 from regard.config import dump_toml
 from regard.errors import RegardError

@@ -19,7 +19,8 @@ def test_settings_are_laid_over_one_another(tmp_path: Path):
     sweep = read_sweep([file], ["train.steps=9"])
     assert [variant.recipe.model.width for variant in sweep.variants] == [32, 48]
     assert {variant.recipe.train.steps for variant in sweep.variants} == {9}
-    assert (sweep.config.seeds, sweep.config.budget.by, sweep.metric) == ((4, 9), "flops", "bleu")
+    assert (sweep.config.seeds, sweep.config.budget.by) == ((4, 9), "flops")
+    assert sweep.variants[0].recipe.task.default_score == "bleu"
     assert read_sweep([file], seeds=2, budget="tokens=1e5").config.seeds == (1, 2)
 
 

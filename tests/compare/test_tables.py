@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from regard.compare import table
-from regard.compare.outcome import Outcome
+from regard.compare.queue import Outcome
 from regard.compare.significance import Verdict
 from regard.compare.table import Row
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.compare.outcome import Outcome
+from regard.compare.queue import Outcome
 from regard.compare.significance import Verdict, compare_runs, incomparable, tally
 from regard.metrics import bleu, sign_flips
 

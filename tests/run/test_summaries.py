@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from regard import api
 from regard.cli import app
-from regard.compare.outcome import Outcome
+from regard.compare.queue import Outcome
 from regard.compare.significance import compare_runs
 from regard.compare.sweep import read_sweep
 from regard.errors import ConfigError
@@ -205,7 +205,7 @@ def test_a_server_takes_texts_of_any_length(trained: Path):
 def test_shipped_recipes_are_valid(name: str):
     read_recipe(RECIPES / f"{name}.toml").check()
     sweep = read_sweep([RECIPES / f"{name}-systems.toml"])
-    assert sweep.metric == "rouge_l"
+    assert sweep.variants[0].recipe.task.default_score == "rouge_l"
     shapes = {variant.name: variant.recipe.model.shape for variant in sweep.variants}
     assert {"seq2seq-attention", "T-ED", "T-D", "T-DMCA", "T-DMCA-MoE", "T-ED-MoE", "T-D-MoE"} == shapes.keys()
     assert [name for name, shape in shapes.items() if shape == "decoder"] == ["T-D", "T-DMCA", "T-DMCA-MoE", "T-D-MoE"]

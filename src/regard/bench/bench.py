@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from regard import __version__
-from regard.bench.programs import PROGRAMS, Program, interpreter_for
 from regard.bench.rounds import Ceilings, Measured, Row, Runner, Say, ceilings, measure
-from regard.bench.workloads import WORKLOADS, Device, Workload, sizes
+from regard.bench.workloads import PROGRAMS, WORKLOADS, Device, Program, Workload, interpreter_for, sizes
 from regard.errors import ConfigError, nearest
 from regard.files.machine import cores, processor_name
 

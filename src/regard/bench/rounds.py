@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NotRequired, TypedDict, final
 
-from regard.bench.programs import SCRIPTS, Program
-from regard.bench.workloads import Workload, flops, lengths, tokens
+from regard.bench.workloads import SCRIPTS, Program, Workload, flops, lengths, tokens
 from regard.errors import Failure
 
 WARM_UP = 2

@@ -152,7 +152,7 @@ def bench(
 ) -> None:
     """Benchmark regard beside other programs. Those that are installed, and the peak rates of this machine."""
     from regard.bench.bench import ENVIRONMENT, Results, measured, tables
-    from regard.bench.programs import PROGRAMS
+    from regard.bench.workloads import PROGRAMS
     from regard.errors import ConfigError, nearest
 
     for name in only or []:

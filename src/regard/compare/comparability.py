@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regard.compare.budget import Planner
-from regard.compare.outcome import scored_split
+from regard.compare.queue import scored_split
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError, nearest
 from regard.metrics.registry import METRICS

@@ -11,8 +11,7 @@ from regard import __version__
 from regard.compare import table
 from regard.compare.budget import Planner, equalised, shortened
 from regard.compare.comparability import choose_metric, refuse_other_data, refuse_other_tasks
-from regard.compare.outcome import Outcome
-from regard.compare.queue import Job, Queue, Watch, turn
+from regard.compare.queue import Job, Outcome, Queue, Watch, turn
 from regard.compare.significance import compare_runs, incomparable, tally
 from regard.compare.sweep import Sweep, SweepConfig, Variant
 from regard.compare.table import Row

@@ -19,9 +19,8 @@ from pydantic import Field, PositiveFloat
 from regard.compare.budget import Planner, limited
 from regard.compare.comparability import refuse_other_split, refuse_other_targets, refuse_other_tasks
 from regard.compare.laws import PowerLaw, fit, front
-from regard.compare.outcome import Outcome
-from regard.compare.queue import Job, Queue, Watch
-from regard.compare.sweep import Seeds, checked_recipe, given
+from regard.compare.queue import Job, Outcome, Queue, Watch
+from regard.compare.sweep import Seeds, checked_recipe, without_none
 from regard.config import Config, read_toml
 from regard.config.shipped import recipe_file
 from regard.errors import DataError, Failure
@@ -132,13 +131,13 @@ def read_ladder(file: Path, settings: Sequence[str] = (), **changes: object) -> 
     tree = read_toml(file)
     if "sizes" not in tree:
         raise DataError(file, "no scaling ladder, it has no [sizes]; see recipes/sweeps/scaling.toml")
-    config = LadderConfig.from_tree({**tree, **given(changes)})
+    config = LadderConfig.from_tree({**tree, **without_none(changes)})
     recipes = Variants(config.settings, f"train.tokens={max(config.tokens):.0f}")
 
-    def recipe(path: str, own: Sequence[str]) -> Recipe:
-        return checked_recipe(recipes, recipe_file(config.base, file.parent), own, settings, path)
+    def recipe(path: str, changed: Sequence[str]) -> Recipe:
+        return checked_recipe(recipes, recipe_file(config.base, file.parent), changed, settings, path)
 
-    sizes = {name: recipe(f"sizes.{name}", own) for name, own in config.sizes.items()}
+    sizes = {name: recipe(f"sizes.{name}", changed) for name, changed in config.sizes.items()}
     return Ladder(config, sizes, recipe("forecast", config.forecast.settings))
 
 

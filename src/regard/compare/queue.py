@@ -1,36 +1,74 @@
-"""The queue of runs: each is trained, resumed, or skipped when finished; a failed one has its error.
+"""The queue of runs, and the outcome of each: trained, resumed, or skipped when finished; a failed one has its error.
 
-All state is in the run folders. Started again after a kill, the queue resumes and retries failed runs; two processes
-started at once share it, since each run is locked by the process that works on it.
+All state is in the run folders, outcomes as `result.json`. Started again after a kill, the queue resumes and retries
+failed runs; two processes started at once share it, since each run is locked by the process that works on it.
 """
 
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import getpid
 from pathlib import Path
+from typing import Any
 
-from regard.compare.outcome import RESULT_FILE, Outcome, data_contents, saved_outcome, trained_outcome
+from regard.data.content_hash import source_sha256
 from regard.errors import Interrupted, RegardError, RunError
+from regard.files.atomic import write_atomic
 from regard.files.lock import RunLock
-from regard.files.run_folder import CHECKPOINTS_FOLDER, is_run
+from regard.files.run_folder import CHECKPOINTS_FOLDER, METRICS_FILE, is_run
+from regard.files.strict_json import from_json, to_json
+from regard.metrics.registry import METRICS
 from regard.run import Recipe
 from regard.run.fingerprint import changed_settings
-from regard.run.trained import read_run_recipe
+from regard.run.scoring import score_run
+from regard.run.trained import Run, read_run_recipe
 from regard.run.training import train_run
+from regard.train.log import read_metrics
 from regard.train.loop import STOPPED
 from regard.train.monitor import Watcher
 
 Watch = Callable[[], AbstractContextManager[Watcher]]
 POLL_SECONDS = 1.0
+RESULT_FILE = "result.json"
+Values = list[Any]
+"""Texts, truth values or numbers, one for each example or batch."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one run, or why it failed."""
+
+    problem: str | None = None
+    """Why it failed; None where it did not."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Scores on the test data, or on the validation data where there is no other."""
+    split: str = ""
+    fingerprint: str = ""
+    """SHA-256 of the examples that were tested."""
+    targets: str = ""
+    """What a mean over targets is a mean over: which labels, or which vocabulary's tokens."""
+    signatures: dict[str, str] = field(default_factory=dict)
+    valid: dict[str, float] = field(default_factory=dict)
+    """Scores on the validation data when training ended."""
+    params: int = 0
+    steps: int = 0
+    tokens: int = 0
+    flops: float = 0.0
+    seconds: float = 0.0
+    evidence: dict[str, Values] = field(default_factory=dict)
+    """What a paired test needs: `written` and `references`, whether each answer is `right`, or `losses` and `targets`
+    of batches."""
+    data: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of the contents of each split: a result holds for these only."""
+
+    def save(self, folder: Path) -> None:
+        write_atomic(folder / RESULT_FILE, to_json(asdict(self), indent=1))
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of the queue."""
-
     key: str
     """Its folder below the queue's, such as `runs/lstm/seed-1`."""
     recipe: Recipe
@@ -40,8 +78,6 @@ class Job:
 
 @dataclass(frozen=True)
 class Queue:
-    """Works through jobs in a folder."""
-
     folder: Path
     watch: Watch
     keep_weights: bool = True
@@ -121,6 +157,56 @@ class Queue:
         if not self.keep_weights:
             shutil.rmtree(folder / CHECKPOINTS_FOLDER)
         return outcome
+
+
+def saved_outcome(folder: Path) -> Outcome | None:
+    """The outcome of a finished run; None where it is not finished."""
+    file = folder / RESULT_FILE
+    if not file.is_file():
+        return None
+    try:
+        stored: Any = from_json(file.read_bytes())
+        return Outcome(**stored)
+    except (ValueError, TypeError):
+        raise RunError(f"{file}: not the result of a finished run; remove it, and the run is tested again") from None
+
+
+def trained_outcome(folder: Path, *, tested: bool) -> Outcome:
+    """The outcome of a trained run; with test scores if `tested`."""
+    lines = read_metrics(folder / METRICS_FILE)
+    trained, measured = ([line for line in lines if line.get("split") == split] for split in ("train", "valid"))
+    if not trained or not measured:
+        raise RunError(f"{folder / METRICS_FILE}: has no line about training and validation; remove {folder}")
+    spent, validation = trained[-1], measured[-1]
+    run = Run.open(folder)
+    outcome = Outcome(
+        valid={name: value for name, value in validation.items() if name in METRICS},
+        params=run.task.num_params(run.recipe.model), steps=spent["step"], tokens=spent["tokens"],
+        flops=spent["flops"], seconds=spent["seconds"],
+    )  # fmt: skip
+    if not tested:
+        return outcome
+    split = scored_split(run.recipe)
+    report = score_run(run, run.recipe.data.split(split))
+    return replace(
+        outcome, split=split, metrics=report.metrics, fingerprint=report.fingerprint, targets=report.targets,
+        signatures=report.signatures, evidence=report.evidence,
+    )  # fmt: skip
+
+
+def scored_split(recipe: Recipe) -> str:
+    """The split that a finished model is tested on."""
+    return "test" if recipe.data.test is not None else "valid"
+
+
+def data_contents(recipe: Recipe) -> dict[str, str]:
+    """SHA-256 of the contents of each split that can be read now."""
+    splits = [split for split in ("train", "valid", "test") if split != "test" or recipe.data.test is not None]
+    hashes: dict[str, str] = {}
+    for split in splits:
+        with suppress(RegardError):  # a finished result outlives its data
+            hashes[split] = source_sha256(recipe.data.split(split), Path(recipe.data.folder or ""))
+    return hashes
 
 
 def _differ(one: Recipe, other: Recipe) -> bool:

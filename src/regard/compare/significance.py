@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from regard.compare.outcome import Outcome, Values
+from regard.compare.queue import Outcome, Values
 from regard.metrics.registry import METRICS, PairedTest
 from regard.metrics.significance import SIGN_FLIPS, Method, accuracy_test, paired_test, sign_flips, smallest_p
 

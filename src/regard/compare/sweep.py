@@ -122,11 +122,6 @@ class Sweep:
     config: SweepConfig
     variants: list[Variant]
 
-    @property
-    def metric(self) -> str:
-        """The score of the table, unless vocabularies differ and it is a mean over tokens."""
-        return self.config.metric or self.variants[0].recipe.task.default_score
-
 
 def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: object) -> Sweep:
     """One sweep file or several recipes; settings go on top of every variant, changes are the sweep's own settings."""
@@ -139,7 +134,7 @@ def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: o
         raise DataError(sweeps[0], "a sweep is compared alone; give one sweep, or recipes only")
     tree = trees[files[0]] if sweeps else {"variants": _named(files)}
     folder = files[0].parent if sweeps else Path()
-    config = SweepConfig.from_tree({**tree, **given(changes)})
+    config = SweepConfig.from_tree({**tree, **without_none(changes)})
     equal = config.budget
     budget = None if equal.amount is None or equal.by == "params" else f"train.{equal.by}={_amount(equal)}"
     recipes = Variants(config.settings, budget)
@@ -195,5 +190,5 @@ def checked_recipe(
     return recipe
 
 
-def given(changes: Mapping[str, object]) -> dict[str, object]:
+def without_none(changes: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in changes.items() if value is not None}

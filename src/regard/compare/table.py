@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from regard.compare.outcome import Outcome
+from regard.compare.queue import Outcome
 from regard.compare.significance import LEVEL, Verdict
 from regard.files.atomic import atomic_writer, report_disk_errors
 from regard.metrics.registry import METRICS
