@@ -11,7 +11,7 @@ from regard.claims.setup import Setup
 from regard.data.street import pairs
 from regard.decode import GreedyConfig
 from regard.files.run_folder import METRICS_FILE
-from regard.metrics.translation import bleu
+from regard.metrics.texts import bleu
 from regard.run.demo import demo_recipe
 from regard.train.log import read_metrics
 

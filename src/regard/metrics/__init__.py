@@ -1,7 +1,5 @@
 """Scores of what models write and choose; no torch."""
 
-from regard.metrics.attachment import Attachment as Attachment
-from regard.metrics.attachment import attachment as attachment
 from regard.metrics.baseline import Baseline as Baseline
 from regard.metrics.classification import ConfusionMatrix as ConfusionMatrix
 from regard.metrics.classification import accuracy as accuracy
@@ -25,10 +23,12 @@ from regard.metrics.significance import bootstrap_interval as bootstrap_interval
 from regard.metrics.significance import paired_test as paired_test
 from regard.metrics.significance import sign_flips as sign_flips
 from regard.metrics.significance import smallest_p as smallest_p
-from regard.metrics.summarisation import rouge as rouge
-from regard.metrics.translation import bleu as bleu
-from regard.metrics.translation import chrf as chrf
-from regard.metrics.translation import exact_match as exact_match
-from regard.metrics.translation import gleu as gleu
-from regard.metrics.translation import sentence_bleu as sentence_bleu
-from regard.metrics.translation import ter as ter
+from regard.metrics.texts import Attachment as Attachment
+from regard.metrics.texts import attachment as attachment
+from regard.metrics.texts import bleu as bleu
+from regard.metrics.texts import chrf as chrf
+from regard.metrics.texts import exact_match as exact_match
+from regard.metrics.texts import gleu as gleu
+from regard.metrics.texts import rouge as rouge
+from regard.metrics.texts import sentence_bleu as sentence_bleu
+from regard.metrics.texts import ter as ter

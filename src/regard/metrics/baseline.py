@@ -6,7 +6,6 @@ unigram_loss(train_counts, counts)      −mean log P(token), each token by its 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64
@@ -27,7 +26,7 @@ class Baseline:
     scores: Mapping[str, float]
     """By names of the registry, in the units of a validation."""
 
-    def beaten_by(self, scores: Mapping[str, Any], metric: str) -> bool | None:
+    def beaten_by(self, scores: Mapping[str, float], metric: str) -> bool | None:
         """Whether a model's scores are better; None where they have no score in common."""
         common = [name for name in (metric, *self.scores) if name in self.scores and name in scores]
         if not common:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,14 @@ from regard.errors import DataError
 from regard.metrics.registry import METRICS, check_counts
 from regard.metrics.registry import metric as metric_of
 
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric as SacrebleuMetric
-
 Method = Literal["bootstrap", "randomisation"]
 METHODS = {"bootstrap": ("bs", 1000), "randomisation": ("ar", 10_000)}
 """sacrebleu's names of the methods, and how many samples it draws."""
 SIGN_FLIPS = 10_000
+Scorer = Any
+"""A metric of sacrebleu; what it knows of each sentence, it tells only by protected methods."""
+Statistics = NDArray[Any]
+"""A row of counts for each sentence."""
 ELEMENTS_AT_ONCE = 1 << 20
 """Random elements that are held at a time: memory does not grow with examples times samples."""
 
@@ -62,7 +63,7 @@ def paired_test(
     if make_scorer is None:
         usable = ", ".join(name for name, other in METRICS.items() if other.sacrebleu is not None)
         raise DataError("metric", f"'{metric}' has no statistics to resample; use one of {usable}")
-    scorer = make_scorer()
+    scorer: Scorer = make_scorer()
     statistics = [scorer._extract_corpus_statistics(side, references) for side in (baseline, system)]
     before, after = (scorer._aggregate_and_compute(rows).score for rows in statistics)
     seed = os.environ.get("SACREBLEU_SEED", "12345").lower()
@@ -78,21 +79,21 @@ def paired_test(
 
 
 def _bootstrap_differences(
-    scorer: "SacrebleuMetric", one: NDArray, other: NDArray, random: np.random.Generator, samples: int
+    scorer: Scorer, one: Statistics, other: Statistics, random: np.random.Generator, samples: int
 ) -> NDArray[np.float64]:
     """How far the scores of resampled test sets are apart, less the mean of all."""
     one, other = one.astype(np.float32), other.astype(np.float32)
     differences: list[float] = []
     for _ in range(samples):
         rows = random.choice(len(one), size=len(one), replace=True)
-        scores = [scorer._compute_score_from_stats(side[rows].sum(0)).score for side in (one, other)]  # type: ignore[arg-type]
+        scores = [scorer._compute_score_from_stats(side[rows].sum(0)).score for side in (one, other)]
         differences.append(abs(scores[1] - scores[0]))
     column = np.array(differences)
     return column - column.mean()
 
 
 def _randomised_differences(
-    scorer: "SacrebleuMetric", one: NDArray, other: NDArray, random: np.random.Generator, samples: int
+    scorer: Scorer, one: Statistics, other: Statistics, random: np.random.Generator, samples: int
 ) -> NDArray[np.float64]:
     """How far the scores are apart when each sentence's two outputs are from_one or not, at random."""
     differences: list[float] = []
@@ -101,7 +102,7 @@ def _randomised_differences(
         from_one = random.integers(2, size=(rows, len(one)), dtype=bool)
         mixed = from_one @ one + ~from_one @ other
         for side in mixed:
-            scores = [scorer._aggregate_and_compute([rest]).score for rest in (side, total - side)]  # type: ignore[list-item]
+            scores = [scorer._aggregate_and_compute([rest]).score for rest in (side, total - side)]
             differences.append(abs(scores[0] - scores[1]))
     return np.array(differences)
 

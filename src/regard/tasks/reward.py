@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.decode import AnyStepper, Hypothesis, SampleConfig, search
-from regard.metrics.translation import gleu, sentence_bleu
+from regard.metrics.texts import gleu, sentence_bleu
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED
 from regard.text.special_tokens import BOS, EOS, PAD, UNK

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from regard.config.values import is_list, is_table
 from regard.errors import DataError
 from regard.text.special_tokens import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 
@@ -119,11 +119,20 @@ def mapping_file(tokenizer: Path) -> Path:
     return tokenizer.with_name(f"{tokenizer.stem}.numbers.json")
 
 
-def _from_json(tree: dict[str, Any]) -> IdMapping:
+def _from_json(tree: object) -> IdMapping:
+    if not is_table(tree):
+        raise TypeError("expected an object")
     if unknown := tree.keys() - {field.name for field in fields(IdMapping)}:
         raise ValueError(f"unknown key {min(unknown)!r}")
-    integers = [*tree["special"], tree["size"], *tree["first"]]
-    flags = {key: value for key, value in tree.items() if key not in ("special", "size", "first")}
-    if not all(type(value) is int for value in integers) or not all(type(flag) is bool for flag in flags.values()):
+    special, (size,), first = _integers(tree["special"]), _integers([tree["size"]]), _integers(tree["first"])
+    flags = {key: value for key, value in tree.items() if isinstance(value, bool)}
+    if len(flags) + 3 != len(tree):
         raise TypeError("expected integers")
-    return IdMapping(tuple(tree["special"]), tree["size"], tuple(tree["first"]), **flags)
+    return IdMapping(special, size, first, **flags)
+
+
+def _integers(values: object) -> tuple[int, ...]:
+    integers = tuple(value for value in values if type(value) is int) if is_list(values) else ()
+    if not is_list(values) or len(integers) != len(values):
+        raise TypeError("expected integers")
+    return integers

@@ -15,6 +15,10 @@ GPU_TOKENS_PER_BATCH, GPU_ROWS_PER_BATCH = 16384, 512
 """A GPU takes as long for a step of many rows as of few; more rows than that fill its memory with keys and values."""
 Overlong = Literal["cut", "skip", "error"]
 """What happens to an input that is too long: it is truncated, left out, or an error."""
+Items = list[Any]
+"""Inputs of a model, mostly texts, or its results for them."""
+Work = Callable[[Items, bool], Items]
+"""A model's results for inputs; the flag: inputs that are too long are truncated."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,12 @@ def refuse_overlong(lengths: Sequence[int], longest: int | None, what: str = "")
 
 
 def run_handling_overlong(
-    texts: list[Any],
-    run: Callable[[list[Any], bool], list[Any]],
+    texts: Items,
+    run: Work,
     origins: Sequence[tuple[object, int]],
     overlong: Overlong,
     warn: Callable[[str], None],
-) -> tuple[list[Any], dict[int, str]]:
+) -> tuple[Items, dict[int, str]]:
     """The results of `run(texts, cut)`, and the problem of each text that is too long, by its number from one.
 
     Texts that are too long are truncated (`cut`), have no result (`skip`), or the first of them is an error; `warn`

@@ -10,7 +10,7 @@ Three ways of reading text cover the five kinds of vocabulary:
 
 from functools import cache
 from itertools import product
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Core
@@ -124,5 +124,6 @@ def _normaliser(normalise: Normalisation, lowercase: bool, prefix_space: bool = 
 
 def _with_specials(core: Core) -> Core:
     if core.get_vocab_size():
-        core.add_special_tokens([*SPECIAL_TOKENS])
+        untyped: Any = core  # its stub leaves the type of a token out
+        untyped.add_special_tokens([*SPECIAL_TOKENS])
     return core

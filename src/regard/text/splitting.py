@@ -8,18 +8,19 @@ vocabularies are made, and the result is stored with the run:
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from regard.config import read_toml
+from regard.config.values import TASK, read_toml, task_of
 from regard.errors import DataError, InputError, OverlongError
 from regard.files.run_folder import RECIPE_FILE, SENTENCES_FILE, is_run
-from regard.text.inputs import Overlong, run_handling_overlong
+from regard.files.strict_json import from_json
+from regard.text.inputs import Items, Overlong, Work, run_handling_overlong
 from regard.text.outputs import EMPTY_OUTPUT, Output, Paragraph, best_combinations, concatenate
 from regard.text.sentences import line_spans, sentence_spans
 
@@ -28,7 +29,6 @@ MAX_READ = 100_000
 MAX_MEASURED = 4096
 USUAL = 0.5
 """Share of training sources from which on something is usual in them."""
-TASK = "translation"
 SENTENCES_AT_ONCE = 1024
 """Inputs that a model is given together, however many a text has."""
 
@@ -72,13 +72,13 @@ class SourceStatistics:
 
     @classmethod
     def load(cls, file: Path) -> "SourceStatistics":
-        try:
-            statistics = cls(**json.loads(file.read_text(encoding="utf-8")))
-            shares = (statistics.several, statistics.line_breaks)
-            if all(isinstance(share, int | float) for share in shares) and isinstance(statistics.language, str | None):
-                return statistics
-        except (ValueError, TypeError, RecursionError, OSError):
-            pass
+        with suppress(ValueError, RecursionError, OSError):
+            match from_json(file.read_bytes()):
+                case {"examples": int(examples), "several": int() | float() as several,
+                      "line_breaks": int() | float() as breaks, "language": str() | None as language}:  # fmt: skip
+                    return cls(examples, several, breaks, language)
+                case _:
+                    pass
         raise DataError(file, "expected what was measured of the training sources; restore the file from a copy")
 
 
@@ -109,8 +109,7 @@ def load_splitting(run: Path) -> Splitting | None:
     """
     if (run / SENTENCES_FILE).is_file():
         return SourceStatistics.load(run / SENTENCES_FILE).splitting
-    task = read_toml(run / RECIPE_FILE).get("task", TASK) if is_run(run) else ""
-    return Splitting() if (task.get("kind", TASK) if isinstance(task, dict) else task) == TASK else None
+    return Splitting() if is_run(run) and task_of(read_toml(run / RECIPE_FILE)) == TASK else None
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class SplitTexts:
         return [_paragraph(combination, gaps, trailing, sources) for combination in ranked]
 
     @contextmanager
-    def errors_by_text(self) -> Iterator[None]:
+    def errors_by_text(self) -> Generator[None]:
         """Errors about a sentence get the number of the text it is from."""
         try:
             yield
@@ -171,7 +170,11 @@ def _paragraph(outputs: Sequence[Output], gaps: Sequence[str], trailing: str, so
         return replace(outputs[0], text=f"{gaps[0]}{outputs[0].text}{trailing}")
     whole = concatenate(outputs, gaps, sources)
     return Paragraph(
-        **{**vars(whole), "text": whole.text + trailing},
+        whole.text + trailing,
+        whole.score,
+        whole.tokens,
+        whole.token_logprobs,
+        whole.finished,
         sentences=[
             {"source": source, "text": output.text, "score": output.score}
             for source, output in zip(sources, outputs, strict=True)
@@ -180,13 +183,13 @@ def _paragraph(outputs: Sequence[Output], gaps: Sequence[str], trailing: str, so
 
 
 def translate_by_sentence(
-    texts: list[Any],
-    translate: Callable[[list[Any], bool], list[Any]],
+    texts: Items,
+    translate: Work,
     origins: Sequence[tuple[object, int]],
     overlong: Overlong,
     warn: Callable[[str], None],
     splitting: Splitting | None,
-) -> tuple[list[Any], dict[int, str]]:
+) -> tuple[Items, dict[int, str]]:
     """The results of `translate(texts, cut)`, sentence by sentence; without a splitting, text by text.
 
     Overlong sentences are handled as by `run_handling_overlong`; the other sentences of their text are translated.
@@ -194,7 +197,7 @@ def translate_by_sentence(
     if splitting is None:
         return run_handling_overlong(texts, translate, origins, overlong, warn)
     split = SplitTexts.of(texts, splitting)
-    outputs, problems = list[Any](), dict[int, str]()
+    outputs, problems = Items(), dict[int, str]()
     for start in range(0, len(split.sentences), SENTENCES_AT_ONCE):
         owners = split.owners[start : start + SENTENCES_AT_ONCE]
         batch = split.sentences[start : start + SENTENCES_AT_ONCE]

@@ -138,9 +138,9 @@ class UnigramSampling:
         """For each place of a word, the pieces that can end there and how likely each is."""
         if (cached := self._lattices.get(word)) is not None:
             return cached
-        totals, lattice = [0.0], [([], [])]
+        totals, lattice = [0.0], list[Choices]([([], [])])
         for end in range(1, len(word) + 1):
-            pieces, weights = [], []
+            pieces, weights = list[tuple[int, int]](), list[float]()
             for start in range(max(0, end - self._longest), end):
                 if piece := self._weights.get(word[start:end]):
                     pieces.append((start, piece[0]))

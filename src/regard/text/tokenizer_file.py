@@ -6,11 +6,11 @@ billion tokens or ids with gaps would harm later, in places where nobody looks f
 
 import json
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer as Core
 from tokenizers.models import BPE
 
+from regard.config.values import Tree, is_list, is_table
 from regard.errors import DataError
 from regard.text.pretokenizer import BYTE_CHARACTERS, BYTE_TOKENS, describe, known_pipelines
 from regard.text.special_tokens import SPECIAL_TOKENS, UNK
@@ -83,13 +83,12 @@ def _read(file: Path) -> str:
 
 def find_problem(tree: object) -> str | None:
     """What is wrong with the special tokens and the model in the tree of a tokenizer.json, if anything."""
-    if not isinstance(tree, dict) or not isinstance(tree.get("model"), dict):
+    if not is_table(tree) or not is_table(model := tree.get("model")):
         return "expected a table with a table 'model'"
-    return _forbidden_setting(tree) or _wrong_specials(tree) or _wrong_vocabulary(tree)
+    return _forbidden_setting(tree, model) or _wrong_specials(tree) or _wrong_vocabulary(tree, model)
 
 
-def _forbidden_setting(tree: dict[str, Any]) -> str | None:
-    model = tree["model"]
+def _forbidden_setting(tree: Tree, model: Tree) -> str | None:
     if model.get("type") not in MODELS:
         return f"model.type: expected one of {', '.join(MODELS)}, got {_short(model.get('type'))}"
     for owner, keys, path in ((tree, MUST_BE_EMPTY, ""), (model, MODEL_MUST_NOT_HAVE, "model.")):
@@ -100,39 +99,40 @@ def _forbidden_setting(tree: dict[str, Any]) -> str | None:
     return None if model.get(key) == unknown else f"model.{key}: expected {unknown}, got {_short(model.get(key))}"
 
 
-def _wrong_specials(tree: dict[str, Any]) -> str | None:
+def _wrong_specials(tree: Tree) -> str | None:
     added = tree.get("added_tokens")
-    tokens = added if isinstance(added, list) and all(isinstance(token, dict) for token in added) else []
+    tokens = [token if is_table(token) else {} for token in added] if is_list(added) else []
     specials = [(token.get("id"), token.get("content"), token.get("special")) for token in tokens]
     if specials != [(i, token, True) for i, token in enumerate(SPECIAL_TOKENS)]:
         return f"added_tokens: expected {', '.join(SPECIAL_TOKENS)} with the ids 0 to {len(SPECIAL_TOKENS) - 1}"
     return None
 
 
-def _wrong_vocabulary(tree: dict[str, Any]) -> str | None:
-    vocabulary = _ids(tree["model"])
-    if vocabulary is None:
+def _wrong_vocabulary(tree: Tree, model: Tree) -> str | None:
+    tokens = _tokens(model)
+    if tokens is None:
         return "model.vocab: expected each token once, with the ids 0, 1, 2, … without a gap"
-    if any(vocabulary.get(token) != i for i, token in enumerate(SPECIAL_TOKENS)):
+    if tuple(tokens[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS:
         return f"model.vocab: expected {', '.join(SPECIAL_TOKENS)} first"
     decoder = json.dumps(tree.get("decoder"))
     needed = BYTE_CHARACTERS if '"ByteLevel"' in decoder else BYTE_TOKENS if '"ByteFallback"' in decoder else ()
-    if missing := [token for token in needed if token not in vocabulary]:
+    if missing := {*needed} - {*tokens}:
         return f"model.vocab: {len(missing)} of the 256 bytes are missing, so some text could not be written"
     return None
 
 
-def _ids(model: dict[str, Any]) -> dict[str, int] | None:
-    """The ids of a model's tokens; None where they are not 0, 1, 2, … or not tokens."""
+def _tokens(model: Tree) -> list[str] | None:
+    """The tokens of a model by id; None where the ids are not 0, 1, 2, … or a token stands twice."""
     vocabulary = model.get("vocab")
-    if model["type"] == "Unigram" and isinstance(vocabulary, list):
-        if not all(isinstance(item, list) and item and isinstance(item[0], str) for item in vocabulary):
-            return None
-        ids = {item[0]: i for i, item in enumerate(vocabulary)}
-        return ids if len(ids) == len(vocabulary) else None
-    if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
+    if model["type"] == "Unigram" and is_list(vocabulary):
+        tokens = [item[0] if is_list(item) and item else None for item in vocabulary]
+    elif is_table(vocabulary) and all(type(i) is int for i in vocabulary.values()):
+        by_id = {i: token for token, i in vocabulary.items()}
+        tokens = [by_id.get(i) for i in range(len(vocabulary))]
+    else:
         return None
-    return vocabulary if sorted(vocabulary.values()) == list(range(len(vocabulary))) else None
+    names = [token for token in tokens if isinstance(token, str)]
+    return names if len({*names}) == len(tokens) else None
 
 
 def _short(value: object) -> str:

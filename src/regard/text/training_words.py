@@ -14,15 +14,18 @@ import json
 import re
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from regard.errors import DataError
 from regard.files.run_folder import TRAINING_WORDS_FILE
 
+SAFETENSORS: Any = safetensors.numpy  # its stubs leave most types out
 HASHES = 10
 LARGEST = 1 << 26
 """Bits of the largest filter."""
@@ -115,9 +118,8 @@ class TrainingWords:
             bits = bits[: len(bits) // 2] | bits[len(bits) // 2 :]
         rate = (float(np.unpackbits(bits).mean())) ** HASHES
         about = {"words": self.count, "hashes": HASHES, "false_positives": float(f"{rate:.2g}")}
-        save_file(
-            {"bits": bits}, folder / TRAINING_WORDS_FILE, metadata={"filter": json.dumps(about)}
-        )  # one key: several have no order
+        metadata = {"filter": json.dumps(about)}  # one key: several have no order
+        SAFETENSORS.save_file({"bits": bits}, folder / TRAINING_WORDS_FILE, metadata=metadata)
 
     @classmethod
     def load(cls, folder: Path) -> "TrainingWords | None":
@@ -126,8 +128,9 @@ class TrainingWords:
         if not file.is_file():
             return None
         try:
-            with safe_open(file, "numpy") as opened:
-                bits, about = opened.get_tensor("bits"), opened.metadata() or {}
+            with SAFETENSORS.safe_open(file, "numpy") as opened:
+                bits: NDArray[np.uint8] = opened.get_tensor("bits")
+                about: dict[str, str] = opened.metadata() or {}
                 count = int(json.loads(about["filter"])["words"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             problem = f"the words of the training data cannot be read ({error}); restore the file from a copy"
