@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from regard.decode.constraints import stable_top_k
 from regard.decode.sampling import (
     apply_temperature,
     keep_min_p,
@@ -15,7 +16,6 @@ from regard.decode.sampling import (
     penalise_repeats,
     sample_tokens,
 )
-from regard.decode.top_k import stable_top_k
 
 rounded = st.floats(-8, 8).map(lambda value: round(value, 1))  # coarse, so that ties are common
 logits = st.integers(1, 12).flatmap(lambda vocab: arrays(np.float32, (3, vocab), elements=rounded))

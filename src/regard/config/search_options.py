@@ -8,7 +8,7 @@ is the new kind's default. An option that would do nothing is refused.
 from collections.abc import Callable, Mapping
 from math import isfinite
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from regard.errors import ConfigError, nearest
 
@@ -21,12 +21,34 @@ OF_BEAM = ("size", "n_best", "length_penalty", "length_formula")
 OF_SAMPLING = ("top_k", "top_p", "min_p", "seed")
 """Settings of sampling that do nothing at temperature 0."""
 OF_SAMPLE = ("temperature", *OF_SAMPLING, "repetition_penalty", "samples")
+Formula = Literal["power", "gnmt"]
 AS_NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 def is_sampling(search: Search) -> bool:
     """Whether a search draws its tokens at random."""
     return search["kind"] == "sample" and search["temperature"] > 0
+
+
+class Length(Protocol):
+    """A length, or a tensor of lengths."""
+
+    def __add__(self, other: int, /) -> Self: ...
+    def __truediv__(self, other: int, /) -> Self: ...
+    def __pow__(self, other: float, /) -> Self: ...
+
+
+AnyLength = TypeVar("AnyLength", bound=Length)
+
+
+def length_divisor(length: AnyLength, alpha: float, formula: Formula = "power") -> AnyLength:
+    """lp(l): what a beam search divides the log-probability of l tokens by, the end token counted.
+
+    `power`: l^alpha, so that the score is the mean log-probability at alpha 1.
+    `gnmt`: ((5 + l) / 6)^alpha, which is milder for short sequences.
+    Both are 1 everywhere at alpha 0, and never fall as l grows.
+    """
+    return (length if formula == "power" else (length + 5) / 6) ** alpha
 
 
 def requested_kind(usual: str, options: Search) -> str:

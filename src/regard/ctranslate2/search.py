@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.config.search_options import Search as Search
-from regard.config.search_options import is_sampling
+from regard.config.search_options import is_sampling, length_divisor
 
 RANDOM = "the search samples, and CTranslate2 has random numbers of its own"
 
@@ -81,4 +81,6 @@ def library_options(search: Search, task: str, prompted: bool = False) -> dict[s
 
 def ranking_score(total: float, length: int, search: Search) -> float:
     """What a search ranks by: the sum of log-probabilities, of beams divided by the length with its end token."""
-    return total / max(1, length) ** search["length_penalty"] if search["kind"] == "beam" else total
+    if search["kind"] != "beam":
+        return total
+    return total / length_divisor(float(max(1, length)), search["length_penalty"])

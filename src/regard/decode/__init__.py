@@ -1,7 +1,5 @@
 """Greedy search, beam search and sampling, scoring and ensembles, each written once on the Stepper contract."""
 
-from regard.decode.batching import batches as batches
-from regard.decode.batching import in_batches as in_batches
 from regard.decode.beam import BeamConfig as BeamConfig
 from regard.decode.beam import BeamSearch as BeamSearch
 from regard.decode.beam import LengthPenalty as LengthPenalty
@@ -9,6 +7,8 @@ from regard.decode.constraints import Constraints as Constraints
 from regard.decode.job import GeneratedToken as GeneratedToken
 from regard.decode.job import Hypothesis as Hypothesis
 from regard.decode.job import Job as Job
+from regard.decode.job import batches as batches
+from regard.decode.job import in_batches as in_batches
 from regard.decode.job import make_job as make_job
 from regard.decode.sampling import SampleConfig as SampleConfig
 from regard.decode.sampling import Sampler as Sampler

@@ -15,13 +15,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.config import refuse
-from regard.decode.constraints import NO_TOKEN, SearchBase
+from regard.config.search_options import Formula, length_divisor
+from regard.decode.constraints import NO_TOKEN, SearchBase, stable_top_k
 from regard.decode.job import Hypothesis, Job
-from regard.decode.top_k import stable_top_k
 from regard.decode.trace import Fate, Trace
 from regard.errors import Failure
-
-Formula = Literal["power", "gnmt"]
+from regard.nn.device import to_list
 
 
 class BeamConfig(SearchBase):
@@ -51,19 +50,14 @@ class BeamConfig(SearchBase):
 
 
 class LengthPenalty:
-    """A hypothesis of log-probability s and length l (the end token counted) scores s / lp(l).
-
-    `power`: lp(l) = l^alpha, so that the score is the mean log-probability at alpha 1.
-    `gnmt`: lp(l) = ((5 + l) / 6)^alpha, which is milder for short sequences.
-    Both are 1 everywhere at alpha 0, and never fall as l grows.
-    """
+    """A hypothesis of log-probability s and length l (the end token counted) scores s / lp(l): `length_divisor`."""
 
     def __init__(self, alpha: float = 1.0, formula: Formula = "power") -> None:
-        self.alpha, self.formula = alpha, formula
+        self.alpha = alpha
+        self.formula: Formula = formula
 
     def divisor(self, lengths: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        base = lengths.double() if self.formula == "power" else (5 + lengths.double()) / 6
-        return base.pow(self.alpha).float()
+        return length_divisor(lengths.double(), self.alpha, self.formula).float()
 
     def score(self, totals: Float[Tensor, "*shape"], length: int) -> Float[Tensor, "*shape"]:
         """s / lp(l), for hypotheses of one length."""
@@ -160,10 +154,10 @@ class FinishedHypotheses:
     def best(self, n: int) -> list[list[Hypothesis]]:
         """The n best of each row: ended before cut, then by score, then the earlier first."""
         parts = (self.tokens, self.logprobs, self.scores, self.lengths, self.ended)
-        slots = zip(*(part.flatten(0, 1).tolist() for part in parts), strict=True)
+        slots = zip(*(to_list(part.flatten(0, 1)) for part in parts), strict=True)
         hypotheses = [_hypothesis(*slot) for slot in slots]
         starts = range(0, len(hypotheses), self.size + 1)
-        rows = [hypotheses[start : start + count] for start, count in zip(starts, self.count.tolist(), strict=True)]
+        rows = [hypotheses[start : start + count] for start, count in zip(starts, to_list(self.count), strict=True)]
         return [sorted(row, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))[:n] for row in rows]
 
 
@@ -241,7 +235,7 @@ class BeamSearch:
 
     def _regroup(self, beam: Beam, drop: bool) -> Beam:
         """Drops complete sentences, and slots that are empty in all others; this waits for the device."""
-        open_slots: list[int] = beam.occupied.sum(1).where(~beam.totals.isnan().any(1), -1).tolist()
+        open_slots: list[int] = to_list(beam.occupied.sum(1).where(~beam.totals.isnan().any(1), -1))
         if min(open_slots) < 0:
             raise Failure("the model's logits are NaN; its weights are damaged")
         remaining = [sentence for sentence, slots in enumerate(open_slots) if any(open_slots) and (slots or not drop)]
@@ -255,8 +249,8 @@ def _record(trace: Trace, candidates: Beam, pruned: Beam, eos: int | None, beams
     """Records what became of each candidate; `beams` is the number of slots of the parents' beam."""
     step = candidates.tokens.shape[-1] - 1
     parts = (candidates.parents % beams, candidates.tokens[..., -1], candidates.logprobs[..., -1], candidates.totals)
-    columns = [part.tolist() for part in (*parts, pruned.occupied, candidates.occupied)]
-    for row, *sentence in zip(candidates.rows.tolist(), *columns, strict=True):
+    columns = [to_list(part) for part in (*parts, pruned.occupied, candidates.occupied)]
+    for row, *sentence in zip(to_list(candidates.rows), *columns, strict=True):
         considered: list[tuple[int, int, float, float, Fate]] = []
         for parent, token, logprob, total, is_kept, possible in zip(*sentence, strict=True):
             fate: Fate = "pruned" if not is_kept else "finished" if token == eos else "kept"

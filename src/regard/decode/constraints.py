@@ -1,4 +1,4 @@
-"""Which tokens may be generated: the settings that every search shares, and the tokens that they forbid."""
+"""Which tokens may be generated: settings that every search shares, tokens that they forbid, the best of the others."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -7,9 +7,11 @@ from torch import Tensor
 
 from regard.config import Config, refuse
 from regard.errors import ConfigError
+from regard.nn.device import to_list
 
 NO_TOKEN = -1
 """Left padding of a history."""
+LOWEST = -1e300  # below every finite float32, yet not infinite
 
 
 class SearchBase(Config):
@@ -77,7 +79,7 @@ class Constraints:
 
     def check(self, vocab: int) -> None:
         """Refuses special tokens that the vocabulary does not have, and constraints that leave no token."""
-        special: list[int] = self._forbidden_early.tolist()
+        special: list[int] = to_list(self._forbidden_early)
         beyond = [token for token in special if not 0 <= token < vocab]
         if beyond:
             raise ConfigError(
@@ -125,3 +127,23 @@ def occurring_tokens(tokens: Int[Tensor, "rows some"], vocab: int) -> Bool[Tenso
     columns = tokens.where(tokens != NO_TOKEN, vocab)  # a spare column takes the padding
     occurs = torch.zeros(len(tokens), vocab + 1, dtype=torch.bool, device=tokens.device)
     return occurs.scatter_(1, columns, True)[:, :vocab]
+
+
+def stable_top_k(
+    scores: Float[Tensor, "*rows choices"], count: int
+) -> tuple[Float[Tensor, "*rows count"], Int[Tensor, "*rows count"]]:
+    """The `count` highest log-probabilities (none above zero), best first, and their indices; lower indices win ties.
+
+    `torch.topk` promises no order of ties, and 16-bit logits tie often. A double has 29 bits of mantissa more than a
+    float. The index is added there, which makes a negative number smaller by less than any difference between floats,
+    so that `topk` sees no ties and agrees with `argmax`. On a CPU, where ties are rare and looking for them is cheap,
+    plain `topk` comes first.
+    """
+    if scores.device.type == "cpu":
+        best, indices = scores.topk(min(count + 1, scores.shape[-1]), dim=-1)
+        if not bool((best[..., 1:] == best[..., :-1]).any()):
+            return best[..., :count], indices[..., :count]
+    keys = scores.double().clamp_(min=LOWEST)
+    keys.view(torch.int64).add_(torch.arange(scores.shape[-1], device=scores.device))
+    indices = keys.topk(count, dim=-1).indices
+    return scores.gather(-1, indices), indices

@@ -1,8 +1,8 @@
-"""What a search is given and what it returns: a stepper with its inputs and constraints; hypotheses or tokens."""
+"""What a search is given and what it returns: a stepper with a batch of inputs; hypotheses or tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -12,9 +12,13 @@ from regard.decode.constraints import NO_TOKEN, Constraints, SearchBase
 from regard.decode.steppers import AnyStepper, max_positions
 from regard.errors import ConfigError
 from regard.models.stepper import last_logits
+from regard.nn.device import to_list
 from regard.nn.layout import Sequences
+from regard.progress import phase
 
 Tokens = Sequence[int]
+Input = TypeVar("Input", bound=Sized)
+Output = TypeVar("Output")
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Job:
         """Tokens that the cache must hold: rows advance in step, and the last token is never fed."""
         return len(self.begin) + max(map(len, self.prompts)) + max(self.limits) - 1
 
-    def start(self, copies: int = 1) -> tuple[Float[Tensor, "rows vocab"], Any]:
+    def start(self, copies: int = 1) -> tuple[Float[Tensor, "rows vocab"], object]:
         """Feeds the prompts: logits of the first token, and the state; each row repeated `copies` times."""
         prefixes = [[*self.begin, *prompt] for prompt in self.prompts]
         state = self.stepper.start(self.source, rows=self.rows, capacity=self.capacity)
@@ -99,7 +103,8 @@ class Job:
         """The source's tokens without padding; empty rows where there is no source."""
         if self.source is None:
             return [[] for _ in self.prompts]
-        rows, lengths = self.source.tokens.tolist(), self.source.layout.lengths.tolist()
+        rows: list[list[int]] = to_list(self.source.tokens)
+        lengths: list[int] = to_list(self.source.layout.lengths)
         return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 
@@ -152,7 +157,7 @@ def checked_prompts(source: Sequences | None, prompts: Sequence[Tokens] | None, 
     if prompts is None and source is None:
         raise ConfigError("prompts", "a model without a source needs one prompt a row, which may be empty")
     count = len(prompts or ()) if source is None else len(source.tokens)
-    rows = [list(prompt) for prompt in prompts] if prompts is not None else [[] for _ in range(count)]
+    rows = [list(prompt) for prompt in prompts] if prompts is not None else [list[int]() for _ in range(count)]
     if len(rows) != count:
         raise ConfigError("prompts", f"expected {count} prompts, one for each row of the source, got {len(rows)}")
     if bos is None and [] in rows:
@@ -180,6 +185,43 @@ def length_limits(config: SearchBase, source: Sequences | None, rows: int) -> li
         return [config.max_length] * rows
     if source is None:
         raise ConfigError("max_length_ratio", "only a model with a source can use it; set max_length instead")
-    lengths: list[int] = source.layout.lengths.tolist()
+    lengths: list[int] = to_list(source.layout.lengths)
     limits = [int(config.max_length_ratio * length) + config.max_length_offset for length in lengths]
     return [max(1, min(config.max_length, limit)) for limit in limits]
+
+
+def batches(lengths: Sequence[int], tokens_per_batch: int, rows_per_batch: int | None = None) -> list[list[int]]:
+    """Indices of the inputs, batch by batch, longest first, so that what does not fit in memory fails at once.
+
+    A batch of r rows whose longest has n tokens counts as r × n, as it is padded. An input longer than the budget gets
+    a batch of its own: an input is never cut.
+    """
+    for name, setting in (("tokens_per_batch", tokens_per_batch), ("rows_per_batch", rows_per_batch)):
+        if setting is not None and setting < 1:
+            raise ConfigError(name, f"expected at least 1, got {setting}")
+    batches: list[list[int]] = []
+    free_rows = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if not free_rows:
+            batches.append([])
+            free_rows = max(1, tokens_per_batch // max(1, lengths[index]))
+            free_rows = free_rows if rows_per_batch is None else min(free_rows, rows_per_batch)
+        batches[-1].append(index)
+        free_rows -= 1
+    return batches
+
+
+def in_batches(
+    inputs: Sequence[Input],
+    work: Callable[[list[Input]], Sequence[Output]],
+    *,
+    tokens_per_batch: int,
+    rows_per_batch: int | None = None,
+) -> list[Output]:
+    """The results of `work` on each input, in the inputs' order, however they are batched."""
+    results: dict[int, Output] = {}
+    with phase("generating", len(inputs), "texts") as advance:
+        for batch in batches([len(row) for row in inputs], tokens_per_batch, rows_per_batch):
+            results.update(zip(batch, work([inputs[index] for index in batch]), strict=True))
+            advance(len(batch))
+    return [results[index] for index in range(len(inputs))]

@@ -13,10 +13,9 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.config import refuse
-from regard.decode.constraints import SearchBase, occurring_tokens
+from regard.decode.constraints import SearchBase, occurring_tokens, stable_top_k
 from regard.decode.job import Job
 from regard.decode.stepwise import Choose, Stepwise
-from regard.decode.top_k import stable_top_k
 
 
 class SampleConfig(SearchBase):
@@ -79,7 +78,7 @@ class Sampler(Stepwise):
     def chooser(self, job: Job) -> Choose:
         """Samples by numbers that are fixed before the first step, for each sequence its own."""
         numbers = [np.random.default_rng(seed).random(max(job.limits)) for seed in self.seeds(job)]
-        uniforms = torch.from_numpy(np.stack(numbers)).to(job.device)
+        uniforms = torch.as_tensor(np.stack(numbers), device=job.device)
 
         def choose(allowed: Tensor, history: Tensor, sequences: Tensor, step: int) -> Tensor:
             logprobs = self.filter(allowed, history)

@@ -11,6 +11,7 @@ from regard.decode.job import GeneratedToken, Tokens, checked_prompts, device_of
 from regard.decode.steppers import AnyStepper
 from regard.decode.trace import Trace
 from regard.errors import ConfigError
+from regard.nn.device import to_list
 from regard.nn.layout import Sequences
 
 
@@ -38,7 +39,7 @@ def score(
     tokens, lengths = pad_rows([row[:-1] for row in forced.rows], work_on)
     logits, _ = stepper.step(tokens, state, lengths)
     following = Sequences.padded([row[1:] for row in forced.rows], device=work_on).tokens
-    rows: list[list[float]] = token_logprobs(logits, following).tolist()
+    rows: list[list[float]] = to_list(token_logprobs(logits, following))
     logprobs = [row[span] for row, span in zip(rows, forced.spans, strict=True)]
     if trace:
         _record(trace, forced, logits, logprobs)

@@ -1,7 +1,7 @@
 """One entry to every search: a stepper and its inputs in, hypotheses or a stream of tokens out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 
@@ -85,6 +85,6 @@ def as_search(tree: Search) -> AnySearch:
     return _Holder.from_tree({"search": dict(tree)}).search
 
 
-def search_with(usual: AnySearch, options: Mapping[str, Any], called: Mapping[str, str] = AS_NAMED) -> AnySearch:
+def search_with(usual: AnySearch, options: Search, called: Mapping[str, str] = AS_NAMED) -> AnySearch:
     """A search with options on top, such as `{"n_best": 3}`; `called`: the names under which the user gave them."""
     return as_search(with_options(usual.tree(), options, DEFAULTS, called)) if options else usual

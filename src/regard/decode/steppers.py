@@ -38,19 +38,19 @@ class Ensemble:
         self.members = list(members)
         self.mean: Mean = mean
 
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> list[Any]:
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> list[object]:
         return [member.start(source, rows=rows, capacity=capacity) for member in self.members]
 
     def step(
-        self, tokens: Int[Tensor, "batch time"], state: list[Any], lengths: Int[Tensor, " batch"] | None = None
-    ) -> tuple[Float[Tensor, "batch time vocab"], list[Any]]:
+        self, tokens: Int[Tensor, "batch time"], state: list[object], lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], list[object]]:
         """The members' averaged log-probabilities, up to a constant at each position."""
         steps = [member.step(tokens, part, lengths) for member, part in zip(self.members, state, strict=True)]
         logits = [logits for logits, _ in steps]
         self._check_vocabularies([member.shape[-1] for member in logits])
         return self._average(logits), [part for _, part in steps]
 
-    def reorder(self, state: list[Any], rows: Int[Tensor, " rows"]) -> list[Any]:
+    def reorder(self, state: list[object], rows: Int[Tensor, " rows"]) -> list[object]:
         return [member.reorder(part, rows) for member, part in zip(self.members, state, strict=True)]
 
     def _average(self, logits: list[Float[Tensor, "batch time vocab"]]) -> Float[Tensor, "batch time vocab"]:

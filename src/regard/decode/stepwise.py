@@ -15,7 +15,7 @@ from regard.decode.constraints import SearchBase
 from regard.decode.job import GeneratedToken, Hypothesis, Job
 from regard.decode.trace import Trace
 from regard.errors import Failure
-from regard.nn.device import HAS_TRITON, HostCopy
+from regard.nn.device import HAS_TRITON, HostCopy, to_list
 
 Choose = Callable[[Float[Tensor, "rows vocab"], Int[Tensor, "rows past"], Int[Tensor, " rows"], int], Tensor]
 """The next token of each row, from allowed log-probabilities, history, sequence numbers and the step."""
@@ -117,7 +117,7 @@ def greedy_tokens(
 
         return argmax_logprob(logits, forbidden)
     logprobs = logits.log_softmax(-1, dtype=torch.float32).index_fill_(-1, forbidden, -torch.inf)
-    tokens = torch.from_numpy(logprobs.numpy(force=True).argmax(-1)).to(logits.device)
+    tokens = torch.as_tensor(logprobs.numpy(force=True).argmax(-1), device=logits.device)
     return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 
@@ -159,7 +159,7 @@ class PendingTokens:
     def read(self) -> tuple[list[int], list[float]]:
         """Token and log-probability in each row of the batch; waits until they have arrived."""
         tokens, logprobs = self.arriving.wait()
-        return tokens.tolist(), logprobs.tolist()
+        return to_list(tokens), to_list(logprobs)
 
 
 class RunningBatch:

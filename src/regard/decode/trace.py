@@ -7,8 +7,9 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.decode.constraints import stable_top_k
 from regard.decode.job import GeneratedToken
-from regard.decode.top_k import stable_top_k
+from regard.nn.device import to_list
 
 Fate = Literal["kept", "finished", "pruned"]
 
@@ -63,7 +64,7 @@ class Trace:
     def record_step(self, step: int, chosen: Sequence[GeneratedToken], logprobs: Float[Tensor, "rows vocab"]) -> None:
         """One step of a search with one token a row."""
         values, tokens = stable_top_k(logprobs, min(self.top, logprobs.shape[-1]))
-        for token, ids, likelihoods in zip(chosen, tokens.tolist(), values.tolist(), strict=True):
+        for token, ids, likelihoods in zip(chosen, to_list(tokens), to_list(values), strict=True):
             best = [Alternative(id, logprob) for id, logprob in zip(ids, likelihoods, strict=True)]
             self.choices.append(Choice(token.row, token.sample, step, token.token, best))
 

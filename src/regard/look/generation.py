@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.decode import AnySearch, BeamConfig, Hypothesis, Trace, search
+from regard.decode.constraints import stable_top_k
 from regard.decode.steppers import max_positions
-from regard.decode.top_k import stable_top_k
 from regard.look.model_input import InputBuilder, MaskedInputBuilder, ModelInput
 from regard.look.payload import Beam, Branch, Step
 from regard.look.tokens import Sentence, spaced_words

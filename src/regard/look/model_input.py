@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from typing_extensions import override
 
-from regard.decode.top_k import stable_top_k
+from regard.decode.constraints import stable_top_k
 from regard.errors import RegardError
 from regard.look.payload import ImagePatches, Shape, to_base64
 from regard.look.tokens import Sentence

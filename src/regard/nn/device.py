@@ -1,6 +1,7 @@
 """Asynchronous copies between CPU and GPU."""
 
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,11 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     if tensor.device.type == "cpu" and torch.device(device).type == "cuda":
         return tensor.contiguous().pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+def to_list(tensor: Tensor) -> list[Any]:
+    """The elements as nested lists of Python numbers; waits for the device."""
+    return tensor.tolist()
 
 
 class HostCopy:
