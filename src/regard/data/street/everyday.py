@@ -7,7 +7,7 @@ anything that he sees, loves or needs it.
 from dataclasses import dataclass, replace
 
 from regard.data.street.clauses import Clause
-from regard.data.street.nouns import ADJECTIVES, NOUNS, SUITING, named, of_kind, qualities
+from regard.data.street.nouns import ADJECTIVES, NOUNS, SUITING, by_verb, named, of_kind, qualities
 from regard.data.street.phrases import (
     BARE,
     HER,
@@ -37,18 +37,14 @@ from regard.data.street.phrases import (
 from regard.data.street.sampling import (
     ANIMALS,
     CITIES,
-    CLOTHES,
-    DRINKS,
     EVENTS,
     FOOD,
     GOALS,
     IN_CITY,
     NAMES,
     PEOPLE,
-    THINGS,
     TO,
     TO_CITY,
-    VEHICLES,
     WITH,
     Draw,
 )
@@ -73,7 +69,6 @@ from regard.data.street.words import Adjective, Noun, Verb
 
 EVERYTHING = tuple(NOUNS.values())
 WARES = tuple(noun for noun in EVERYTHING if not noun.is_human and noun.kind not in ("way", "height", "place", "event"))
-PLACES = of_kind("place", "way", "height")
 PRONOUNS = (ME, ME, YOU, YOU, HIM, HER, IT["n"], US, THEM)
 """Subjects, 'I' and 'you' more often than the rest."""
 OBJECT_PRONOUNS = (ME, YOU, HIM, HER, IT["n"], US, THEM)
@@ -97,42 +92,39 @@ ANY_PERSON = ANY_BEING + verbs_named(
 STAYING = verbs_named("schlafen spielen warten sitzen stehen liegen arbeiten tanzen singen lesen")
 EVENT_VERBS = verbs_named("anfangen")
 BY_THEMSELVES = (
-    (VEHICLES + named("train"), verbs_named("ankommen abfahren kommen warten")),
+    (named("[vehicle] train"), verbs_named("ankommen abfahren kommen warten")),
     (EVENTS, EVENT_VERBS),
-    (CLOTHES, verbs_named("passen")),
+    (of_kind("clothing"), verbs_named("passen")),
 )
 """What things do, each group with its verbs."""
 
-OPENED = named("door window gate box bag drawer cupboard suitcase book package letter")
-SWITCHED = named("lamp radio machine")
 OBJECTS: dict[str, tuple[Noun, ...]] = {
     **{verb: EVERYTHING for verb in ("sehen", "finden", "suchen", "lieben", "mögen", "brauchen", "haben", "wollen")},
     **{verb: EVERYTHING for verb in ("malen", "kennen", "vergessen")},
     **{verb: WARES for verb in ("kaufen", "verkaufen", "mitbringen", "bringen")},
-    "hören": PEOPLE + ANIMALS + named("song radio concert train car"),
-    "besuchen": PEOPLE + PLACES,
-    "schreiben": named("letter book song"),
-    "lesen": named("letter book"),
-    "singen": named("song"),
-    "reparieren": VEHICLES + THINGS + named("roof door house window tower bridge"),
-    "waschen": CLOTHES + VEHICLES + FOOD + ANIMALS + named("glass bicycle window carpet child"),
-    "backen": named("cake bread roll potato"),
-    "kochen": FOOD + named("tea coffee"),
-    "essen": FOOD,
-    "trinken": DRINKS,
-    "tragen": CLOTHES + THINGS + of_kind("container") + ANIMALS + named("child"),
-    "ziehen": VEHICLES + ANIMALS + named("suitcase cart sled"),
-    "überqueren": of_kind("way"),
-    "anrufen": PEOPLE,
-    "einladen": PEOPLE,
-    "abholen": PEOPLE + named("package suitcase book"),
-    "fragen": PEOPLE,
-    "aufmachen": OPENED,
-    "zumachen": OPENED,
-    "wegwerfen": THINGS + CLOTHES + FOOD + named("letter box bag glass"),
-    "einschalten": SWITCHED,
-    "ausschalten": SWITCHED,
-    "anprobieren": CLOTHES,
+    **by_verb("""
+hören [person] [child] [animal] song radio concert train car
+besuchen [person] [child] [way] [height] [place]
+schreiben letter book song
+lesen letter book
+singen song
+reparieren [vehicle] [thing] roof door house window tower bridge
+waschen [clothing] [vehicle] [food] [animal] glass bicycle window carpet child
+backen cake bread roll potato
+kochen [food] tea coffee
+essen [food]
+trinken [drink]
+tragen [clothing] [thing] [container] [animal] child
+ziehen [vehicle] [animal] suitcase cart sled
+überqueren [way]
+anrufen/einladen [person] [child]
+abholen [person] [child] package suitcase book
+fragen [person] [child]
+aufmachen/zumachen door window gate box bag drawer cupboard suitcase book package letter
+wegwerfen [thing] [clothing] [food] letter box bag glass
+einschalten/ausschalten lamp radio machine
+anprobieren [clothing]
+"""),
 }
 """What short sentences let be done to what."""
 COMMON = "haben haben haben haben sehen lieben mögen kaufen essen trinken brauchen kennen"

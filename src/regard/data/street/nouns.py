@@ -196,14 +196,21 @@ NOUNS = _read(NOUN_TABLE)
 """Every noun by its English singular."""
 
 
-def of_kind(*kinds: str) -> tuple[Noun, ...]:
-    """The nouns of one or more groups of the table."""
-    return tuple(noun for noun in NOUNS.values() if noun.kind in kinds)
+def of_kind(kind: str) -> tuple[Noun, ...]:
+    """The nouns of a group of the table."""
+    return tuple(noun for noun in NOUNS.values() if noun.kind == kind)
 
 
 def named(names: str) -> tuple[Noun, ...]:
-    """The nouns with these English names, separated by spaces."""
-    return tuple(NOUNS[name] for name in names.split())
+    """The nouns with these English names, separated by spaces; `[animal]` stands for all of a group."""
+    groups = (of_kind(name[1:-1]) if name.startswith("[") else (NOUNS[name],) for name in names.split())
+    return tuple(noun for group in groups for noun in group)
+
+
+def by_verb(table: str) -> dict[str, tuple[Noun, ...]]:
+    """Lines of German verbs, joined by a slash, and the nouns that go with them."""
+    rows = (line.split(maxsplit=1) for line in table.strip().splitlines())
+    return {verb: named(names) for verbs, names in rows for verb in verbs.split("/")}
 
 
 ADJECTIVE_TABLE = """

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from regard.data.street.clauses import Clause, sentence
-from regard.data.street.nouns import SUITING, named, of_kind
+from regard.data.street.nouns import SUITING, by_verb, named, of_kind
 from regard.data.street.phrases import (
     BARE,
     DAYS,
@@ -93,55 +93,46 @@ class Doing(NamedTuple):
     objects: tuple[Noun, ...]
 
 
-def _doings(table: dict[str, tuple[Noun, ...]]) -> tuple[Doing, ...]:
-    return tuple(Doing(VERBS[verb], objects) for verb, objects in table.items())
+def _doings(table: str) -> tuple[Doing, ...]:
+    return tuple(Doing(VERBS[verb], objects) for verb, objects in by_verb(table).items())
 
 
-MAKING = _doings(
-    {
-        "schreiben": named("letter book song"),
-        "singen": named("song"),
-        "malen": ANIMALS + named("picture tree house church bridge"),
-        "reparieren": VEHICLES + named("clock lamp bicycle radio roof door"),
-        "waschen": CLOTHES + named("car glass bicycle"),
-        "backen": named("cake bread roll"),
-        "kochen": named("potato egg fish meat carrot"),
-        "kaufen": THINGS + CLOTHES + FOOD,
-    }
-)
+MAKING = _doings("""
+schreiben letter book song
+singen song
+malen [animal] picture tree house church bridge
+reparieren [vehicle] clock lamp bicycle radio roof door
+waschen [clothing] car glass bicycle
+backen cake bread roll
+kochen potato egg fish meat carrot
+kaufen [thing] [clothing] [food]
+""")
 """What one can do for somebody."""
-HANDLING = _doings(
-    {
-        "verkaufen": THINGS + CLOTHES + VEHICLES,
-        "finden": ANIMALS + THINGS + CLOTHES,
-        "essen": FOOD,
-        "trinken": DRINKS,
-    }
-)
-ENCOUNTERS = _doings(
-    {
-        "sehen": PEOPLE + ANIMALS,
-        "suchen": PEOPLE + ANIMALS,
-        "besuchen": PEOPLE,
-        "hören": PEOPLE + ANIMALS,
-    }
-)
-SEPARABLE = _doings(
-    {
-        "anrufen": PEOPLE,
-        "einladen": PEOPLE,
-        "abholen": PEOPLE,
-        "aufmachen": named("door window gate box bag drawer cupboard suitcase"),
-        "zumachen": named("door window gate box bag drawer cupboard suitcase"),
-        "mitbringen": THINGS + FOOD,
-        "wegwerfen": named("letter picture vase chair clock lamp pillow carpet hat coat"),
-        "einschalten": named("lamp radio machine"),
-        "ausschalten": named("lamp radio machine"),
-        "anprobieren": CLOTHES,
-    }
-)
-ACTIONS = MAKING + HANDLING + ENCOUNTERS + _doings({"vergessen": THINGS + CLOTHES})
-STATES = _doings({"lieben": PEOPLE + ANIMALS, "kennen": PEOPLE, "brauchen": THINGS + CLOTHES})
+HANDLING = _doings("""
+verkaufen [thing] [clothing] [vehicle]
+finden [animal] [thing] [clothing]
+essen [food]
+trinken [drink]
+""")
+ENCOUNTERS = _doings("""
+sehen/suchen [person] [child] [animal]
+besuchen [person] [child]
+hören [person] [child] [animal]
+""")
+SEPARABLE = _doings("""
+anrufen/einladen/abholen [person] [child]
+aufmachen/zumachen door window gate box bag drawer cupboard suitcase
+mitbringen [thing] [food]
+wegwerfen letter picture vase chair clock lamp pillow carpet hat coat
+einschalten/ausschalten lamp radio machine
+anprobieren [clothing]
+""")
+ACTIONS = MAKING + HANDLING + ENCOUNTERS + _doings("vergessen [thing] [clothing]")
+STATES = _doings("""
+lieben [person] [child] [animal]
+kennen [person] [child]
+brauchen [thing] [clothing]
+""")
 """What one does not do at a certain time, nor because one must."""
 COMING_AND_GOING = verbs_named("ankommen zurückkommen aufstehen einschlafen")
 
