@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
+import regard.nn.fast.packed as packed_attention
 import regard.nn.fast.plan as planning
 from regard.models import EncoderDecoder, EncoderDecoderConfig
 from regard.nn.dropout import DropoutSettings
@@ -32,7 +33,8 @@ def gradients(model: EncoderDecoder, y: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(y.square().mean(), list(model.parameters()))
 
 
-def rows_of_any_length_share_what_is_compiled(key_ranges: bool, dropped: float = 0.0):
+def rows_of_any_length_share_what_is_compiled(key_ranges: bool, dropped: float = 0.0, prepared: bool = False):
+    packed_attention._is_prepared = lambda segments: prepared  # as on a GPU
     planning._key_range_kernel_fits = lambda q: key_ranges  # as on a GPU in half precision, or in single
     torch._dynamo.reset()
     counters.clear()
@@ -61,4 +63,5 @@ if __name__ == "__main__":
     torch.compile = partial(torch.compile, backend="aot_eager")
     rows_of_any_length_share_what_is_compiled(key_ranges=True)
     rows_of_any_length_share_what_is_compiled(key_ranges=True, dropped=0.3)
+    rows_of_any_length_share_what_is_compiled(key_ranges=True, dropped=0.3, prepared=True)
     rows_of_any_length_share_what_is_compiled(key_ranges=False)

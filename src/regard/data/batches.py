@@ -97,6 +97,13 @@ class ExampleBatches(Batches):
     def num_batches(self, epoch: int) -> int:
         return self.plan.num_batches(epoch)
 
+    def largest(self) -> list[int]:
+        """Those batches of the first epoch that have the most examples, the longest one, or the most of a field."""
+        lengths = np.stack(list(self.store.lengths.values()), axis=1)
+        batches = [lengths[self.plan.examples(0, step)] for step in range(self.num_batches(0))]
+        sizes = np.array([[len(rows), rows.max(), *rows.sum(axis=0), *(rows - 1).sum(axis=0)] for rows in batches])
+        return np.unique(sizes.argmax(axis=0)).tolist()
+
     def batch(self, epoch: int, step: int, rank: int = 0, world: int = 1) -> Batch:
         examples = self.plan.examples(epoch, step)
         examples = examples[shard(self._tokens[examples], rank, world)]

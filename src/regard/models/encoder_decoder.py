@@ -16,6 +16,7 @@ from regard.models.transformer import DecoderState, refuse_tree, start_decoding
 from regard.nn.attention.kinds import AttentionConfig
 from regard.nn.cache import KVCache
 from regard.nn.context import AttentionContext
+from regard.nn.fast.packed import prepare_key_ranges
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.layout import Layout, Sequences
 from regard.nn.position import PositionConfig
@@ -127,7 +128,9 @@ class EncoderDecoder(GenerativeModel[StackConfig]):
         self, target: Sequences, encoded: Float[Tensor, "batch source width"], source: Layout
     ) -> Float[Tensor, "batch time width"]:
         layout = target.layout
-        source_context = AttentionContext(source.cross_pattern(layout), layout.positions, source.positions)
+        pattern = source.cross_pattern(layout)
+        prepare_key_ranges(pattern)
+        source_context = AttentionContext(pattern, layout.positions, source.positions)
         x = self.target_embedding(target.tokens)
         valid = None if layout.whole else layout.valid
         return self.decoder(

@@ -19,6 +19,7 @@ from regard.nn.context import AttentionContext
 from regard.nn.dropout import Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.embedding import EmbeddingConfig
 from regard.nn.experts import ExpertsConfig as ExpertsConfig  # registers itself
+from regard.nn.fast.packed import prepare_key_ranges
 from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
 from regard.nn.layout import Layout
@@ -236,7 +237,9 @@ class Stack(nn.Module):
         if inner is not None and layout.packed and not inner.by_distance:
             inner = Shifted(inner, layout.index, layout.index)
         pattern = outer if inner is None else inner & outer
-        return AttentionContext(pattern, layout.positions, layout.positions, layout.tree)
+        prepare_key_ranges(pattern)
+        length = layout.longest if layout.packed else None
+        return AttentionContext(pattern, layout.positions, layout.positions, layout.tree, length)
 
     def _context_with_added(self, layout: Layout, added: int) -> AttentionContext:
         """The same with global tokens in front, at the position of the first token."""

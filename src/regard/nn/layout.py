@@ -136,10 +136,14 @@ class Sequences:
         """The batch repeated twice."""
         layout, time = self.layout, self.tokens.shape[1]
         if layout.packed:
-            expect("tokens of a packed row without padding", int(layout.lengths.sum()), time)
-            doubled = Layout.packing(layout.lengths.repeat(2), 2 * time)
+            if not layout.lengths.is_cuda:  # reading it would wait for the device
+                expect("tokens of a packed row without padding", int(layout.lengths.sum()), time)
+            segment = torch.cat([layout.segment, layout.segment + len(layout.lengths)], 1)
             tree = None if layout.tree is None else torch.cat([layout.tree, layout.tree + time], 1)
-            return type(self)(self.tokens.repeat(1, 2), replace(doubled, tree=tree))
+            doubled = replace(
+                layout, segment=segment, index=layout.index.repeat(1, 2), lengths=layout.lengths.repeat(2), tree=tree
+            )
+            return type(self)(self.tokens.repeat(1, 2), doubled)
         segment, index = layout.segment.repeat(2, 1), layout.index.repeat(2, 1)
         tree = None if layout.tree is None else layout.tree.repeat(2, 1)
         doubled = replace(layout, segment=segment, index=index, lengths=layout.lengths.repeat(2), tree=tree)

@@ -11,7 +11,7 @@ The output of a query whose keys are all masked is zero. Most patterns allow eac
 do not (strict causal; global and random without a window) set `may_mask_all_keys`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
@@ -247,6 +247,8 @@ class Segments(Pattern):
     key_lengths: Int[Tensor, " sequences"]
     longest_query: int
     longest_key: int
+    key_ranges: dict[bool, tuple[Tensor, Tensor, Tensor, Tensor]] = field(default_factory=dict, repr=False)
+    """For causal masks or not: what `nn.fast.packed` derives once for all layers."""
     per_batch = True
 
     @override

@@ -8,9 +8,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from regard.data.batches import PackedConfig
 from regard.data.store import Store
 from regard.errors import ConfigError, counted, nearest
 from regard.metrics.registry import needs_text
+from regard.models.stack import stacks_of
 from regard.run.fingerprint import Fingerprint
 from regard.run.preflight import check_disk, score_generated, try_validation
 from regard.run.recipe import Recipe
@@ -19,6 +21,7 @@ from regard.tasks import Task
 from regard.tasks.contract import as_stepper
 from regard.tasks.evaluation import limited_steps, measure, measuring_batches
 from regard.tasks.prepare import Preparation
+from regard.train.compilation import fits_any_length
 from regard.train.loop import Trainer
 from regard.train.memory import BYTES_TO_TRAIN, require_memory
 from regard.train.monitor import Quiet, Watcher
@@ -41,16 +44,22 @@ def build_trainer(
     start: Run | None,
     precision: Precision,
     stop: Callable[[], str | None],
+    packed: bool | None = None,
 ) -> Trainer:
-    """The trainer, once everything that it will need is known to work; it has no log yet."""
+    """The trainer, once everything that it will need is known to work; it has no log yet.
+
+    `packed`: whether a run that resumes had packed batches.
+    """
     expert_size = expert_parallel_size(recipe, world)
     config = recipe.train.but(parallel=parallel_kind(recipe, task, world, expert_size), expert_parallel=expert_size)
     batching, num_params = recipe.task.batching(recipe.data), task.num_params(recipe.model)
-    batches = batching.build(splits["train"], tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
     valid = measuring_batches(splits["valid"], batching, config.tokens_per_batch)
     require_memory(num_params // world.size, world.device, BYTES_TO_TRAIN)
     torch.manual_seed(recipe.seed)
     model = task.build(recipe.model)
+    if packs(recipe, model, precision) if packed is None else packed and recipe.data.batching is None:
+        batching = PackedConfig()
+    batches = batching.build(splits["train"], tokens_per_batch=config.tokens_per_batch, seed=recipe.seed)
     _initialise_from_run(recipe, task, model, start, watcher)
     if world.is_main:
         if task.verb in ("translate", "generate"):
@@ -88,6 +97,18 @@ def build_trainer(
         rates=recipe.start.rates(model) if recipe.start else same_rate, expert_parallel=expert_parallel,
         fingerprint=Fingerprint.of(recipe, task.vocabularies, splits).tree(),
     )  # fmt: skip
+
+
+def packs(recipe: Recipe, model: nn.Module, precision: Precision) -> bool:
+    """Whether batches are packed where the recipe does not say: for CUDA graphs, as all of them then have one shape.
+
+    That is for Transformers whose attention is one kernel over packed sequences, and that drop no whole rows.
+    """
+    if recipe.data.batching is not None or not recipe.task.packs or not recipe.train.cuda_graph:
+        return False
+    stacks = stacks_of(model)
+    drops_rows = any(stack.config.dropout.layer for stack in stacks)
+    return precision.dtype is torch.bfloat16 and bool(stacks) and fits_any_length(model) and not drops_rows
 
 
 def _initialise_from_run(recipe: Recipe, task: Task, model: nn.Module, start: Run | None, watcher: Watcher) -> None:

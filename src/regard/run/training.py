@@ -85,8 +85,9 @@ def train_run(
         preparation.notes += [*resumption.check_data(splits), *resumption.settings_changed(recipe)]
         _save_training_words(preparation, out, resumed=saved is not None)
         trainer = build_trainer(
-            recipe, task, preparation, splits, out, world, watcher, start, precision, lambda: stop.requested
-        )
+            recipe, task, preparation, splits, out, world, watcher, start, precision, lambda: stop.requested,
+            saved.state.get("packed", False) if saved else None,
+        )  # fmt: skip
         trainers.append(trainer)
         for sentence in dict.fromkeys([*problems, *preparation.notes]):
             watcher.say(sentence)

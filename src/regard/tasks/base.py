@@ -120,6 +120,8 @@ class TaskConfig(Family):
     """The score that models are compared by, a name of `metrics.METRICS`."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The scores of its predictions; those of its generated texts are the metrics registered for its kind."""
+    packs: ClassVar[bool] = False
+    """Whether its examples may be packed into one row without being asked to."""
     splits_inputs: ClassVar[bool] = False
     """Whether an input of several sentences may be given to its models sentence by sentence."""
     copy_baseline: ClassVar[bool] = False

@@ -59,6 +59,7 @@ class TranslationConfig(TaskConfig):
     example_command = "echo 'Your text' | regard translate {folder}"
     ctranslate2_settings = TRAINING_SETTINGS | {"reward"}
     copy_baseline = True
+    packs = True
     splits_inputs = True
     generates = True
 

@@ -38,15 +38,28 @@ class MovingAverage:
         self._parameters = dict(model.named_parameters())
         self._averages = {name: p.detach().to(_wide(p), copy=True) for name, p in self._parameters.items()}
 
+    @property
+    def next_weight(self) -> float:
+        """What the weights count for in the next update: 1 − d."""
+        early = (1 + self.updates) / (10 + self.updates)
+        return 1 - (min(self.decay, early) if self.warmup else self.decay)
+
     @torch.no_grad()
     def update(self) -> None:
         """Takes in the weights as they are now."""
-        early = (1 + self.updates) / (10 + self.updates)
-        decay = min(self.decay, early) if self.warmup else self.decay
         averages = [local_part(average) for average in self._averages.values()]
         weights = [local_part(p).to(_wide(p)) for p in self._parameters.values()]
-        torch._foreach_lerp_(averages, weights, 1 - decay)  # type: ignore[attr-defined]
+        torch._foreach_lerp_(averages, weights, self.next_weight)  # type: ignore[attr-defined]
         self.updates += 1
+
+    @torch.no_grad()
+    def update_on_device(self, weight: Tensor) -> None:
+        """The same with `next_weight` as a tensor there; whoever launches this counts `updates`."""
+        averages = list(self._averages.values())
+        weights = [p.to(_wide(p)) for p in self._parameters.values()]
+        changes = list(torch._foreach_sub(weights, averages))  # type: ignore[attr-defined]
+        torch._foreach_mul_(changes, weight)  # type: ignore[attr-defined]
+        torch._foreach_add_(averages, changes)  # type: ignore[attr-defined]
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

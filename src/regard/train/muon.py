@@ -36,11 +36,19 @@ class Muon(torch.optim.Optimizer):
         settings = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov}
         super().__init__(params, {**settings, "iterations": iterations, "scaling": scaling})
 
+    found_inf: Tensor | None = None
+    """1 where a step must change nothing, as torch's fused optimisers take it; on the device."""
+    grad_scale: Tensor | None = None
+    """Divisor of the gradients; on the device."""
+
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """One step; parameters without a gradient stay."""
         for group in self.param_groups:
             for alike in _by_shape(group["params"]):
+                if self.found_inf is not None:
+                    self._step_on_device(alike, group, self.found_inf)
+                    continue
                 blends = torch.stack([self._blend(parameter, group) for parameter in alike])
                 directions = orthogonal(blends, group["iterations"]).to(blends.dtype)
                 rate = group["lr"] * step_scale(alike[0].shape, group["scaling"])
@@ -49,12 +57,31 @@ class Muon(torch.optim.Optimizer):
 
     def _blend(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
         """The running mean of the gradients, once more blended with the newest (Nesterov)."""
-        gradient, state, momentum = parameter.grad, self.state[parameter], group["momentum"]
+        gradient, momentum = parameter.grad, group["momentum"]
         assert gradient is not None
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(gradient)
-        mean = state["momentum_buffer"].lerp_(gradient, 1 - momentum)
+        mean = self._mean(parameter).lerp_(gradient, 1 - momentum)
         return gradient.lerp(mean, momentum) if group["nesterov"] else mean
+
+    def _mean(self, parameter: nn.Parameter) -> Tensor:
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+        return state["momentum_buffer"]
+
+    def _step_on_device(self, alike: list[nn.Parameter], group: dict[str, Any], found_inf: Tensor) -> None:
+        """The same without waiting for the device: rate, divisor and whether to step at all are tensors there."""
+        lr, momentum, means = group["lr"] * (1 - found_inf), group["momentum"], [self._mean(p) for p in alike]
+        gradients = torch.stack([parameter.grad for parameter in alike if parameter.grad is not None])
+        gradients = gradients if self.grad_scale is None else gradients / self.grad_scale
+        gradients = torch.where(found_inf > 0, 0.0, gradients)  # 0 · NaN would be NaN
+        changed = torch.stack(means).lerp(gradients, (1 - momentum) * (1 - found_inf))
+        for mean, new in zip(means, changed, strict=True):
+            mean.copy_(new)
+        blends = gradients.lerp(changed, momentum) if group["nesterov"] else changed
+        directions = orthogonal(blends, group["iterations"]).to(blends.dtype)
+        steps = directions * (lr * step_scale(alike[0].shape, group["scaling"]))
+        for parameter, step in zip(alike, steps, strict=True):
+            parameter.mul_(1 - lr * group["weight_decay"]).sub_(step)
 
 
 def orthogonal(matrices: Float[Tensor, "*stack rows columns"], iterations: int = 5) -> Tensor:

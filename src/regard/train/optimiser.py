@@ -252,6 +252,19 @@ class Optimiser:
             parameter.device.type == "cuda" for parameter in self._owners
         )
 
+    def learning_rates(self, lr: float) -> list[float]:
+        """Of each group of parameters."""
+        return [lr * group.get("scale", 1.0) for part in self.parts for group in part.param_groups]
+
+    def read_rates_from(self, rates: Sequence[Tensor]) -> None:
+        """From here on, learning rates are those tensors, one for each group; on the device."""
+        groups = (group for part in self.parts for group in part.param_groups)
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
+            group["capturable"] = True  # what torch asks for before it captures a step
+        for part in self.parts:
+            part._warned_capturable_if_run_uncaptured = True  # type: ignore[attr-defined]  # a shape's first steps are
+
     def step(self, found_inf: Tensor | None = None, grad_scale: Tensor | None = None) -> None:
         """Updates the parameters by their gradients, divided by `grad_scale`; not where `found_inf` is 1."""
         for part in self.parts:

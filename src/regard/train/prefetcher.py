@@ -15,7 +15,8 @@ class Prefetcher:
     def __init__(self, batches: Batches, make: Callable[[Batch], Inputs], world: World) -> None:
         self.batches, self.make, self.world = batches, make, world
         self.epoch, self.index = 0, 0
-        self._ready: tuple[tuple[int, int, int], list[Inputs]] | None = None
+        self.ready: tuple[tuple[int, int, int], list[Inputs]] | None = None
+        """Micro-batches that were built ahead, and their position."""
 
     @property
     def epochs(self) -> float:
@@ -28,14 +29,14 @@ class Prefetcher:
 
     def inputs(self, micro_batches: int) -> list[Inputs]:
         """This process's micro-batches of the current batch; built now, unless they are ready."""
-        position, ready, self._ready = (self.epoch, self.index, micro_batches), self._ready, None
+        position, ready, self.ready = (self.epoch, self.index, micro_batches), self.ready, None
         return ready[1] if ready is not None and ready[0] == position else self._build(*position)
 
     def prefetch(self, micro_batches: int) -> None:
         """Builds the next batch; an error is raised when its turn comes."""
         position = (*self._following(), micro_batches)
         with suppress(Exception):
-            self._ready = position, self._build(*position)
+            self.ready = position, self._build(*position)
 
     def advance(self) -> None:
         self.epoch, self.index = self._following()
@@ -48,7 +49,7 @@ class Prefetcher:
         number = self.batches.num_batches(epoch)
         same = index == 0 or (index < number and batches in (None, number))
         self.epoch, self.index = epoch, index if same else min(number - 1, max(0, int((epochs - epoch) * number)))
-        self._ready = None
+        self.ready = None
         return same
 
     def _following(self) -> tuple[int, int]:

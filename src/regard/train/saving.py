@@ -51,6 +51,7 @@ class CheckpointedTraining(TrainingStep):
             "splits": self.memory_splits,
             "due": self.validation_due,
             "precision": self.precision.name,
+            "packed": self.batches.one_row,
             "between_blocks": self.residual_is_bfloat16,
             **({"fingerprint": self.fingerprint} if self.fingerprint else {}),
         }

@@ -42,6 +42,9 @@ class TrainConfig(BudgetConfig):
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile; auto: on a GPU, for streams of text, which have one shape, and packed batches, which are one row;
     and for runs that earn back the time."""
+    cuda_graph: bool = False
+    """Launch each training step on a GPU as one CUDA graph. Batches are padded to few shapes for it; translation packs
+    them into rows of one size."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute; auto: on a GPU if there is one."""
     parallel: ParallelSetting = "auto"

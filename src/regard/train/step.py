@@ -6,7 +6,7 @@ state of any random generator, and any number of processes computes the same ste
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batches import Batch, Batches
+from regard.errors import ConfigError
 from regard.metrics.registry import metric
+from regard.nn.experts import Experts
 from regard.nn.fast.sdpa import cudnn_attention, disable_cudnn_attention
 from regard.nn.loss import Losses
 from regard.tasks.base import Inputs, Task
 from regard.tasks.contract import config_of
 from regard.train.budget import Spent
 from regard.train.compilation import compile_blocks, why_compile
+from regard.train.cuda_graph import CannotCaptureError, CapturedSteps, StepScalars, choose_shapes
 from regard.train.memory import is_out_of_memory, keep_freed_memory
 from regard.train.monitor import Log, Watcher
 from regard.train.optimiser import same_rate
@@ -36,6 +39,8 @@ from regard.train.step_statistics import (
     StepStatistics,
     clip_gradients,
     describe_non_finite,
+    grad_scale,
+    gradient_norm,
 )
 
 
@@ -81,8 +86,13 @@ class TrainingStep(ABC):
         self.fsdp, self.expert_parallel = config.parallel == "fsdp", expert_parallel or ExpertParallel(model, world)
         self.partitioned = self.fsdp or self.expert_parallel.size > 1
         """Whether no process holds the whole model."""
+        self.memory_splits = 1
+        """Extra micro-batch splits chosen after an out-of-memory error."""
+        launched = self._why_not_captured()
+        if config.cuda_graph and launched:
+            raise ConfigError("train.cuda_graph", f"steps cannot be CUDA graphs here: {launched}; leave it out")
         if reason := why_compile(model, config, batches, world.device):
-            compile_blocks(model, any_length=batches.one_row)
+            compile_blocks(model, any_length=batches.one_row and not config.cuda_graph)
             watcher.detail(f"blocks are compiled, {reason}; the first steps take longer")
         self.compiles_next = bool(reason)
         self.residual_is_bfloat16 = set_residual_dtype(model, config.residual_dtype, precision)
@@ -97,9 +107,10 @@ class TrainingStep(ABC):
         self.metric = config.best or task.best_metric
         self.is_better = metric(self.metric, "train.best").better
         self.spent = Spent()
+        self.captured: CapturedSteps | None = None
         self.prefetcher = Prefetcher(batches, self._inputs, world)
-        self.memory_splits = 1
-        """Extra micro-batch splits chosen after an out-of-memory error."""
+        if config.cuda_graph:
+            self.captured = self._capture_steps()
         self.saved_step = 0
         self._non_finite = NonFiniteBatches(config.skip_bad, watcher.say)
 
@@ -110,17 +121,10 @@ class TrainingStep(ABC):
     def step(self) -> dict[str, Any]:
         """One update of the weights; its loss, learning rate and gradient norm."""
         lr = self.schedule.rate(self.spent.steps + 1, self.spent.progress(self.config))
-        self.optimiser.set_lr(lr)
         with self._saved_on_error():
-            inputs, loss, plain = self._compute_gradients()
-        if self.world.size > 1:
-            loss = torch.tensor(self.world.sum(float(loss)))
-            plain = None if plain is None else torch.tensor(self.world.sum(float(plain)))
-        statistics = self._update(loss, plain)
+            inputs, statistics = self._captured_step(lr) or self._plain_step(lr)
         if statistics.finite:
             self._non_finite.in_a_row = 0
-            if self.moving_average:
-                self.moving_average.update()
         else:
             with self._saved_on_error():
                 self._skip(statistics)
@@ -131,9 +135,87 @@ class TrainingStep(ABC):
         self.spent.epochs = self.prefetcher.epochs
         skipped = {"skipped": self.spent.skipped} if self.spent.skipped else {}
         losses = {"loss": statistics.loss}
-        if plain is not None:
+        if statistics.plain is not None:
             losses = {"loss": statistics.plain, "objective": statistics.loss}
         return {**losses, "lr": lr, "gradient_norm": statistics.norm, **skipped}
+
+    def _plain_step(self, lr: float) -> tuple[list[Inputs], StepStatistics]:
+        """Kernel by kernel: on a CPU, in several processes or micro-batches."""
+        self.optimiser.set_lr(lr)
+        # A batch that is too large for the shape that blocks were compiled for is computed without compiling anew.
+        with torch.compiler.set_stance("force_eager") if self.captured else nullcontext():
+            inputs, loss, plain = self._compute_gradients()
+        if self.world.size > 1:
+            loss = torch.tensor(self.world.sum(float(loss)))
+            plain = None if plain is None else torch.tensor(self.world.sum(float(plain)))
+        statistics = self._update(loss, plain)
+        if statistics.finite and self.moving_average:
+            self.moving_average.update()
+        return inputs, statistics
+
+    # As a CUDA graph
+
+    def _capture_steps(self) -> CapturedSteps:
+        """Training steps as CUDA graphs."""
+        scalars = StepScalars(len(self.optimiser.learning_rates(0.0)), self.world.device)
+        shapes = choose_shapes(self.batches, lambda step: self._host_inputs(self.batches.batch(0, step)))
+        return CapturedSteps(self._compute_step, scalars, shapes)
+
+    def _why_not_captured(self) -> str:
+        """Why steps cannot be CUDA graphs; empty where they can."""
+        kind = self.config.optimiser.kind
+        reasons = {
+            "there is no GPU": self.world.device.type != "cuda",
+            "several processes train together": self.world.size > 1 or self.partitioned,
+            "train.accumulate divides batches": self.micro_batches > 1,
+            "train.activation_checkpointing computes again": self.config.activation_checkpointing,
+            f"train.optimiser is {kind}, not adamw or muon": kind not in ("adamw", "muon"),
+            "experts count all tokens, padding too": any(isinstance(part, Experts) for part in self.model.modules()),
+            "task.reward generates texts": getattr(self.task.config, "reward", None) is not None,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    def _captured_step(self, lr: float) -> tuple[list[Inputs], StepStatistics] | None:
+        """The step as a CUDA graph; None where it cannot be one."""
+        if self.captured is None or self.micro_batches > 1:
+            return None
+        [inputs] = self._next_inputs()
+        if not self.captured.takes(inputs):
+            return None
+        average = self.moving_average
+        weight = average.next_weight if average else 0.0
+        self.optimiser.lr = lr
+        try:
+            tensor = self.captured.run(inputs, self.optimiser.learning_rates(lr), weight, self._seed_dropout)
+            pending = PendingStatistics(tensor)
+            self.prefetcher.prefetch(self.micro_batches)
+            statistics = pending.read()
+        except (CannotCaptureError, torch.OutOfMemoryError) as error:
+            reason = "memory is short" if isinstance(error, torch.OutOfMemoryError) else str(error)
+            self.watcher.say(f"train.cuda_graph: steps are launched kernel by kernel from here on, as {reason}")
+            self.captured = self.prefetcher.ready = None
+            return None
+        if statistics.finite and average:
+            average.updates += 1
+        return [inputs], statistics
+
+    def _compute_step(self, inputs: Inputs, scalars: StepScalars) -> Tensor:
+        """All of a step on the device; returns objective, gradient norm, and plain loss where that is another."""
+        self.optimiser.zero_grad()
+        self.optimiser.read_rates_from(scalars.lr)
+        with self.precision.autocast(), cudnn_attention(self.batches.one_shape):
+            losses = self.losses(inputs)
+            loss = losses.objective / scalars.count
+        loss.backward()
+        parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+        plain = [] if losses.plain is None else [losses.plain / scalars.scored]
+        statistics = torch.stack([loss.detach().float(), gradient_norm(parameters).float(), *plain])
+        found_inf = torch.maximum((~statistics[:2].isfinite().all()).float(), scalars.hold)
+        scale = grad_scale(statistics[1], self.config.clip) if self.config.clip else None
+        self.optimiser.step(found_inf, scale)
+        if self.moving_average:
+            self.moving_average.update_on_device(scalars.average_weight * (1 - found_inf))
+        return statistics
 
     # Forward and backward
 
@@ -191,7 +273,15 @@ class TrainingStep(ABC):
         return self.prefetcher.inputs(self.micro_batches)
 
     def _inputs(self, batch: Batch) -> Inputs:
+        """A batch on the device, or where steps are captured, on the host in one of few shapes."""
+        if self.captured is not None and self.micro_batches == 1:
+            fitted = self.captured.shapes.fit(self._host_inputs(batch))
+            if fitted is not None:
+                return fitted
         return self.task.inputs(batch, config_of(self.model), self.world.device)
+
+    def _host_inputs(self, batch: Batch) -> Inputs:
+        return self.task.inputs(batch, config_of(self.model), torch.device("cpu"))
 
     def _seed_dropout(self) -> None:
         """Dropout of a step is the same whether the run was interrupted before or not."""
@@ -208,9 +298,11 @@ class TrainingStep(ABC):
         A fused optimiser on a GPU checks that on the device, while this process builds the next batch.
         """
         limit, parameters = self.config.clip or None, [p for p in self.model.parameters() if p.grad is not None]
-        pending = PendingStatistics(loss, self.expert_parallel.gradient_norm(parameters), plain)
+        norm = self.expert_parallel.gradient_norm(parameters).float().to(loss.device)
+        values = [] if plain is None else [plain.float().to(loss.device)]
+        pending = PendingStatistics(torch.stack([loss.detach().float(), norm, *values]))
         if self.optimiser.checks_on_device and self.world.size == 1:
-            self.optimiser.step(pending.found_inf(), pending.grad_scale(limit) if limit else None)
+            self.optimiser.step(pending.found_inf(), grad_scale(norm, limit) if limit else None)
             self.prefetcher.prefetch(self.micro_batches)
             return pending.read()
         statistics = pending.read()
@@ -222,6 +314,10 @@ class TrainingStep(ABC):
     def _skip(self, statistics: StepStatistics) -> None:
         """Stops at a non-finite loss or gradient, or counts the batch; either way no weight changed."""
         location = f"batch {self.prefetcher.index} of epoch {self.prefetcher.epoch}"
+        if self.captured is not None:  # the gradients of a graph are not those of its parameters
+            self.prefetcher.ready, captured, self.captured = None, self.captured, None
+            self._accumulate_gradients()
+            self.captured = captured
         tokenizers = self.task.vocabularies.tokenizers
         self._non_finite.handle(
             describe_non_finite(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.distributed as dist
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
@@ -31,7 +32,7 @@ class StepStatistics:
 
     loss: float
     norm: float
-    plain: float = math.nan
+    plain: float | None = None
     """The cross-entropy as validation reports it, where the objective is another."""
 
     @property
@@ -43,22 +44,20 @@ class StepStatistics:
 class PendingStatistics:
     """Statistics of a step on their way from the device; the norm is finite only if all gradients are."""
 
-    def __init__(self, loss: Tensor, norm: Tensor, plain: Tensor | None = None) -> None:
-        beside = [] if plain is None else [plain.float().to(loss.device)]
-        values = torch.stack((loss.detach().float(), norm.float().to(loss.device), *beside))
-        self._loss_and_norm = values[:2]
-        self._arriving = HostCopy(values)
+    def __init__(self, values: Float[Tensor, " statistics"]) -> None:
+        self._values, self._arriving = values, HostCopy(values)
 
     def read(self) -> StepStatistics:
         return StepStatistics(*self._arriving.wait()[0].tolist())
 
     def found_inf(self) -> Tensor:
         """1 where a value is not finite, else 0; on the device, as torch's fused optimisers take it."""
-        return (~self._loss_and_norm.isfinite().all()).float()
+        return (~self._values[:2].isfinite().all()).float()
 
-    def grad_scale(self, limit: float) -> Tensor:
-        """Divisor of the gradients that brings their norm to at most `limit`; on the device."""
-        return ((self._loss_and_norm[1] + TINY) / limit).clamp(min=1.0)
+
+def grad_scale(norm: Tensor, limit: float) -> Tensor:
+    """Divisor of the gradients that brings their norm to at most `limit`; on the device."""
+    return ((norm + TINY) / limit).clamp(min=1.0)
 
 
 def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:

@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.nn.fast.memo import memo
 from regard.nn.pattern import Pattern, Segments
 from regard.nn.position import Bias
 
@@ -76,11 +75,28 @@ def key_range_attention(
     assert bias is None
     segments, causal = packed_sequences(pattern)
     q, k, v = (x.squeeze(0).transpose(0, 1) for x in (q, k, v))
-    if torch.compiler.is_compiling():
-        ranges = KeyRanges.of(segments, causal)
-    else:
-        ranges = memo(segments, ("key ranges", causal), lambda: KeyRanges.of(segments, causal), keep=2)
+    ranges = KeyRanges(*_key_ranges(segments, causal))
     return attend_key_ranges(q, k, v, ranges, scale, dropout).transpose(0, 1)[None]
+
+
+def prepare_key_ranges(pattern: Pattern | None) -> None:
+    """Computes the ranges of packed sequences on a GPU once for all layers, before compiled blocks need them."""
+    flags = pattern.flags() if pattern is not None else None
+    if flags is not None and flags.segments is not None and _is_prepared(flags.segments):
+        _key_ranges(flags.segments, flags.causal)
+
+
+def _is_prepared(segments: Segments) -> bool:
+    return segments.query_segment.is_cuda  # a CPU has other functions for packed sequences
+
+
+def _key_ranges(segments: Segments, causal: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if causal in segments.key_ranges:
+        return segments.key_ranges[causal]
+    ranges = KeyRanges.of(segments, causal).tensors
+    if not torch.compiler.is_compiling():  # else the next block would find another state, and be compiled anew
+        segments.key_ranges[causal] = ranges
+    return ranges
 
 
 def attend_key_ranges(q: Tensor, k: Tensor, v: Tensor, ranges: KeyRanges, scale: float, dropout: float = 0.0) -> Tensor:

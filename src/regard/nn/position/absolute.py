@@ -137,7 +137,8 @@ class Learned(Absolute):
         self, x: Float[Tensor, "batch time width"], context: AttentionContext
     ) -> Float[Tensor, "batch time width"]:
         """Raises where a sequence is longer than the table."""
-        if x.shape[1] > self.table.num_embeddings and int(context.query_positions.max()) >= self.table.num_embeddings:
+        reach = context.length or x.shape[1]
+        if reach > self.table.num_embeddings and int(context.query_positions.max()) >= self.table.num_embeddings:
             raise too_long(int(context.query_positions.max()) + 1, self.table.num_embeddings)
         return super().embed(x, context)
 
