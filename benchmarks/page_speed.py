@@ -76,7 +76,7 @@ def write_page(file: Path, tokens: int) -> Path:
     model = task.build(EncoderDecoderConfig(width=256, depth=6, heads=8)).eval()
     text, target = (tokenizer.decode(tokenizer.encode(one * 40)[: tokens - 1]) for one in LECTURE_SENTENCES[0])
     whole = tokens == min(TOKENS)  # what takes long to compute, and little of the page, is left out of longer ones
-    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "", 0)
     tree = trace(trained, text, target, beam=2, length=8, shuffles=3 * whole, coreference=whole, paths=whole)
     assert [len(tree["sentences"][side]["tokens"]) for side in ("source", "target")] == [tokens, tokens]
     file.write_text(render(tree), encoding="utf-8")

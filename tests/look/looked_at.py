@@ -52,7 +52,7 @@ def classifier(**model: Any) -> tuple[torch.nn.Module, Classification]:
     return task.build(EncoderConfig.from_tree({**SIZE, **model})).eval(), task
 
 
-def by_hand(model: Any, task: Task, documents: bool = False) -> Trained:
+def by_hand(model: Any, task: Task, documents: bool = False, step: int = 0) -> Trained:
     data = DataConfig() if documents else DataConfig(train=SourceConfig(file="running.txt"))
     recipe = Recipe(task=task.config, model=model.config, data=data, search=GreedyConfig())
-    return Trained(model, task, recipe, torch.device("cpu"), "")
+    return Trained(model, task, recipe, torch.device("cpu"), "", step)

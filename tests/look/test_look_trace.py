@@ -14,7 +14,7 @@ from regard.config.tree import help_texts
 from regard.data.street import LECTURE_SENTENCES
 from regard.decode import GreedyConfig
 from regard.errors import ConfigError, RegardError
-from regard.look import Snapshot, TraceConfig, trace
+from regard.look import TraceConfig, trace
 from regard.look.coreference import SentenceTrace
 from regard.look.groups import alignment, distance, entropy, previous, rollout
 from regard.look.model_input import InputBuilder
@@ -233,7 +233,13 @@ def test_an_untrained_model_fails_the_lectures_sentences_and_the_tree_says_so():
 
 def test_snapshots_hold_the_weights_of_other_checkpoints():
     (model, task), (other, _) = translator(), translator(initialise={"kind": "normal"})
-    tree = trace(by_hand(model, task), TEXT, TARGET, snapshots=[Snapshot(3, other), Snapshot(9, model)], **QUICK)
+    tree = trace(
+        by_hand(model, task),
+        TEXT,
+        TARGET,
+        snapshots=[by_hand(other, task, step=3), by_hand(model, task, step=9)],
+        **QUICK,
+    )
     layer = tree["groups"][0]["layers"][0]
     assert [shot["step"] for shot in tree["snapshots"]] == [3, 9]
     assert tree["snapshots"][1]["weights"]["encoder"][0] == layer["weights"]

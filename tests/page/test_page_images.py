@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
     image = tmp_path / "scene.png"
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)).save(image)
     page = tmp_path / "page.html"
-    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "", 0)
     page.write_text(render(trace(trained, str(image), "a red circle", length=8, beam=2)), encoding="utf-8")
     return page
 

@@ -70,7 +70,7 @@ def test_a_classifier_s_page(opened: Any, tmp_path: Path):
     task = ClassificationConfig().task(Vocabularies({"text": tokenizer}, ["bad", "good"]))
     model = task.build(EncoderConfig(width=16, depth=1, heads=2, position="none", dropout=0.0)).eval()
     file = tmp_path / "classifier.html"
-    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "", 0)
     file.write_text(render(trace(trained, "a good film")), encoding="utf-8")
     page = opened(file)
     assert "Prediction" in page.locator("#sentence").inner_text()
@@ -85,7 +85,7 @@ def test_an_image_s_page_has_patches(opened: Any, tmp_path: Path):
     model = task.build(VisionConfig(width=16, depth=1, heads=2, image=16, patch=4, dropout=0.0)).eval()
     image, file = tmp_path / "image.png", tmp_path / "image.html"
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (16, 16, 3), np.uint8)).save(image)
-    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), torch.device("cpu"), "", 0)
     file.write_text(render(trace(trained, str(image))), encoding="utf-8")
     page = opened(file)
     assert page.locator("#sentence .patch").count() == 16

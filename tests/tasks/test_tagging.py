@@ -273,7 +273,7 @@ def test_a_server_tags_words_and_says_what_it_cannot(run: Path):
 
 def test_a_page_tells_all_tags_and_each(task: Tagging):
     model = built(task, EncoderConfig(**SMALL))
-    trained = Trained(model, task, Recipe(task=task.config, model=model.config), CPU, "")
+    trained = Trained(model, task, Recipe(task=task.config, model=model.config), CPU, "", 0)
     tree = trace(trained, "the dog sleeps", shuffles=1)
     whole, *words = tree["generation"]["classes"]
     tagged = task.tag(model, SENTENCES[:1], CPU)[0]

@@ -183,7 +183,7 @@ def attention(
     if target is not None:
         (target,) = plain_texts([target])
     earlier = _snapshots(run) if snapshots else []
-    tree = looking.trace(run, text, target, step=run.step, snapshots=earlier, **options)
+    tree = looking.trace(run, text, target, snapshots=earlier, **options)
     metrics = run.folder / METRICS_FILE
     lines = read_metrics(metrics) if metrics.exists() else []
     return {**tree, "training": [{name: _finite(value) for name, value in line.items()} for line in lines]}
@@ -325,11 +325,10 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def _snapshots(run: Run) -> list[looking.Snapshot]:
+def _snapshots(run: Run) -> list[Run]:
     """The run's complete checkpoints, the earliest first."""
     steps = sorted({step for step, _ in list_checkpoints(run.folder / CHECKPOINTS_FOLDER)})
-    opened = (load(run.folder, str(run.device), f"step-{step}") for step in steps)
-    return [looking.Snapshot(one.step, one.model) for one in opened]
+    return [load(run.folder, str(run.device), f"step-{step}") for step in steps]
 
 
 def _peak(recipe: Recipe) -> float | None:

@@ -3,6 +3,5 @@
 from regard.look.page import content_security_policy as content_security_policy
 from regard.look.page import render as render
 from regard.look.payload import TraceConfig as TraceConfig
-from regard.look.trace import Snapshot as Snapshot
 from regard.look.trace import blank_tree as blank_tree
 from regard.look.trace import trace as trace

@@ -1,18 +1,19 @@
 """The input of a traced model: its tensors, and the sentences they stand for. Texts, masked texts and images."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.decode.constraints import stable_top_k
 from regard.errors import RegardError
-from regard.look.payload import ImagePatches, Shape, to_base64
+from regard.look.payload import ImagePatches, Shape
 from regard.look.tokens import Sentence
 from regard.models import Patches
 from regard.nn.layout import Sequences
@@ -180,8 +181,13 @@ class ImageInputBuilder(InputBuilder):
 
     @override
     def image(self) -> ImagePatches:
-        image = torch.from_numpy(self.pixels.copy()).permute(2, 0, 1) / 255
-        return image_patches(image, self.config.patch, getattr(self.config, "class_token", False))
+        pixels = self.pixels.repeat(3, axis=2) if self.pixels.shape[2] == 1 else self.pixels
+        return ImagePatches(
+            size=pixels.shape[1],
+            patch=self.config.patch,
+            class_token=getattr(self.config, "class_token", False),
+            pixels=base64.b64encode(pixels.tobytes()).decode(),
+        )
 
 
 def input_builder(trained: Trained, text: AnyInput) -> InputBuilder:
@@ -198,12 +204,6 @@ def patch_sentence(config: ImageModelConfig) -> Sentence:
     tokens = [CLASS_TOKEN, *patches] if getattr(config, "class_token", False) else patches
     numbers = list(range(len(tokens)))
     return Sentence(numbers, tokens, numbers, tokens)
-
-
-def image_patches(image: Float[Tensor, "channels height width"], patch: int, class_token: bool) -> ImagePatches:
-    colours = image.expand(3, -1, -1) if image.shape[0] == 1 else image[:3]
-    pixels = (colours.detach().cpu().clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).contiguous()
-    return ImagePatches(size=image.shape[-1], patch=patch, class_token=class_token, pixels=to_base64(pixels))
 
 
 def encoder_output(model: nn.Module, source: Sequences) -> Tensor | None:

@@ -325,16 +325,16 @@ class Payload(PayloadModel):
 
 
 def pack_weights(x: Tensor) -> str:
-    return to_base64((x.detach().float().clamp(0, 1) * 255).round().to(torch.uint8))
+    return _base64((x.detach().float().clamp(0, 1) * 255).round().to(torch.uint8))
 
 
 def pack_floats(x: Tensor) -> str:
-    return to_base64(x.detach().float())
+    return _base64(x.detach().float())
 
 
 def pack_signed(x: Tensor) -> SignedBytes:
     scale = float(x.abs().max().clamp(min=1e-12))
-    return SignedBytes(scale=scale, bytes=to_base64((x.detach().float() / scale * 127 + 127).round().to(torch.uint8)))
+    return SignedBytes(scale=scale, bytes=_base64((x.detach().float() / scale * 127 + 127).round().to(torch.uint8)))
 
 
 def rounded(values: Tensor, digits: int = 5) -> list[float]:
@@ -345,6 +345,6 @@ def rounded_rows(values: Tensor, digits: int = 5) -> list[list[float]]:
     return [rounded(row, digits) for row in values]
 
 
-def to_base64(x: Tensor) -> str:
+def _base64(x: Tensor) -> str:
     array = x.cpu().contiguous().numpy()
     return base64.b64encode(array.astype(array.dtype.newbyteorder("<")).tobytes()).decode()

@@ -1,10 +1,8 @@
 """`trace`: the payload of one input of one model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from regard.decode import BeamConfig
 from regard.decode.search import AnySearch, search_with
@@ -36,27 +34,13 @@ CHECKPOINT_BYTES = 900_000
 """Bytes of the weights of earlier checkpoints on a page."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A model at an earlier step of its training."""
-
-    step: int
-    model: nn.Module
-
-
 def trace(
-    trained: Trained,
-    text: AnyInput,
-    target: str | None = None,
-    *,
-    step: int | None = None,
-    snapshots: Sequence[Snapshot] = (),
-    **options: object,
+    trained: Trained, text: AnyInput, target: str | None = None, *, snapshots: Sequence[Trained] = (), **options: object
 ) -> dict[str, object]:
     """The payload as plain values for JSON.
 
-    `target` is a forced target; without it the model generates. `step` is that of the checkpoint. Further options are
-    those of `TraceConfig`.
+    `target` is a forced target; without it the model generates. `snapshots` is the model at earlier steps of its
+    training. Further options are those of `TraceConfig`.
     """
     config, model = TraceConfig.from_tree(options), trained.model
     builder = input_builder(trained, text)
@@ -67,7 +51,7 @@ def trace(
         translates = builder.reads_text and builder.shape == "pair"
         payload = Payload(
             version=VERSION,
-            about=about(trained, step),
+            about=about(trained),
             text=text if isinstance(text, str) else "",
             target=target,
             output="" if inputs.target is None else builder.target.decode(inputs.target.ids[inputs.prompt_length :]),
@@ -91,28 +75,14 @@ def trace(
     return payload.model_dump(mode="json")
 
 
-def blank_tree(trained: Trained, reason: str, *, step: int | None = None) -> dict[str, object]:
+def blank_tree(trained: Trained, reason: str) -> dict[str, object]:
     """A payload without an input: the model, and why there is nothing to see."""
     builder = InputBuilder(trained) if isinstance(trained.task, ImageTask) else input_builder(trained, "")
     return Payload(
-        version=VERSION,
-        about=about(trained, step),
-        blank=reason,
-        text="",
-        target=None,
-        output="",
-        shape=builder.shape,
-        prompt_length=0,
-        sentences={"source": None, "target": None},
-        groups=[],
-        options=TraceConfig(),
-        generation=Generation(),
-        positions=None,
-        shuffles=[],
-        paths=None,
-        coreference=None,
-        snapshots=[],
-    ).model_dump(mode="json")
+        version=VERSION, about=about(trained), blank=reason, text="", target=None, output="", shape=builder.shape,
+        prompt_length=0, sentences={"source": None, "target": None}, groups=[], options=TraceConfig(),
+        generation=Generation(), positions=None, shuffles=[], paths=None, coreference=None, snapshots=[],
+    ).model_dump(mode="json")  # fmt: skip
 
 
 def search_for(trained: Trained, config: TraceConfig) -> AnySearch:
@@ -133,11 +103,11 @@ def model_input(builder: InputBuilder, text: AnyInput, target: str | None, searc
     return builder.pair(ids, target_ids) if builder.shape == "pair" else builder.text(ids, target_ids)
 
 
-def about(trained: Trained, step: int | None) -> About:
+def about(trained: Trained) -> About:
     config, model = trained.recipe.model, trained.model
     return About(
         run=trained.name,
-        step=step,
+        step=trained.step,
         task=type(trained.task).__name__,
         kind=config.kind,
         width=getattr(config, "width", None),
@@ -164,12 +134,12 @@ def trace_generation(
 
 
 def trace_snapshots(
-    snapshots: Sequence[Snapshot], inputs: ModelInput, recorded: Sequence[RecordedAttention]
+    snapshots: Sequence[Trained], inputs: ModelInput, recorded: Sequence[RecordedAttention]
 ) -> list[CheckpointWeights]:
     """All heads of earlier checkpoints on the same input, of as many checkpoints as the page allows."""
     size = sum(attention.weights.numel() for attention in recorded)
     chosen = evenly(len(snapshots), max(2, CHECKPOINT_BYTES // max(1, size)))
-    rows = []
+    rows: list[CheckpointWeights] = []
     for snapshot in (snapshots[index] for index in chosen):
         groups = by_group(replay(snapshot.model, inputs.arguments)[1], inputs)
         weights: dict[GroupName, list[str]] = {

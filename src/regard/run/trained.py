@@ -69,8 +69,6 @@ class Run(Trained):
 
     recipe: Recipe
     folder: Path
-    step: int
-    """Of the checkpoint that the weights are from."""
 
     @classmethod
     def open(cls, folder: Path, device: str = "auto", which: str = "best") -> "Run":
@@ -87,7 +85,7 @@ class Run(Trained):
         _refuse_edited(folder, saved, vocabularies, recipe)
         model = task.build(recipe.model)
         load_weights(model, _served_weights(saved, folder))
-        return cls(model.to(chosen).eval(), task, recipe, chosen, folder.name, folder, saved.step)
+        return cls(model.to(chosen).eval(), task, recipe, chosen, folder.name, saved.step, folder)
 
     def source(self, data: SourceConfig | str) -> SourceConfig:
         """A split of the run's recipe by its name, or other data; ConfigError where the recipe's folder is gone."""

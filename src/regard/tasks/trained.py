@@ -43,6 +43,8 @@ class Trained:
     recipe: TrainedRecipe
     device: torch.device
     name: str
+    step: int
+    """Of the checkpoint that the weights are from."""
 
     @property
     def tokenizers(self) -> Mapping[str, Tokenizer]:

@@ -136,7 +136,7 @@ async def _first_trace(request: Request, served: ServedRun) -> dict[str, Any]:
 
 
 def _blank(served: ServedRun, reason: str) -> dict[str, Any]:
-    return blank_tree(replace(served.run, name=served.name), reason, step=served.run.step)
+    return blank_tree(replace(served.run, name=served.name), reason)
 
 
 def first_image(served: ServedRun) -> bytes | None:
