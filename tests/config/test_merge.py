@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import dump_toml, explain, json_schema, layered, parse_override, read_toml, resolve
+from regard.config import dump_toml, explain, layered, parse_override, read_toml, resolve
 from regard.config.tree import help_texts, kinds
 from regard.errors import ConfigError, DataError, RegardError
 from regard.models import DecoderConfig, EncoderConfig, ModelConfig
@@ -180,7 +180,7 @@ def test_explain_names_unknown_paths():
 
 
 def test_schema_knows_every_model():
-    schema = json_schema(Recipe)
+    schema = Recipe.model_json_schema()
     models = [schema["$defs"][model["$ref"].rpartition("/")[2]] if "$ref" in model else model
               for model in schema["properties"]["model"]["oneOf"]]  # fmt: skip
     assert {model["properties"]["kind"]["const"] for model in models} == set(kinds(ModelConfig))

@@ -16,7 +16,6 @@ from regard.metrics import (
     METRICS,
     accuracy_test,
     bleu,
-    bootstrap_interval,
     paired_test,
     sign_flips,
     significance,
@@ -90,16 +89,6 @@ def test_accuracy_test_on_many_examples():
     assert accuracy_test([True] * 20_000, [False] * 20_000).p_value == 0
 
 
-def test_intervals_cover_the_mean_and_repeat():
-    values = [True] * 80 + [False] * 20
-    low, high = bootstrap_interval(values)
-    assert low < 0.8 < high
-    assert high - low == pytest.approx(2 * 1.96 * (0.8 * 0.2 / 100) ** 0.5, rel=0.2)
-    assert (low, high) == bootstrap_interval(values)
-    assert (low, high) != bootstrap_interval(values, seed=2)
-    assert bootstrap_interval([0.5] * 9) == (0.5, 0.5)
-
-
 def test_wrong_inputs_are_refused():
     with pytest.raises(DataError, match="references: expected 60, one for each hypothesis, got 59"):
         paired_test(GOOD, BAD, REFERENCES[1:])
@@ -109,8 +98,6 @@ def test_wrong_inputs_are_refused():
         paired_test(GOOD, BAD, REFERENCES, samples=0)
     with pytest.raises(DataError, match="expected 2, one for each hypothesis, got 1"):
         accuracy_test([True, False], [True])
-    with pytest.raises(DataError, match="level: expected a share between 0 and 1, got 95"):
-        bootstrap_interval([1.0], level=95.0)
 
 
 @pytest.mark.parametrize("at_once", [1 << 20, 1000])

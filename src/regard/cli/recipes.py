@@ -174,7 +174,6 @@ def config(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Explain every setting, or check a recipe. Without options: all settings, their defaults and their help."""
-    from regard.config import json_schema
     from regard.errors import ConfigError
     from regard.run import Recipe
 
@@ -182,7 +181,7 @@ def config(
         if present and (check is not None or overrides or (schema and explain is not None)):
             raise ConfigError(option, "shows what every recipe may say; leave out what checks or explains another")
     if schema:
-        print(json.dumps(json_schema(Recipe), indent=2, ensure_ascii=False))
+        print(json.dumps(Recipe.model_json_schema(), indent=2, ensure_ascii=False))
     elif check is not None or overrides:
         _check(check, overrides or [], as_json)
     else:

@@ -3,7 +3,6 @@
 from regard.config.explain import Setting as Setting
 from regard.config.explain import Unused as Unused
 from regard.config.explain import explain as explain
-from regard.config.explain import json_schema as json_schema
 from regard.config.explain import search as search
 from regard.config.explain import unused_sentences as unused_sentences
 from regard.config.merge import layered as layered

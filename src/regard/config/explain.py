@@ -1,4 +1,4 @@
-"""What settings there are: path, type, default, help; as rows for people and as JSON Schema for editors.
+"""What settings there are: path, type, default and help.
 
 And those that would change nothing, told where a person has set them.
 """
@@ -14,8 +14,8 @@ from typing import Annotated, Literal, NamedTuple, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from regard.config.synonyms import SETTINGS, VALUES, plain
-from regard.config.tree import Config, default_of, help_texts, kinds, sub_config, walk
-from regard.config.values import Tree, is_list
+from regard.config.tree import Config, default_of, help_texts, kinds, members, sub_config, walk
+from regard.config.values import is_list
 from regard.errors import ConfigError, nearest
 
 
@@ -80,23 +80,14 @@ def _every(root: type[Config]) -> Iterator[Setting]:
             yield _setting(path, owner, name)
 
 
-def json_schema(root: type[Config]) -> Tree:
-    """JSON Schema of the whole tree; editors complete and check recipes with it."""
-    return root.model_json_schema()
-
-
 def _joined(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 
 def _below(path: str, field: FieldInfo) -> list[tuple[str, type[Config]]]:
     """The configs that a setting takes, that of its default first."""
-    family = kinds(field.annotation)
-    if family:
-        default = type(default_of(field))
-        return [(path, member) for member in sorted(family.values(), key=lambda member: member is not default)]
-    plain = sub_config(field.annotation)
-    return [(path, plain)] if plain else []
+    default = type(default_of(field))
+    return [(path, member) for member in sorted(members(field.annotation), key=lambda member: member is not default)]
 
 
 def _settings(prefix: str, owner: type[Config]) -> Iterator[Setting]:

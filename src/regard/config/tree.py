@@ -167,11 +167,8 @@ def refuse(setting: str, problem: str) -> PydanticCustomError:
 
 def kinds(annotation: object) -> dict[str, type[Config]]:
     """The members of a family by kind; empty where the annotation is no family."""
-    members: dict[str, type[Config]] = {}
-    for member in _members(annotation):
-        if "kind" in member.model_fields:
-            members[str(member.model_fields["kind"].default)] = member
-    return members
+    with_kind = [member for member in members(annotation) if "kind" in member.model_fields]
+    return {str(member.model_fields["kind"].default): member for member in with_kind}
 
 
 def allows_none(annotation: object) -> bool:
@@ -192,16 +189,16 @@ def default_of(field: FieldInfo) -> object:
 
 def sub_config(annotation: object) -> type[Config] | None:
     """The config class that stands under an annotation which is no family, if any."""
-    plain = [member for member in _members(annotation) if "kind" not in member.model_fields]
-    return plain[0] if plain else None
+    return next((member for member in members(annotation) if "kind" not in member.model_fields), None)
 
 
-def _members(annotation: object) -> Sequence[type[Config]]:
+def members(annotation: object) -> Sequence[type[Config]]:
+    """The configs that a setting takes: those of a family, or one."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _members(get_args(annotation)[0])
+        return members(get_args(annotation)[0])
     if origin in (Union, UnionType):
-        return [member for part in get_args(annotation) for member in _members(part)]
+        return [member for part in get_args(annotation) for member in members(part)]
     return annotation.alternatives() if isinstance(annotation, type) and issubclass(annotation, Config) else []
 
 
@@ -248,8 +245,7 @@ def walk(
     for name, field in root.model_fields.items():
         path = f"{prefix}.{name}" if prefix else name
         yield path, root, name
-        plain = sub_config(field.annotation)
-        for below in [*kinds(field.annotation).values(), *([plain] if plain else [])]:
+        for below in members(field.annotation):
             if below not in above:
                 yield from walk(below, path, (*above, below))
 

@@ -49,12 +49,12 @@ class BeamConfig(SearchBase):
         return BeamSearch(size=self.size, n_best=self.n_best, penalty=penalty)
 
 
+@dataclass(frozen=True)
 class LengthPenalty:
     """A hypothesis of log-probability s and length l (the end token counted) scores s / lp(l): `length_divisor`."""
 
-    def __init__(self, alpha: float = 1.0, formula: Formula = "power") -> None:
-        self.alpha = alpha
-        self.formula: Formula = formula
+    alpha: float = 1.0
+    formula: Formula = "power"
 
     def divisor(self, lengths: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return length_divisor(lengths.double(), self.alpha, self.formula).float()
@@ -161,12 +161,13 @@ class FinishedHypotheses:
         return [sorted(row, key=lambda hypothesis: (not hypothesis.finished, -hypothesis.score))[:n] for row in rows]
 
 
+@dataclass(frozen=True, kw_only=True)
 class BeamSearch:
     """Beam search with a length penalty, by hand: `BeamSearch(size=5, penalty=LengthPenalty(0.6, "gnmt"))`."""
 
-    def __init__(self, *, size: int = 5, n_best: int = 1, penalty: LengthPenalty | None = None) -> None:
-        self.size, self.n_best = size, n_best
-        self.penalty = penalty or LengthPenalty()
+    size: int = 5
+    n_best: int = 1
+    penalty: LengthPenalty = LengthPenalty()
 
     def run(self, job: Job, trace: Trace | None = None) -> list[list[Hypothesis]]:
         """The n best hypotheses of each row, best first; each step waits for the device once."""

@@ -4,6 +4,7 @@ Filters are pure functions between distributions: log-probabilities in, normalis
 which of two tokens that it keeps is the likelier; of equally likely tokens, lower ids are kept.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -56,24 +57,17 @@ class SampleConfig(SearchBase):
         )
 
 
+@dataclass(kw_only=True, eq=False)
 class Sampler(Stepwise):
-    """Samples each token from the model's distribution, filtered in the order of the arguments."""
+    """Samples each token from the model's distribution, filtered in the order of the fields."""
 
-    def __init__(
-        self,
-        *,
-        repetition_penalty: float = 1.0,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float = 1.0,
-        min_p: float = 0.0,
-        samples: int = 1,
-        seed: int = 1,
-    ) -> None:
-        self.repetition_penalty = repetition_penalty
-        self.temperature = temperature
-        self.top_k, self.top_p, self.min_p = top_k, top_p, min_p
-        self.samples, self.seed = samples, seed
+    repetition_penalty: float = 1.0
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    samples: int = 1
+    seed: int = 1
 
     def chooser(self, job: Job) -> Choose:
         """Samples by numbers that are fixed before the first step, for each sequence its own."""

@@ -43,14 +43,14 @@ class Stepwise(ABC):
         for number in count():
             logits = batch.logits
             tokens, logprobs = self.pick(choose, batch, number)
-            pending = PendingTokens(number, batch.numbers, HostCopy(tokens, logprobs))
+            rows, arriving = batch.numbers, HostCopy(tokens, logprobs)
             if job.ahead and number + 1 < max(job.limits):
                 batch.advance(tokens)
-            step = batch.read(pending)
+            step = batch.read(number, rows, arriving)
             if trace:
                 recorded = set(step.sequences)
-                rows = [row for row, sequence in enumerate(pending.sequences) if sequence in recorded]
-                distribution = logits[rows].log_softmax(-1, dtype=torch.float32)
+                traced = [row for row, sequence in enumerate(rows) if sequence in recorded]
+                distribution = logits[traced].log_softmax(-1, dtype=torch.float32)
                 trace.record_step(number, step.generated(job, self.samples), distribution)
             yield step
             if not any(batch.open):
@@ -148,20 +148,6 @@ class Step:
         self.open[sequence] = False
 
 
-@dataclass(frozen=True)
-class PendingTokens:
-    """The tokens of one step, on their way from the device."""
-
-    step: int
-    sequences: list[int]
-    arriving: HostCopy
-
-    def read(self) -> tuple[list[int], list[float]]:
-        """Token and log-probability in each row of the batch; waits until they have arrived."""
-        tokens, logprobs = self.arriving.wait()
-        return to_list(tokens), to_list(logprobs)
-
-
 class RunningBatch:
     """The sequences being generated; sequence number `row × samples + sample` is some row of the batch."""
 
@@ -174,16 +160,16 @@ class RunningBatch:
         self.history = job.history(samples)
         self.logits, self._state = job.start(samples)
 
-    def read(self, pending: PendingTokens) -> Step:
-        """The tokens of the open sequences; those that end are closed."""
-        sequences, (tokens, logprobs) = pending.sequences, pending.read()
+    def read(self, step: int, sequences: list[int], arriving: HostCopy) -> Step:
+        """The tokens of the open sequences, once they have arrived from the device; those that end are closed."""
+        tokens, logprobs = map(to_list, arriving.wait())
         if not all(self.open):
             is_open = [self.open[sequence] for sequence in sequences]
             sequences, tokens = list(compress(sequences, is_open)), list(compress(tokens, is_open))
             logprobs = list(compress(logprobs, is_open))
         if math.isnan(sum(logprobs)):
-            raise Failure(f"the model's logits are NaN at token {pending.step + 1}; its weights are damaged")
-        last = set(self._ending(pending.step, sequences, tokens))
+            raise Failure(f"the model's logits are NaN at token {step + 1}; its weights are damaged")
+        last = set(self._ending(step, sequences, tokens))
         for sequence in last:
             self.open[sequence] = False
         return Step(sequences, tokens, logprobs, last, self.open)

@@ -1,10 +1,7 @@
 """Scores of what models write and choose; no torch."""
 
 from regard.metrics.baseline import Baseline as Baseline
-from regard.metrics.classification import ConfusionMatrix as ConfusionMatrix
-from regard.metrics.classification import accuracy as accuracy
 from regard.metrics.classification import confusion_matrix as confusion_matrix
-from regard.metrics.classification import f1_scores as f1_scores
 from regard.metrics.classification import macro_f1 as macro_f1
 from regard.metrics.language import Restoration as Restoration
 from regard.metrics.language import bits_per_byte as bits_per_byte
@@ -19,7 +16,6 @@ from regard.metrics.registry import require_registered as require_registered
 from regard.metrics.registry import text_metrics as text_metrics
 from regard.metrics.significance import Comparison as Comparison
 from regard.metrics.significance import accuracy_test as accuracy_test
-from regard.metrics.significance import bootstrap_interval as bootstrap_interval
 from regard.metrics.significance import paired_test as paired_test
 from regard.metrics.significance import sign_flips as sign_flips
 from regard.metrics.significance import smallest_p as smallest_p

@@ -159,16 +159,3 @@ def fair_coins(fewer: int, coins: int) -> float:
         total += ways
         ways = ways * (coins - heads) // (heads + 1)
     return 1.0 if 2 * fewer >= coins else 2 * total / 2**coins
-
-
-def bootstrap_interval(
-    values: Sequence[float], *, level: float = 0.95, samples: int = 1000, seed: int = 1
-) -> tuple[float, float]:
-    """Where the mean of such values lies in `level` of all resamples: error bars of an accuracy, say."""
-    check_counts(values, [values])
-    if not 0 < level < 1:
-        raise DataError("level", f"expected a share between 0 and 1, got {level}")
-    column, random = np.asarray(values, dtype=np.float64), np.random.default_rng(seed)
-    means = [random.choice(column, len(column)).mean() for _ in range(samples)]
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)

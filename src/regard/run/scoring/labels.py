@@ -42,18 +42,18 @@ def score_labels(request: ScoringRequest) -> Report:
 
     values = measure(request.task, request.model, batches, request.device, note)
     names = request.task.vocabularies.labels
-    predicted, right = ([names[label] for example in range(len(store)) for label in side[example].tolist()]
+    predicted, right = ([names[int(label)] for example in range(len(store)) for label in side[example]]
                       for side in (answers, expected))  # fmt: skip
-    scores = metrics.f1_scores(predicted, right)
-    values["macro_f1"] = sum(scores.values()) / len(scores)
+    values["macro_f1"] = metrics.macro_f1(predicted, right)
+    labels = len({*predicted, *right})
     tested, left_out = _tested(request, store)
     details: dict[str, Any] = {"left_out": left_out} if left_out else {}
-    if len(scores) <= MOST_LABELS:
+    if labels <= MOST_LABELS:
         matrix = metrics.confusion_matrix(predicted, right)
         details |= {"labels": list(matrix.labels), "confusion": matrix.counts.tolist()}
     unit = "word" if request.source.content == "tagged" else "example"
     return Report(
-        values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{len(scores)}"}, details,
+        values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{labels}"}, details,
         {"right": [one == other for one, other in zip(predicted, right, strict=True)]},
         fingerprint(map(content_of, tested)), targets_of(request.task), unit=unit,
     )  # fmt: skip
