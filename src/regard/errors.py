@@ -68,6 +68,21 @@ def located(origins: Sequence[tuple[object, int]]) -> Iterator[None]:
         raise DataError(file, error.problem, line) from None
 
 
+@contextmanager
+def readable(file: object, expected: str) -> Iterator[None]:
+    """Says of a file that cannot be opened or read why."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(file, "no such file") from None
+    except IsADirectoryError:
+        raise DataError(file, f"expected {expected}, got a folder") from None
+    except PermissionError:
+        raise DataError(file, "may not be read (permission denied)") from None
+    except OSError as error:
+        raise DataError(file, f"cannot be read ({error.strerror})") from None
+
+
 class RunError(RegardError):
     """A run folder that cannot be used as asked: missing, locked, damaged."""
 

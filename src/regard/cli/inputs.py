@@ -39,9 +39,8 @@ def read_to_classify(content: str, files: list[Path]) -> "Iterator[list[Input]]"
 def _read_treebank(file: Path) -> "Iterator[list[Input]]":
     """The sentences of a CoNLL-U file with their trees; the lines of any other file."""
     from regard.data.findings import Findings
-    from regard.data.lines import Input
+    from regard.data.lines import Input, uncompressed_name
     from regard.data.readers.conllu import tagged_sentences
-    from regard.files.formats import uncompressed_name
 
     if uncompressed_name(file).suffix != ".conllu":
         yield from read_lines(file)

@@ -21,8 +21,6 @@ from regard.errors import ConfigError, nearest
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a recipe, as `regard config` shows it."""
-
     path: str
     type: str
     default: str

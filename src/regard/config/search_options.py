@@ -26,7 +26,6 @@ AS_NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 def is_sampling(search: Search) -> bool:
-    """Whether a search draws its tokens at random."""
     return search["kind"] == "sample" and search["temperature"] > 0
 
 

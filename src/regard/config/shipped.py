@@ -35,7 +35,6 @@ class Shipped:
 
     @property
     def text(self) -> str:
-        """The file as it lies there."""
         return self.file.read_text(encoding="utf-8")
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import tomli_w
 from typing_extensions import TypeIs
 
-from regard.errors import DataError
+from regard.errors import DataError, readable
 
 LARGEST_RECIPE = 1_000_000  # bytes; a recipe is read by people
 LONGEST_LINE = 10_000  # bytes; the library's time grows with the square of a key's length
@@ -46,19 +46,11 @@ def task_of(recipe: Tree) -> str:
 
 
 def read_toml(file: Path) -> Tree:
+    with readable(file, "a TOML file"), file.open("rb") as stream:
+        text = stream.read(LARGEST_RECIPE + 1)
+    _refuse_large(file, text)
     try:
-        with file.open("rb") as stream:
-            text = stream.read(LARGEST_RECIPE + 1)
-        _refuse_large(file, text)
         return tomllib.loads(text.decode())
-    except FileNotFoundError:
-        raise DataError(file, "no such file") from None
-    except IsADirectoryError:
-        raise DataError(file, "expected a TOML file, got a folder") from None
-    except PermissionError:
-        raise DataError(file, "may not be read (permission denied)") from None
-    except OSError as error:
-        raise DataError(file, f"cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(file, "not UTF-8 text", line) from None

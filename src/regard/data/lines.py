@@ -9,17 +9,19 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from pathlib import Path, PurePath
+from typing import IO, Any, Literal, NamedTuple
 
 from regard.data.findings import Findings
 from regard.errors import ConfigError, DataError, InputError
-from regard.files.formats import compression_of
 
 LONGEST_LINE = 1 << 26  # bytes; a file without line ends must not fill the memory
 BLOCK = 1 << 16
 READ_ERRORS = (OSError, EOFError, zlib.error)
 """Whatever opening or reading a file can raise; `why_unreadable` turns it into a sentence."""
+
+Compression = Literal["gzip", "zstd"]
+COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 
 Line = tuple[int, str, str]
 """Number from one, text, and the line end: a line feed, `\\r\\n`, or nothing at the end of a file."""
@@ -41,6 +43,17 @@ class Input(NamedTuple):
     def origin(self) -> tuple[str, int]:
         """File and line, as `regard.errors.located` takes them."""
         return self.file, self.line
+
+
+def compression_of(file: str | PurePath) -> Compression | None:
+    """How a file is compressed, by the end of its name."""
+    return COMPRESSIONS.get(PurePath(file).suffix.lower())
+
+
+def uncompressed_name(file: str | PurePath) -> PurePath:
+    """`train.en` for `train.en.gz`."""
+    file = PurePath(file)
+    return file.with_suffix("") if compression_of(file) else file
 
 
 def open_stream(file: Path) -> io.BufferedReader:

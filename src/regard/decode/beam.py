@@ -93,22 +93,18 @@ class Beam:
 
     @classmethod
     def initial(cls, rows: int, device: torch.device) -> "Beam":
-        """One empty hypothesis for each sentence."""
         row = torch.arange(rows, device=device)
         empty = torch.zeros(rows, 1, 0, device=device)
         return cls(row, row[:, None], empty.long(), empty, torch.zeros(rows, 1, device=device))
 
     @property
     def occupied(self) -> Bool[Tensor, "sentences beams"]:
-        """Which slots hold a hypothesis."""
         return self.totals > -torch.inf
 
     def without(self, removed: Bool[Tensor, " sentences #beams"]) -> "Beam":
-        """The beam with some slots emptied."""
         return replace(self, totals=self.totals.masked_fill(removed, -torch.inf))
 
     def take(self, sentences: Int[Tensor, " some #beams"], slots: Int[Tensor, "#some beams"]) -> "Beam":
-        """The hypotheses in some slots of some sentences."""
         parts = (self.parents, self.tokens, self.logprobs, self.totals)
         return Beam(self.rows[sentences[:, 0]], *(part[sentences, slots] for part in parts))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Required, TypedDict, TypeVar, Unpack
 
 import torch
 from jaxtyping import Float, Int
@@ -36,8 +36,6 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class GeneratedToken:
-    """One token of a stream."""
-
     row: int
     sample: int
     """Which of the row's samples; zero where there is one only."""
@@ -108,33 +106,43 @@ class Job:
         return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 
+class JobOptions(TypedDict, total=False):
+    """The vocabulary's special tokens, and how a search runs on the device."""
+
+    eos: Required[int | None]
+    bos: Required[int | None]
+    """Never generated, and before every prompt."""
+    pad: int | None
+    """Never generated."""
+    unk: int | None
+    """Not generated where the settings say so."""
+    device: torch.device | str | None
+    """Where the stepper works, by default where the source is."""
+    regroup: bool
+    """Whether rows leave the batch as they finish, as is usual; without, results are the same and shapes constant."""
+
+
 def make_job(
     stepper: AnyStepper,
     source: Sequences | None,
     prompts: Sequence[Tokens] | None,
     config: SearchBase,
-    *,
-    eos: int | None,
-    bos: int | None,
-    pad: int | None = None,
-    unk: int | None = None,
-    device: torch.device | str | None = None,
-    regroup: bool = True,
+    **options: Unpack[JobOptions],
 ) -> Job:
     """A job from a search's settings and the vocabulary's special tokens, with its inputs checked."""
-    rows = checked_prompts(source, prompts, bos)
-    work_on = device_of(source, device)
-    begin = [] if bos is None else [bos]
+    eos, bos, device = options["eos"], options["bos"], device_of(source, options.get("device"))
+    rows, begin = checked_prompts(source, prompts, bos), [] if bos is None else [bos]
+    constraints = config.constraints(eos=eos, bos=bos, pad=options.get("pad"), unk=options.get("unk"), device=device)
     return Job(
         stepper=stepper,
         source=source,
         prompts=rows,
         begin=begin,
         limits=within_positions(length_limits(config, source, len(rows)), stepper, source, begin, rows),
-        constraints=config.constraints(eos=eos, bos=bos, pad=pad, unk=unk, device=work_on),
-        device=work_on,
-        regroup=regroup,
-        ahead=work_on.type == "cuda",
+        constraints=constraints,
+        device=device,
+        regroup=options.get("regroup", True),
+        ahead=device.type == "cuda",
     )
 
 
@@ -146,7 +154,6 @@ def pad_rows(rows: Sequence[Tokens], device: torch.device) -> tuple[Tensor, Tens
 
 
 def device_of(source: Sequences | None, device: torch.device | str | None) -> torch.device:
-    """The requested device; by default the source's."""
     if device is not None:
         return torch.device(device)
     return torch.device("cpu") if source is None else source.tokens.device
@@ -180,7 +187,6 @@ def within_positions(
 
 
 def length_limits(config: SearchBase, source: Sequences | None, rows: int) -> list[int]:
-    """Most tokens to generate in each row."""
     if config.max_length_ratio is None:
         return [config.max_length] * rows
     if source is None:

@@ -92,7 +92,6 @@ class Sampler(Stepwise):
     def filter(
         self, logprobs: Float[Tensor, "rows vocab"], history: Int[Tensor, "rows past"]
     ) -> Float[Tensor, "rows vocab"]:
-        """The distribution to sample from."""
         if self.repetition_penalty != 1:
             seen = occurring_tokens(history, logprobs.shape[-1])
             logprobs = penalise_repeats(logprobs, seen, self.repetition_penalty)

@@ -1,14 +1,14 @@
 """One entry to every search: a stepper and its inputs in, hypotheses or a stream of tokens out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Unpack
 
 import torch
 
 from regard.config import BARE_KIND, BY_KIND, Config
 from regard.config.search_options import AS_NAMED, Search, with_options
 from regard.decode.beam import BeamConfig
-from regard.decode.job import GeneratedToken, Hypothesis, Tokens, make_job
+from regard.decode.job import GeneratedToken, Hypothesis, JobOptions, Tokens, make_job
 from regard.decode.sampling import SampleConfig
 from regard.decode.steppers import AnyStepper
 from regard.decode.stepwise import GreedyConfig
@@ -31,23 +31,15 @@ def search(
     prompts: Sequence[Tokens] | None,
     config: AnySearch,
     *,
-    eos: int | None,
-    bos: int | None,
-    pad: int | None = None,
-    unk: int | None = None,
-    device: torch.device | str | None = None,
-    regroup: bool = True,
     trace: Trace | None = None,
+    **options: Unpack[JobOptions],
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each row: one with greedy search, the n best of a beam, or the samples.
 
     `prompts` is what each row must begin with, of any lengths: a language model's prompt, or the forced prefix of a
-    translation; scores and lengths count only what follows it. Begin and padding tokens are never generated, nor the
-    unknown token where the settings say so. `device` is where the stepper works, by default where the source is.
-    `regroup` drops rows from the batch as they finish: the results are the same without it, the shapes then constant.
+    translation; scores and lengths count only what follows it.
     """
-    job = make_job(stepper, source, prompts, config, eos=eos, bos=bos, pad=pad, unk=unk, device=device, regroup=regroup)
-    return config.build().run(job, trace)
+    return config.build().run(make_job(stepper, source, prompts, config, **options), trace)
 
 
 def stream(
@@ -56,18 +48,13 @@ def stream(
     prompts: Sequence[Tokens] | None,
     config: AnySearch,
     *,
-    eos: int | None,
-    bos: int | None,
-    pad: int | None = None,
-    unk: int | None = None,
-    device: torch.device | str | None = None,
-    regroup: bool = True,
     trace: Trace | None = None,
+    **options: Unpack[JobOptions],
 ) -> Iterator[GeneratedToken]:
     """The tokens that `search` finds, each as soon as it is chosen; the rows of a step follow one another."""
     if isinstance(config, BeamConfig):
         raise ConfigError("kind", "beam search knows its tokens only at the end; stream with 'greedy' or 'sample'")
-    job = make_job(stepper, source, prompts, config, eos=eos, bos=bos, pad=pad, unk=unk, device=device, regroup=regroup)
+    job = make_job(stepper, source, prompts, config, **options)
     return _without_gradients(config.build().stream(job, trace))
 
 

@@ -91,8 +91,6 @@ class GreedyConfig(SearchBase):
 
 
 class Greedy(Stepwise):
-    """Always the likeliest next token."""
-
     def chooser(self, job: Job) -> Choose:
         return lambda allowed, history, sequences, step: allowed.argmax(-1)
 
@@ -137,7 +135,6 @@ class Step:
     """Which sequences of the batch go on."""
 
     def generated(self, job: Job, samples: int = 1) -> list[GeneratedToken]:
-        """The same, token by token."""
         return [
             GeneratedToken(*divmod(sequence, samples), token, logprob, token == job.eos, sequence in self.last)
             for sequence, token, logprob in zip(self.sequences, self.tokens, self.logprobs, strict=True)

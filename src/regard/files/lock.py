@@ -92,7 +92,6 @@ os.register_at_fork(after_in_child=_release_in_child)
 
 
 def _is_same_file(descriptor: int, file: Path) -> bool:
-    """Whether a path still names the opened file."""
     try:
         return os.path.samestat(os.fstat(descriptor), file.stat())
     except FileNotFoundError:

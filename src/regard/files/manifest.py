@@ -22,8 +22,6 @@ JSON_LIMIT = 64 * 2**20  # bytes: a larger JSON file is not one of ours, and is 
 
 
 class Entry(TypedDict):
-    """What the manifest says of a file."""
-
     size: int
     sha256: str
 

@@ -63,7 +63,6 @@ def step_folder(step: int) -> str:
 
 
 def step_of(path: Path) -> int | None:
-    """The step in a checkpoint's name."""
     match = STEP.fullmatch(path.name)
     return int(match[1]) if match else None
 
@@ -105,7 +104,6 @@ def link_checkpoint(folder: Path, name: str, step: int) -> None:
 
 
 def linked_step(folder: Path, name: str) -> int | None:
-    """The step that `best` or `last` points to."""
     return step_of(resolve_link(folder / name))
 
 

@@ -93,7 +93,6 @@ class Restoration:
         self.unknown_bits = 0.0
 
     def add_unknown(self, word: str) -> None:
-        """Adds an unknown word."""
         self.unknown += 1
         self.unknown_bits += bits_to_spell(word)
 

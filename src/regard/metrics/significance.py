@@ -35,7 +35,6 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """How much the system's score is above the baseline's."""
         return self.system - self.baseline
 
 

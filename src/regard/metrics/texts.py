@@ -120,8 +120,6 @@ def _ngrams(tokens: Sequence[Hashable], longest: int) -> Counter[tuple[Hashable,
 
 @dataclass(frozen=True)
 class Attachment:
-    """How many words have the right head."""
-
     words: int
     unlabelled: int
     """Words with the right head."""

@@ -41,7 +41,6 @@ class IdMapping:
 
     @property
     def problem(self) -> str | None:
-        """What is inconsistent, if anything."""
         if len(self.special) != len(SPECIAL_TOKENS) or not 0 < self.size <= LARGEST_VOCABULARY:
             return f"expected {len(SPECIAL_TOKENS)} special tokens and a size up to {LARGEST_VOCABULARY:,}"
         if not all(NONE <= foreign_id < self.size for foreign_id in self.special):
@@ -50,13 +49,11 @@ class IdMapping:
 
     @cached_property
     def foreign_ids(self) -> tuple[int, ...]:
-        """The foreign id of each of our ids."""
         special = set(self.special)
         return (*self.special, *(foreign_id for foreign_id in range(self.size) if foreign_id not in special))
 
     @cached_property
     def our_ids(self) -> tuple[int, ...]:
-        """Our id of each foreign id."""
         ids = {
             foreign_id: our_id for our_id, foreign_id in enumerate(self.foreign_ids) if our_id >= len(SPECIAL_TOKENS)
         }

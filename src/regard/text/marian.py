@@ -66,7 +66,6 @@ class MarianPieces:
         return tokens
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids without special tokens."""
         special = {*self.special.values()}
         names = [self.names.get(number, "") for number in ids if number not in special]
         return "".join(names).replace(SPACE, " ").strip()

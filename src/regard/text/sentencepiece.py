@@ -28,8 +28,6 @@ VARINT, EIGHT_BYTES, COUNTED, FOUR_BYTES = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class Subword:
-    """A piece of the vocabulary."""
-
     text: str
     score: float = 0.0
     kind: Kind = "normal"
@@ -37,8 +35,6 @@ class Subword:
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """What a file says."""
-
     subwords: list[Subword]
     algorithm: int = UNIGRAM
     byte_fallback: bool = False

@@ -50,8 +50,6 @@ class Splitting:
 
 @dataclass(frozen=True)
 class SourceStatistics:
-    """Statistics over a sample of the training sources."""
-
     examples: int
     several: float
     """Share with more than one sentence."""

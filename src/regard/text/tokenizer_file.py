@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Core
 from tokenizers.models import BPE
 
 from regard.config.values import Tree, is_list, is_table
-from regard.errors import DataError
+from regard.errors import DataError, readable
 from regard.text.pretokenizer import BYTE_CHARACTERS, BYTE_TOKENS, describe, known_pipelines
 from regard.text.special_tokens import SPECIAL_TOKENS, UNK
 
@@ -65,18 +65,14 @@ def _build(file: Path, text: str, tried: bool = False) -> Core:
 
 
 def _read(file: Path) -> str:
-    try:
+    with readable(file, "a tokenizer.json"):
         if (size := file.stat().st_size) > LARGEST_FILE:
             raise DataError(
                 file, f"{size:,} bytes, but a tokenizer has at most {LARGEST_FILE:,}; is this the right file?"
             )
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(file, "no such file") from None
-    except IsADirectoryError:
-        raise DataError(file, "expected a tokenizer.json, got a folder") from None
-    except PermissionError:
-        raise DataError(file, "may not be read (permission denied)") from None
+        data = file.read_bytes()
+    try:
+        return data.decode()
     except UnicodeDecodeError:
         raise DataError(file, "not UTF-8 text, so no tokenizer.json") from None
 

@@ -47,7 +47,6 @@ WORD = re.compile(f"[{UNSPACED}]|[^{UNSPACED}{SEPARATORS}]+")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in their order."""
     words = (word.strip("'") for word in WORD.findall(normalize("NFC", text).replace("’", "'")))
     return [word for word in words if word]
 
@@ -71,7 +70,6 @@ class TrainingWords:
         """Different words, all but for those that were taken for others."""
 
     def add(self, text: str) -> None:
-        """Takes the words of a text in."""
         self._pending.update(text.split())
         if len(self._pending) > PENDING:
             self._settle()

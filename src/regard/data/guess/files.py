@@ -13,12 +13,11 @@ from regard.data.findings import Findings
 from regard.data.guess.columns import GuessOptions, is_summary
 from regard.data.guess.profile import MOST_ROWS, ColumnProfile, sniff_format
 from regard.data.images.files import IDX_LABELS, SUFFIXES, is_idx
-from regard.data.lines import unreadable, why_unreadable
+from regard.data.lines import uncompressed_name, unreadable, why_unreadable
 from regard.data.readers.registry import FORMATS, Layout, format_of
 from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, DataError
-from regard.files.formats import uncompressed_name
 
 FileKind = Layout | Literal["images"]
 NO_DATA = {

@@ -12,10 +12,9 @@ from typing_extensions import override
 from regard.data.columns import ColumnError, Record, column_index
 from regard.data.examples import SourceLocation
 from regard.data.findings import Findings
-from regard.data.lines import READ_ERRORS, open_stream, why_unreadable
+from regard.data.lines import READ_ERRORS, compression_of, open_stream, why_unreadable
 from regard.data.readers.registry import RecordFormat
 from regard.errors import nearest
-from regard.files.formats import compression_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,7 @@ from typing_extensions import override
 from regard.data.columns import Content, Record, column_texts, pick_columns, row_examples
 from regard.data.examples import Example, Row
 from regard.data.findings import Findings
-from regard.files.formats import uncompressed_name
+from regard.data.lines import uncompressed_name
 
 Layout = Literal["text", "table", "treebank"]
 """What a file holds: lines of text, rows with columns, or sentences of words."""
