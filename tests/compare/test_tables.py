@@ -22,11 +22,11 @@ def verdict(p_value: float, agree: bool = True) -> Verdict:
 @pytest.fixture
 def rows() -> list[Row]:
     return [
-        Row.of("transformer", runs(38.0, 39.0, 40.0), "bleu", None, 1e-3),
-        Row.of("lstm & co_1", runs(35.0, 35.5, 36.0, params=99), "bleu", verdict(0.0004), 1e-3),
-        Row.of("luck", runs(39.5, 38.0, 40.5), "bleu", verdict(0.01, agree=False), 1e-3),
-        Row.of("even", runs(39.1, 39.2), "bleu", verdict(0.4321), 1e-3),
-        Row.of("broken", [Outcome(problem="the loss is nan | 100 %")] * 3, "bleu", None, 1e-3),
+        Row("transformer", runs(38.0, 39.0, 40.0), "bleu", None, 1e-3),
+        Row("lstm & co_1", runs(35.0, 35.5, 36.0, params=99), "bleu", verdict(0.0004), 1e-3),
+        Row("luck", runs(39.5, 38.0, 40.5), "bleu", verdict(0.01, agree=False), 1e-3),
+        Row("even", runs(39.1, 39.2), "bleu", verdict(0.4321), 1e-3),
+        Row("broken", [Outcome(problem="the loss is nan | 100 %")] * 3, "bleu", None, 1e-3),
     ]
 
 
@@ -69,16 +69,16 @@ def test_terminal(rows: list[Row]):
     [("accuracy", 0.8125, "81.2"), ("loss", 1.23456, "1.235"), ("perplexity", 95.25, "95.2")],
 )
 def test_scores_are_shown_in_their_own_units(metric: str, score: float, shown: str):
-    row = Row.of("one", [Outcome(metrics={metric: score})], metric, None, 1e-3)
+    row = Row("one", [Outcome(metrics={metric: score})], metric, None, 1e-3)
     assert row.score(metric, table.digits_of([row], metric)) == shown
     assert table.heads(metric)[1].endswith(" (%)") == (metric == "accuracy")
 
 
 def test_a_star_never_stands_at_a_figure_that_looks_the_same():
     first, close = runs(38.0, 39.0), runs(38.02, 39.02)
-    rows = [Row.of("first", first, "bleu", None, 1e-3), Row.of("close", close, "bleu", verdict(0.01), 1e-3)]
+    rows = [Row("first", first, "bleu", None, 1e-3), Row("close", close, "bleu", verdict(0.01), 1e-3)]
     assert [row.score("bleu", table.digits_of(rows, "bleu")) for row in rows] == ["38.50 ± 0.71", "38.52 ± 0.71*"]
-    without = [rows[0], Row.of("close", close, "bleu", verdict(0.6), 1e-3)]
+    without = [rows[0], Row("close", close, "bleu", verdict(0.6), 1e-3)]
     assert table.digits_of(without, "bleu") == 1
 
 

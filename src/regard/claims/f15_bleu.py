@@ -23,7 +23,6 @@ SMALL = {
     "LSTM with attention": ("model.kind=lstm-seq2seq", "model.depth=1"),
     "ConvS2S": ("model.kind=convs2s", "model.depth=3"),
 }
-FAMILY = {"Transformer": "attention", "LSTM with attention": "recurrent", "ConvS2S": "windows"}
 
 
 class Bleu(Claim):
@@ -75,7 +74,7 @@ class Bleu(Claim):
 
 def _stored(folder: Path) -> list[dict[str, object]]:
     """Single systems trained from scratch, from their stored measurements: of each kind and name one."""
-    systems = []
+    systems: list[dict[str, object]] = []
     for file in sorted(folder.glob("*.json")):
         tree = json.loads(file.read_text(encoding="utf-8"))
         scored = tree["scores"].get("test", {}).get("metrics", {}).get("bleu")
@@ -84,25 +83,21 @@ def _stored(folder: Path) -> list[dict[str, object]]:
         if scored is None or "kind" not in model or experts:
             continue
         name = "Transformer" if model["kind"] == "encoder-decoder" else file.stem
-        systems.append(
-            {"name": name, "bleu": scored, "flops": tree["training"]["flops"], "family": _family(model["kind"])}
-        )
+        systems.append(_system(name, scored, tree["training"]["flops"], model["kind"]))
     return systems if {system["family"] for system in systems} == {"attention", "recurrent", "windows"} else []
 
 
-def _family(kind: str) -> str:
-    return "recurrent" if kind in RECURRENT_KINDS else "windows" if kind in WINDOW_KINDS else "attention"
+def _system(name: str, score: float, flops: float, kind: str) -> dict[str, object]:
+    family = "recurrent" if kind in RECURRENT_KINDS else "windows" if kind in WINDOW_KINDS else "attention"
+    return {"name": name, "bleu": score, "flops": flops, "family": family}
 
 
 def _trained(name: str, setup: Setup) -> dict[str, object]:
     """A small system, trained with the same FLOPs as the others on the embedded corpus."""
     settings = [*SMALL[name], "model.width=64", "train.device=cpu", f"seed={setup.seed}", "train.steps=4000"]
     budget = [f"train.flops={setup.pick('6e11', '1e8')}", f"data.train.street={setup.pick('train', 'valid')}"]
-    tree = demo_recipe([*settings, *budget, "model.dropout=0.0"])
-    run = setup.trained(f"small {name}", tree)
+    run = setup.trained(f"small {name}", demo_recipe([*settings, *budget, "model.dropout=0.0"]))
     sources, references = zip(*pairs("test", setup.pick(500, 4)), strict=True)
-    translations = [
-        outputs[0].text for outputs in run.translate(sources, GreedyConfig(max_length=setup.pick(64, 4)), split=False)
-    ]
+    outputs = run.translate(sources, GreedyConfig(max_length=setup.pick(64, 4)), split=False)
     flops = max(line["flops"] for line in read_metrics(run.folder / METRICS_FILE) if "flops" in line)
-    return {"name": name, "bleu": bleu(translations, references).value, "flops": flops, "family": FAMILY[name]}
+    return _system(name, bleu([row[0].text for row in outputs], references).value, flops, run.recipe.model.kind)

@@ -1,6 +1,6 @@
 """F16: loss falls as a power law in size, data and compute."""
 
-import math
+from itertools import count
 
 import numpy as np
 import torch
@@ -15,7 +15,8 @@ from regard.models import DecoderConfig
 WIDTHS = (4, 8, 16, 32, 64)
 SENTENCES = (125, 250, 500, 1000, 2000)
 STEPS = (25, 50, 100, 200, 400)
-LARGEST, CONTEXT, ROWS = 64, 32, 24
+WIDTH, ALL_SENTENCES = 32, 20_000
+CONTEXT, ROWS = 32, 24
 AXES = {"size": "parameters", "data": "sentences", "compute": "training FLOPs"}
 
 
@@ -28,34 +29,33 @@ class PowerLaw(Claim):
     )
 
     def measure(self, setup: Setup) -> Numbers:
-        many, steps = 20_000, STEPS[-1]
-        count = setup.pick(len(WIDTHS), 3)
-        ladders: dict[str, list[list[float]]] = {"size": [], "data": [], "compute": []}
-        for width in WIDTHS[:count]:
-            ladders["size"].append([_params(width), _loss(width, many, setup.pick(steps, 2), setup)])
-        for sentences in SENTENCES[:count]:
-            ladders["data"].append([sentences, _loss(LARGEST // 2, sentences, setup.pick(steps, 2), setup)])
-        for number in STEPS[:count]:
-            loss = _loss(LARGEST // 2, many, setup.pick(number, 2), setup)
-            ladders["compute"].append([number * _step_flops(LARGEST // 2), loss])
+        rungs, vocab = setup.pick(len(WIDTHS), 3), len(vocabulary()) + 1
+        step_flops = 3 * _config(WIDTH).flops(ROWS, CONTEXT, vocab)
+
+        def loss(width: int = WIDTH, sentences: int = ALL_SENTENCES, steps: int = STEPS[-1]) -> float:
+            return _loss(width, sentences, setup.pick(steps, 2), setup)
+
+        ladders = {
+            "size": [[_config(width).num_params(vocab), loss(width=width)] for width in WIDTHS[:rungs]],
+            "data": [[sentences, loss(sentences=sentences)] for sentences in SENTENCES[:rungs]],
+            "compute": [[steps * step_flops, loss(steps=steps)] for steps in STEPS[:rungs]],
+        }
         return {"ladders": ladders}
 
     def check(self, numbers: Numbers) -> list[Finding]:
         """The loss must fall by at least 5 %, and a power law must explain nearly all of it."""
-        findings = []
+        findings: list[Finding] = []
         for name, label in AXES.items():
-            exponent, explained = fit(numbers["ladders"][name])
-            first, last = numbers["ladders"][name][0][1], numbers["ladders"][name][-1][1]
-            verdict = both(at_least(explained, 0.95, 0.85), at_least(first / last, 1.05, 1.0))
-            findings.append(
-                Finding(f"in {name}", f"loss ~ ({label})^{exponent:.3f}, explains {explained:.1%}", verdict)
-            )
+            ladder = numbers["ladders"][name]
+            exponent, explained = fit(ladder)
+            measured = f"loss ~ ({label})^{exponent:.3f}, explains {explained:.1%}"
+            verdict = both(at_least(explained, 0.95, 0.85), at_least(ladder[0][1] / ladder[-1][1], 1.05, 1.0))
+            findings.append(Finding(f"in {name}", measured, verdict))
         return findings
 
     def headline(self, numbers: Numbers) -> str:
-        exponents = [
-            f"{name} {fit(numbers['ladders'][name])[0]:.2f} ({fit(numbers['ladders'][name])[1]:.0%})" for name in AXES
-        ]
+        fits = {name: fit(numbers["ladders"][name]) for name in AXES}
+        exponents = [f"{name} {exponent:.2f} ({explained:.0%})" for name, (exponent, explained) in fits.items()]
         return "Exponents of the loss, and the variance that a power law explains: " + ", ".join(exponents)
 
     def draw(self, figure: Figure, numbers: Numbers) -> None:
@@ -85,33 +85,22 @@ def _config(width: int) -> DecoderConfig:
     return DecoderConfig.from_tree({"width": width, "depth": 2, "heads": max(1, width // 16), "dropout": 0.0})
 
 
-def _params(width: int) -> int:
-    return _config(width).num_params(len(vocabulary()) + 1)
-
-
-def _step_flops(width: int) -> int:
-    return 3 * _config(width).flops(ROWS, CONTEXT, len(vocabulary()) + 1)
-
-
 def _loss(width: int, sentences: int, steps: int, setup: Setup) -> float:
     """The best held-out loss of a model during training on so many sentences, before it overfits."""
     generator = setup.seeded(width)
     text, held_out = token_stream("train", min(sentences, setup.pick(sentences, 500))), token_stream("valid", 1000)
-    model, best = _config(width).build(len(vocabulary()) + 1), math.inf
+    model, step = _config(width).build(len(vocabulary()) + 1), count(1)
+    losses: list[float] = []
+
+    def held_out_loss() -> float:
+        tokens = sample_rows(held_out, setup.pick(128, 8), CONTEXT + 1, torch.Generator().manual_seed(setup.seed))
+        with torch.no_grad():
+            return float(next_token_loss(model, tokens))
 
     def watched_loss(model: nn.Module) -> Tensor:
-        nonlocal best, step
-        step += 1
-        if step % max(1, steps // 5) == 0:
-            best = min(best, _held_out(model, held_out, setup))
+        if next(step) % max(1, steps // 5) == 0:
+            losses.append(held_out_loss())
         return next_token_loss(model, sample_rows(text, ROWS, CONTEXT + 1, generator))
 
-    step = 0
     train(model, watched_loss, steps, lr=5e-3)
-    return min(best, _held_out(model, held_out, setup))
-
-
-def _held_out(model: nn.Module, text: Tensor, setup: Setup) -> float:
-    tokens = sample_rows(text, setup.pick(128, 8), CONTEXT + 1, torch.Generator().manual_seed(setup.seed))
-    with torch.no_grad():
-        return float(next_token_loss(model, tokens))
+    return min([*losses, held_out_loss()])

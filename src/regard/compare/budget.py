@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 
-from regard.compare.sweep import EqualConfig, Variant
+from regard.compare.sweep import EqualConfig, Variant, whole_amount
 from regard.errors import ConfigError, RegardError
 from regard.files.run_folder import CACHE_FOLDER
 from regard.models import ModelConfig
@@ -69,20 +69,21 @@ class Planner:
 def equalised(variants: list[Variant], equal: EqualConfig, planner: Planner) -> tuple[list[Variant], float]:
     """The variants with equal budgets, and how much each has; one that cannot be made equal says why."""
     first = variants[0].recipe
-    if equal.by != "params":
-        amount = equal.amount or planner.recipe_amount(first, equal.by)
-        return [_limited(variant, equal.by, amount) for variant in variants], amount
-    target = round(equal.amount or planner.task(first).num_params(first.model))
-    tokens = planner.recipe_amount(first, "tokens")
-    sized = [_sized(variant, target, planner) for variant in variants]
-    return [_limited(variant, "tokens", tokens) for variant in sized], target
+    by, amount = equal.by, equal.amount
+    if by == "params":
+        target = round(amount or planner.task(first).num_params(first.model))
+        variants = [_sized(variant, target, planner) for variant in variants]
+        by, amount = "tokens", planner.recipe_amount(first, "tokens")
+    else:
+        target = amount = amount or planner.recipe_amount(first, by)
+    recipes = (variant.recipe.but(train=limited(variant.recipe.train, by, amount)) for variant in variants)
+    return [replace(variant, recipe=recipe) for variant, recipe in zip(variants, recipes, strict=True)], target
 
 
 def limited(train: TrainConfig, by: str, amount: float) -> TrainConfig:
     """Training that ends when this much is spent, and not for any other reason."""
     limits = dict.fromkeys(BudgetConfig.model_fields)
-    whole = by in ("steps", "tokens")
-    return train.but(**{**limits, by: max(1, round(amount)) if whole else amount}, patience=None)
+    return train.but(**{**limits, by: whole_amount(by, amount)}, patience=None)
 
 
 def shortened(train: TrainConfig, share: float) -> TrainConfig:
@@ -93,18 +94,13 @@ def shortened(train: TrainConfig, share: float) -> TrainConfig:
     return limited(train.but(schedule=schedule), by, amount * share)
 
 
-def _limited(variant: Variant, by: str, amount: float) -> Variant:
-    recipe = variant.recipe
-    return Variant(variant.name, recipe.but(train=limited(recipe.train, by, amount)), variant.problem)
-
-
 def _sized(variant: Variant, target: int, planner: Planner) -> Variant:
     try:
         task = planner.task(variant.recipe)
         model = with_params(variant.recipe.model, task.num_params, target)
     except RegardError as error:
-        return Variant(variant.name, variant.recipe, str(error))
-    return Variant(variant.name, variant.recipe.but(model=model))
+        return replace(variant, problem=str(error))
+    return replace(variant, recipe=variant.recipe.but(model=model))
 
 
 def with_params(model: Model, count: Callable[[ModelConfig], int], target: int) -> Model:

@@ -137,10 +137,10 @@ def _with_best(variant: Variant, losses: dict[float, float]) -> Variant:
         return variant
     finite = {rate: loss for rate, loss in losses.items() if math.isfinite(loss)}
     if not finite:
-        return Variant(variant.name, variant.recipe, "training failed with every learning rate that was tried")
+        return replace(variant, problem="training failed with every learning rate that was tried")
     train = variant.recipe.train
-    best = min(finite, key=finite.__getitem__)
-    return Variant(variant.name, variant.recipe.but(train=train.but(schedule=train.schedule.but(lr=best))))
+    schedule = train.schedule.but(lr=min(finite, key=finite.__getitem__))
+    return replace(variant, recipe=variant.recipe.but(train=train.but(schedule=schedule)))
 
 
 def _key(variant: Variant, seed: int) -> str:
@@ -174,29 +174,25 @@ def _rows(
     amount: float,
     other_valid: Sequence[str],
 ) -> list[Row]:
-    first, rows = outcomes[variants[0].name], []
+    first = outcomes[variants[0].name]
     tested = [outcome for row in outcomes.values() for outcome in row if outcome.problem is None]
+    rows: list[Row] = []
     for number, variant in enumerate(variants):
         runs = outcomes[variant.name]
-        reasons = [incomparable(tested[0], run, metric) for run in runs if run.problem is None]
-        reason = next(filter(None, reasons), None)
+        successful = [run for run in runs if run.problem is None]
+        reason = next(filter(None, (incomparable(tested[0], run, metric) for run in successful)), None)
         verdict = compare_runs(first, runs, metric, config.method) if number else None
-        row = Row.of(variant.name, runs, metric, verdict, variant.recipe.train.schedule.lr, reason)
-        note = ["its checkpoint was chosen on other validation data"] if variant.name in other_valid else []
-        row = replace(row, notes=[*row.notes, *note])
-        rows.append(_with_overspending(row, config.budget.by, amount))
+        notes = ["its checkpoint was chosen on other validation data"] if variant.name in other_valid else []
+        notes += _overspending(successful, config.budget.by, amount)
+        rows.append(Row(variant.name, runs, metric, verdict, variant.recipe.train.schedule.lr, reason, notes))
     return rows
 
 
-def _with_overspending(row: Row, by: str, amount: float) -> Row:
+def _overspending(runs: Sequence[Outcome], by: str, amount: float) -> list[str]:
     """A run ends with a whole step: where a step is more than a hundredth of the budget, the row says so."""
     used = {"flops": lambda run: run.flops, "tokens": lambda run: run.tokens, "minutes": lambda run: run.seconds / 60}
-    through = [outcome for outcome in row.outcomes if outcome.problem is None]
-    if by not in used or not through:
-        return row
-    over = max(used[by](run) / amount - 1 for run in through)
-    note = [f"spent {over:.1%} more {by} than the budget"] if over > TOLERANCE else []
-    return replace(row, notes=[*row.notes, *note])
+    over = max((used[by](run) / amount - 1 for run in runs), default=0.0) if by in used else 0.0
+    return [f"spent {over:.1%} more {by} than the budget"] if over > TOLERANCE else []
 
 
 def _budget_sentence(by: str, amount: float) -> str:

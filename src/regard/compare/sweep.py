@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field, PositiveFloat
 
@@ -26,7 +26,7 @@ from regard.run.recipe import Recipe
 from regard.run.unused_settings import refuse_unused
 
 BudgetKind = Literal["flops", "params", "tokens", "steps", "minutes"]
-BUDGET_KINDS = ("flops", "params", "tokens", "steps", "minutes")
+BUDGET_KINDS = get_args(BudgetKind)
 
 
 class EqualConfig(Config):
@@ -135,8 +135,8 @@ def read_sweep(files: Sequence[Path], settings: Sequence[str] = (), **changes: o
     tree = trees[files[0]] if sweeps else {"variants": _named(files)}
     folder = files[0].parent if sweeps else Path()
     config = SweepConfig.from_tree({**tree, **without_none(changes)})
-    equal = config.budget
-    budget = None if equal.amount is None or equal.by == "params" else f"train.{equal.by}={_amount(equal)}"
+    by, amount = config.budget.by, config.budget.amount
+    budget = None if amount is None or by == "params" else f"train.{by}={whole_amount(by, amount)}"
     recipes = Variants(config.settings, budget)
     variants = [_variant(config, name, folder, settings, recipes) for name in config.variants]
     _refuse_one_folder(variants)
@@ -162,10 +162,9 @@ def _named(files: Sequence[Path]) -> dict[str, object]:
     return {file.stem: {"recipe": str(file)} for file in files}
 
 
-def _amount(equal: EqualConfig) -> float:
+def whole_amount(by: str, amount: float) -> float:
     """The amount of a budget as its setting takes it."""
-    assert equal.amount is not None
-    return max(1, round(equal.amount)) if equal.by in ("steps", "tokens") else equal.amount
+    return max(1, round(amount)) if by in ("steps", "tokens") else amount
 
 
 def _variant(config: SweepConfig, name: str, folder: Path, settings: Sequence[str], recipes: Variants) -> Variant:

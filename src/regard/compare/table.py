@@ -1,7 +1,7 @@
 """The table of a comparison: for the terminal, as Markdown, as LaTeX and as a plot."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -23,39 +23,50 @@ SIDE_STEP = 1.02
 
 @dataclass(frozen=True)
 class Row:
-    """One variant: its scores, one per successful seed, and its cost."""
+    """One variant: its outcomes by seed, and how they compare with those of the first row."""
 
     name: str
     outcomes: Sequence[Outcome]
-    scores: Sequence[float] = ()
-    verdict: Verdict | None = None
-    learning_rate: float = 0.0
-    params: int = 0
-    flops: float = 0.0
-    minutes: float = 0.0
-    notes: Sequence[str] = field(default_factory=list)
-    incomparable: bool = False
-    """Whether its scores have no common unit with those of the other rows; they then stand in brackets."""
+    metric: str
+    verdict: Verdict | None
+    learning_rate: float
+    why_incomparable: str | None = None
+    """Why its scores have no common unit with those of the other rows; they then stand in brackets."""
+    more_notes: Sequence[str] = ()
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        outcomes: Sequence[Outcome],
-        metric: str,
-        verdict: Verdict | None,
-        learning_rate: float,
-        why_incomparable: str | None = None,
-    ) -> "Row":
-        successful = [outcome for outcome in outcomes if outcome.problem is None]
-        problems = [outcome.problem for outcome in outcomes if outcome.problem is not None]
-        notes = [f"failed with {len(problems)} of {len(outcomes)} seeds: {problems[0]}"] if problems else []
-        costs = [(run.params, run.flops, run.seconds / 60) for run in successful] or [(0, 0.0, 0.0)]
-        params, flops, minutes = (mean(column) for column in zip(*costs, strict=True))
-        scores = [run.metrics[metric] for run in successful]
-        notes += [f"not comparable: {why_incomparable}"] if why_incomparable else []
-        apart = why_incomparable is not None
-        return cls(name, outcomes, scores, verdict, learning_rate, round(params), flops, minutes, notes, apart)
+    @property
+    def successful(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.problem is None]
+
+    @property
+    def scores(self) -> list[float]:
+        return [outcome.metrics[self.metric] for outcome in self.successful]
+
+    @property
+    def params(self) -> int:
+        return round(self._mean_cost([outcome.params for outcome in self.successful]))
+
+    @property
+    def flops(self) -> float:
+        return self._mean_cost([outcome.flops for outcome in self.successful])
+
+    @property
+    def minutes(self) -> float:
+        return self._mean_cost([outcome.seconds / 60 for outcome in self.successful])
+
+    def _mean_cost(self, costs: Sequence[float]) -> float:
+        return mean(costs or [0.0])
+
+    @property
+    def incomparable(self) -> bool:
+        return self.why_incomparable is not None
+
+    @property
+    def notes(self) -> list[str]:
+        problems = [outcome.problem for outcome in self.outcomes if outcome.problem is not None]
+        failed = [f"failed with {len(problems)} of {len(self.outcomes)} seeds: {problems[0]}"] if problems else []
+        apart = [f"not comparable: {self.why_incomparable}"] if self.why_incomparable else []
+        return [*failed, *apart, *self.more_notes]
 
     @property
     def mean(self) -> float | None:
@@ -196,7 +207,7 @@ def _by_flops(axes: Axes, rows: Sequence[Row], label: str) -> None:
     equal = bool(rows) and max(flops) < EQUAL * min(flops)
     for number, row in enumerate(rows):
         aside = SIDE_STEP ** (number - (len(rows) - 1) / 2) if equal else 1.0
-        runs = [outcome.flops * aside for outcome in row.outcomes if outcome.problem is None]
+        runs = [outcome.flops * aside for outcome in row.successful]
         axes.plot(runs, row.scores, ".", color=_colour(number), alpha=0.5)
         at, score, deviation = row.flops * aside, row.mean or 0.0, row.deviation or 0.0
         axes.errorbar([at], [score], yerr=[deviation], fmt="o", color=_colour(number), capsize=3)
