@@ -1,9 +1,79 @@
-"""regard: train a Transformer on your own data, see which of its parts matter, look inside it, ship it."""
+"""regard: train a Transformer on your own data, see which of its parts matter, look inside it, ship it.
+
+    import regard
+
+    run = regard.train("pairs", out="runs/pairs")          # a recipe, files, or data from memory
+    run = regard.load("runs/pairs")
+    run.translate("The dog sleeps because it is tired.")
+
+Everything is loaded when it is first used, so that `import regard` takes milliseconds.
+"""
 
 import os
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.api.inside import Attention as Attention
+    from regard.api.inside import AttentionWeights as AttentionWeights
+    from regard.api.inside import Hidden as Hidden
+    from regard.api.inside import Logits as Logits
+    from regard.api.inside import Look as Look
+    from regard.api.runs import Run as Run
+    from regard.api.runs import compare as compare
+    from regard.api.runs import load as load
+    from regard.api.runs import train as train
+    from regard.errors import RegardError as RegardError
 
 __version__ = "0.1.0"
+
+HOMES = {
+    "Attention": "regard.api.inside",
+    "AttentionWeights": "regard.api.inside",
+    "Hidden": "regard.api.inside",
+    "Logits": "regard.api.inside",
+    "Look": "regard.api.inside",
+    "RegardError": "regard.errors",
+    "Run": "regard.api.runs",
+    "compare": "regard.api.runs",
+    "load": "regard.api.runs",
+    "train": "regard.api.runs",
+}
+"""The module of each public name."""
+__all__ = [
+    "Attention",
+    "AttentionWeights",
+    "Hidden",
+    "Logits",
+    "Look",
+    "RegardError",
+    "Run",
+    "compare",
+    "load",
+    "train",
+]
 
 # torch's CPU threads wait for one another by spinning. The usual long spin makes every step of a small model tens of
 # times slower as soon as another program wants a core; a short one costs nothing measurable on an idle machine.
 os.environ.setdefault("GOMP_SPINCOUNT", "5000")
+
+
+def __getattr__(name: str) -> object:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+class CallablePackage(ModuleType):
+    """A package of the same name as a public function, such as `regard.train`: calling it calls the function."""
+
+    __signature__: object
+
+    def __call__(self, *arguments: Any, **options: Any) -> object:  # noqa: ANN401
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(HOMES[name]), name)(*arguments, **options)

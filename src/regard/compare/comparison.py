@@ -47,10 +47,14 @@ class Comparison:
             "regard": __version__, "machine": _machine(), "rows": [_row_tree(row) for row in self.rows],
         }  # fmt: skip
 
+    def _repr_markdown_(self) -> str:
+        """The table, as a notebook shows it."""
+        return table.markdown(self.rows, self.metric, self.caption)
+
     def write(self, folder: Path) -> None:
         """table.md, table.tex and table.json."""
         texts = {
-            "table.md": table.markdown(self.rows, self.metric, self.caption),
+            "table.md": self._repr_markdown_(),
             "table.tex": table.latex(self.rows, self.metric, self.caption),
             "table.json": to_json(self.tree(), indent=1) + "\n",
         }

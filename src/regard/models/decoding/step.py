@@ -43,6 +43,8 @@ def obstacle(model: object) -> str:
         return "strict attention leaves the first token no key to attend to"
     if any(isinstance(block.feedforward, Experts) for block in stack.blocks):
         return "the number of tokens of each expert differs from step to step"
+    if any(part._forward_hooks or part._forward_pre_hooks for part in stack.modules()):
+        return "its modules have hooks, which only the model's own step calls"
     return ""
 
 
