@@ -26,6 +26,24 @@ class Ragged:
     def rows(self) -> list[list[int]]:
         return [part.tolist() for part in np.split(self.tokens, np.cumsum(self.lengths)[:-1])] if len(self) else []
 
+    def select(self, rows: Int[np.ndarray, " rows"]) -> "Ragged":
+        """Some of the sequences."""
+        return take(self.tokens, (np.cumsum(self.lengths) - self.lengths)[rows], self.lengths[rows])
+
+    def shorten(self, longest: int) -> "Ragged":
+        """The beginnings of the sequences, of so many tokens at most."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        return take(self.tokens, starts, np.minimum(self.lengths, longest))
+
+    def surround(self, first: int | None, last: int | None) -> "Ragged":
+        """A token before each sequence and one after it, unless None."""
+        tokens, lengths = self.tokens, self.lengths
+        if last is not None:
+            tokens, lengths = np.insert(tokens, np.cumsum(lengths), last), lengths + 1
+        if first is not None:
+            tokens, lengths = np.insert(tokens, np.cumsum(lengths) - lengths, first), lengths + 1
+        return Ragged(tokens, lengths)
+
     def __len__(self) -> int:
         return len(self.lengths)
 

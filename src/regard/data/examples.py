@@ -1,10 +1,11 @@
 """What a data file holds, one at a time: pairs, labelled texts, plain texts; each remembers where it stood."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import compress
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, overload
 
 import numpy as np
 from jaxtyping import UInt8
@@ -65,6 +66,32 @@ class Pair(_Example):
     @property
     def sides(self) -> tuple[Side, ...]:
         return ("source", self.source, self.location), ("target", self.target, self.target_location or self.location)
+
+
+class PairBlock(Sequence[Pair]):
+    """Pairs of two aligned files, many at a time; a `Pair` is made only where one is asked for."""
+
+    def __init__(self, sources: list[str], targets: list[str], lines: Sequence[int], files: tuple[str, str]) -> None:
+        self.sources, self.targets, self.lines, self._files = sources, targets, lines, files
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice) -> "PairBlock": ...
+    def __getitem__(self, index: int | slice) -> "Pair | PairBlock":
+        if isinstance(index, slice):
+            return PairBlock(self.sources[index], self.targets[index], self.lines[index], self._files)
+        line, (source, target) = self.lines[index], self._files
+        locations = SourceLocation(source, line), SourceLocation(target, line)
+        return Pair(self.sources[index], self.targets[index], *locations)
+
+    def select(self, chosen: Iterable[bool]) -> "PairBlock":
+        """Some of the pairs."""
+        sources, targets = (list(compress(texts, chosen)) for texts in (self.sources, self.targets))
+        return PairBlock(sources, targets, list(compress(self.lines, chosen)), self._files)
 
 
 @dataclass(frozen=True, slots=True)

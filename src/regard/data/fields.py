@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
+from regard.data.collate import Ragged
 from regard.errors import ConfigError
 from regard.text.special_tokens import BOS, EOS
 from regard.text.subword_sampling import Sampler
 from regard.text.tokenizer import Tokenizer
+from regard.text.word_cache import MANY, WordCache
 
 MAX_RESAMPLES = 8
 """How often a segmentation that is too long is sampled again before the tokenizer's own is taken."""
@@ -47,6 +51,16 @@ class TextField:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [self._surround(ids) for ids in self.tokenizer.encode_batch(texts)]
 
+    def encode_many(self, texts: Sequence[str], cache: WordCache | None = None) -> Ragged:
+        """The same in arrays; large data with a cache of its words."""
+        if cache is None or len(texts) < MANY:
+            return Ragged.of(self.encode(texts))
+        try:
+            encoded = Ragged(*cache.encode(texts))
+        except UnicodeEncodeError:
+            return Ragged.of(self.encode(texts))  # which says what is wrong
+        return encoded.surround(BOS if self.begin else None, EOS if self.end else None)
+
     def is_overlong(self, tokens: Sequence[int]) -> bool:
         return self.max_length is not None and len(tokens) > self.max_length
 
@@ -55,6 +69,15 @@ class TextField:
         if self.max_length is None or not self.is_overlong(tokens) or self.overlong == "skip":
             return tokens
         return tokens[: self.max_length - self.end] + [EOS] * self.end
+
+    def shorten_all(self, tokens: Ragged) -> Ragged:
+        """The same for many texts."""
+        if self.max_length is None or self.overlong == "skip" or tokens.lengths.max(initial=0) <= self.max_length:
+            return tokens
+        cut = tokens.shorten(self.max_length)
+        if self.end:
+            cut.tokens[np.cumsum(cut.lengths)[tokens.lengths > self.max_length] - 1] = EOS
+        return cut
 
     def draw(self, text: str, key: str, max_tokens: int) -> list[int]:
         """A sampled segmentation of at most `max_tokens` tokens: a pure function of text and key.
@@ -111,11 +134,19 @@ class NumbersField:
     def encode(self, rows: Sequence[list[int]]) -> list[list[int]]:
         return list(rows)
 
+    def encode_many(self, rows: Sequence[list[int]], cache: WordCache | None = None) -> Ragged:
+        """The same in arrays."""
+        return Ragged.of(rows)
+
     def is_overlong(self, numbers: Sequence[int]) -> bool:
         return self.max_length is not None and len(numbers) > self.max_length
 
     def shorten(self, numbers: list[int]) -> list[int]:
         """The numbers as they are: what belongs together cannot be cut."""
+        return numbers
+
+    def shorten_all(self, numbers: Ragged) -> Ragged:
+        """The same for many rows."""
         return numbers
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
-from regard.data.examples import Example, Row, SourceLocation, Text
+from regard.data.examples import Example, PairBlock, Row, SourceLocation, Text
 from regard.errors import DataError
 
 Severity = Literal["error", "warning"]
@@ -194,6 +194,26 @@ def inspected(
         yield example
     if is_empty and findings.errors == errors and str(file) not in findings.faulty:
         findings.add("nothing", file, None, f"no examples in {part}" if part else "no examples")
+
+
+def inspected_blocks(blocks: Iterator[PairBlock], findings: Findings, file: object) -> Iterator[PairBlock]:
+    """The same for many pairs at a time."""
+    errors, is_empty = findings.errors, True
+    for block in blocks:
+        is_empty = is_empty and not len(block)
+        if _is_odd(block.sources) or _is_odd(block.targets):
+            for pair in block:
+                inspect_example(pair, findings)
+        yield block
+    if is_empty and findings.errors == errors and str(file) not in findings.faulty:
+        findings.add("nothing", file, None, "no examples")
+
+
+def _is_odd(texts: list[str]) -> bool:
+    """Whether there is anything to say about one of some texts."""
+    if not all(texts) or any(map(str.isspace, texts)) or max(map(len, texts), default=0) > LONGEST_TEXT:
+        return True
+    return _SUSPECT.search("\n".join(texts)) is not None
 
 
 def _report(suspicious: set[str], name: str, location: SourceLocation, findings: Findings) -> None:

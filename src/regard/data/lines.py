@@ -8,15 +8,16 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import partial
+from itertools import chain, count, repeat
 from pathlib import Path, PurePath
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from regard.data.findings import Findings
 from regard.errors import ConfigError, DataError, InputError
 
 LONGEST_LINE = 1 << 26  # bytes; a file without line ends must not fill the memory
 BLOCK = 1 << 16
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 READ_ERRORS = (OSError, EOFError, zlib.error)
 """Whatever opening or reading a file can raise; `why_unreadable` turns it into a sentence."""
 
@@ -25,6 +26,25 @@ COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 
 Line = tuple[int, str, str]
 """Number from one, text, and the line end: a line feed, `\\r\\n`, or nothing at the end of a file."""
+
+
+class _Stream(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+class LineBlock(NamedTuple):
+    """Lines that follow one another: the number of the first, their texts, and the end of the last."""
+
+    first: int
+    texts: list[str]
+    end: str
+
+    @property
+    def lines(self) -> Iterator[Line]:
+        """One by one; all but the last end in a line feed."""
+        ends = chain(repeat("\n", len(self.texts) - 1), [self.end])
+        return zip(count(self.first), self.texts, ends, strict=False)
+
 
 STANDARD_INPUT = Path("standard input")
 """What messages call it."""
@@ -113,12 +133,18 @@ def lines(file: Path, findings: Findings, crlf_is_odd: bool = True) -> Iterator[
     is an error; where `findings` lets reading go on, a line that is not UTF-8 comes with its bytes spelt out, so that
     two files stay aligned.
     """
+    for block in line_blocks(file, findings, crlf_is_odd):
+        yield from block.lines
+
+
+def line_blocks(file: Path, findings: Findings, crlf_is_odd: bool = True) -> Iterator[LineBlock]:
+    """The same lines, many at a time; those about which something is reported, one at a time."""
     try:
         stream = open_stream(file)
     except READ_ERRORS as error:
         return findings.add_once("unreadable", file, None, why_unreadable(file, error))
     with stream:
-        yield from _stream_lines(stream, file, findings, crlf_is_odd)
+        yield from _stream_blocks(stream, file, findings, crlf_is_odd)
 
 
 def input_lines(file: Path | None) -> Iterator[Input]:
@@ -126,8 +152,11 @@ def input_lines(file: Path | None) -> Iterator[Input]:
     findings, name = Findings(), STANDARD_INPUT if file is None else file
     if file is None and sys.stdin is None:  # as after `<&-` in a shell
         raise DataError(name, "is closed; name a file, or give texts a line each")
-    read = _stream_lines(sys.stdin.buffer, name, findings, True) if file is None else lines(file, findings)
-    for number, text, _ in read:
+    if file is None:
+        blocks = _stream_blocks(cast(_Stream, sys.stdin.buffer), name, findings)
+    else:
+        blocks = line_blocks(file, findings)
+    for number, text, _ in chain.from_iterable(block.lines for block in blocks):
         if "\0" in text:
             findings.add("nul", name, number, NUL)
         yield Input(text, str(name), number)
@@ -156,23 +185,57 @@ def plain_texts(texts: object) -> list[str]:
     return plain
 
 
-def _stream_lines(stream: IO[bytes], file: Path, findings: Findings, crlf_is_odd: bool) -> Iterator[Line]:
+def _stream_blocks(stream: _Stream, file: Path, findings: Findings, crlf_is_odd: bool = True) -> Iterator[LineBlock]:
     """The lines of an open file, which messages call `file`."""
     number = 0
     try:
-        for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
-            if len(raw) > LONGEST_LINE:
-                findings.add_once("unreadable", file, number, f"a line of more than {LONGEST_LINE:,} bytes")
-                return
-            text, end = _split_end(_decode(file, raw, number, findings))
-            if number == 1 and not end and text.count("\r") > 1:
-                findings.add_once("unreadable", file, None, OLD_MAC)
-                return
-            if crlf_is_odd and (end == "\r\n" or "\r" in text):
-                _report_returns(file, number, text, findings)
-            yield number, text, end
+        for data in _whole_lines(stream):
+            if (texts := _plain_texts(data, number == 0)) is not None:
+                yield LineBlock(number + 1, texts, "\n" if data.endswith(b"\n") else "")
+                number += len(texts)
+                continue
+            for raw in io.BytesIO(data):
+                number += 1
+                if len(raw) > LONGEST_LINE:
+                    findings.add_once("unreadable", file, number, f"a line of more than {LONGEST_LINE:,} bytes")
+                    return
+                text, end = _split_end(_decode(file, raw, number, findings))
+                if number == 1 and not end and text.count("\r") > 1:
+                    findings.add_once("unreadable", file, None, OLD_MAC)
+                    return
+                if crlf_is_odd and (end == "\r\n" or "\r" in text):
+                    _report_returns(file, number, text, findings)
+                yield LineBlock(number, [text], end)
     except READ_ERRORS as error:
         findings.add_once("unreadable", file, number + 1 if number else None, why_unreadable(file, error))
+
+
+def _whole_lines(stream: _Stream) -> Iterator[bytes]:
+    """What is read at once of a file, up to the last line feed in it; no line is much longer than may be."""
+    rest, size = list[bytes](), 0
+    while data := stream.read1(BLOCK):
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*rest, data[:cut]])
+            rest, size = [data[cut:]], len(data) - cut
+        else:
+            rest.append(data)
+            size += len(data)
+        if size > LONGEST_LINE:
+            break
+    if size:
+        yield b"".join(rest)
+
+
+def _plain_texts(data: bytes, is_first: bool) -> list[str] | None:
+    """The texts of lines about which there is nothing to say; None otherwise."""
+    if b"\r" in data or len(data) > LONGEST_LINE or (is_first and data.startswith(BYTE_ORDER_MARK)):
+        return None
+    try:
+        texts = data.decode().split("\n")
+    except UnicodeDecodeError:
+        return None
+    return texts[:-1] if data.endswith(b"\n") else texts
 
 
 def _split_end(line: str) -> tuple[str, str]:
@@ -182,7 +245,7 @@ def _split_end(line: str) -> tuple[str, str]:
 
 
 def _decode(file: Path, raw: bytes, number: int, findings: Findings) -> str:
-    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+    if number == 1 and raw.startswith(BYTE_ORDER_MARK):
         findings.add_once("bom", file, 1, "starts with a byte order mark, which is left out")
         raw = raw[3:]
     try:

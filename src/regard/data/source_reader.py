@@ -9,7 +9,7 @@ Errors raise DataError with file and line; warnings are counted in the `Findings
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -18,16 +18,18 @@ from typing import cast
 
 from regard.data.columns import pick_columns, row_examples
 from regard.data.examples import Example, Pair, SourceLocation, Text, fingerprint
-from regard.data.findings import Findings, inspected
+from regard.data.findings import Findings, inspected, inspected_blocks
 from regard.data.images.files import read_pictures
 from regard.data.lines import unreadable
 from regard.data.readers.hub import hub_records
-from regard.data.readers.plain_text import aligned_pairs
+from regard.data.readers.plain_text import aligned_blocks, aligned_pairs
 from regard.data.sources import DividedSource, Part, SourceConfig, parse_part
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RegardError
 
 HERE = Path()
 Whole = Callable[[], Iterator[Example]]
+AT_ONCE = 64
+"""Examples of other sources that are read at a time; they may hold images."""
 
 
 def read_pairs(source: SourceConfig, base: Path = HERE, findings: Findings | None = None) -> Iterator[Pair]:
@@ -47,6 +49,39 @@ def read_examples(source: SourceConfig, base: Path = HERE, findings: Findings | 
     findings = Findings() if findings is None else findings
     file = next(iter(source.files(base)), source.hub or f"street/{source.street}")
     return inspected(islice(_part(source, base, findings), source.limit), findings, file, source.part)
+
+
+def read_blocks(
+    source: SourceConfig, base: Path = HERE, findings: Findings | None = None
+) -> Iterator[Sequence[Example]]:
+    """The same examples, many at a time: pairs of two files without an object for each."""
+    findings = Findings() if findings is None else findings
+    files = source.files(base)
+    if source.origin != "files" or source.part or source.limit or unreadable(files, findings):
+        yield from _batched(read_examples(source, base, findings))
+        return
+    blocks = aligned_blocks(files[0], files[1], findings)
+    if isinstance(source, DividedSource):
+        held_out, is_held_out = source.held_out, _is_held_out(partial(_whole, source, base, findings), _keys(source))
+        blocks = (
+            block.select([is_held_out(fingerprint(text)) == held_out for text in block.sources]) for block in blocks
+        )
+    yield from inspected_blocks(blocks, findings, files[0])
+
+
+def _batched(examples: Iterator[Example]) -> Iterator[list[Example]]:
+    """A few at a time; what is read before an error comes first."""
+    batch: list[Example] = []
+    try:
+        for example in examples:
+            batch.append(example)
+            if len(batch) == AT_ONCE:
+                yield batch
+                batch = []
+    except RegardError:
+        yield batch
+        raise
+    yield batch
 
 
 def _part(source: SourceConfig, base: Path, findings: Findings) -> Iterator[Example]:
@@ -86,11 +121,19 @@ def _divided(source: DividedSource, whole: Whole) -> Iterator[Example]:
     Examples are chosen by a hash of what a model reads, so that equal inputs stay together; lines of a running text by
     their position. What is held out has no class that the rest lacks, and neither part is empty.
     """
-    part = Part(1 - Fraction(str(source.share)), Fraction(1))
     if source.is_running_text:
-        return _divided_text(whole, source.held_out, part)
-    is_held_out = _is_held_out(whole, part.of(1 << 64))
+        return _divided_text(whole, source.held_out, _held_out_part(source))
+    is_held_out = _is_held_out(whole, _keys(source))
     return (example for example in whole() if is_held_out(fingerprint(example.key)) == source.held_out)
+
+
+def _held_out_part(source: DividedSource) -> Part:
+    return Part(1 - Fraction(str(source.share)), Fraction(1))
+
+
+def _keys(source: DividedSource) -> range:
+    """The fingerprints that are held out, but for exceptions."""
+    return _held_out_part(source).of(1 << 64)
 
 
 def _is_held_out(whole: Whole, usual: range) -> Callable[[int], bool]:

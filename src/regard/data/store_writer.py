@@ -1,4 +1,4 @@
-"""Writing a store: examples are encoded a few hundred at a time, so memory does not grow with the data.
+"""Writing a store: examples are encoded a few hundred or thousand at a time, so memory does not grow with the data.
 
 A store is written into a folder aside and renamed when it is whole: what stands under its name is never half done.
 """
@@ -12,16 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
+from itertools import groupby
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
 import numpy as np
-from jaxtyping import Integer
+from jaxtyping import Int64, Integer
 
 from regard.data.collate import Ragged
 from regard.data.fields import AnyField, TextField
 from regard.errors import DataError, Failure
+from regard.text.word_cache import WordCache
 
 FORMAT = 2
 DESCRIPTION = "store.json"
@@ -29,6 +32,8 @@ ROWS_AT_ONCE = 1024
 CHUNKS_AHEAD = 2
 """Chunks that are read while one is encoded."""
 CHARACTERS_AT_ONCE = 1_000_000
+LARGER = 16
+"""How many times as much is encoded at once where words are cached: then few of them are new."""
 LINE = "line"
 """The key of a row under which it may have the line that its example stood in, from one."""
 LINES = "examples.lines"
@@ -90,34 +95,43 @@ def _write_files(
     writers = {name: _FieldWriter(folder, name, field) for name, field in fields.items()}
     label_files = {name: ArrayFile(folder / f"{name}.labels", np.int64) for name in labels}
     lines = ArrayFile(folder / LINES, np.int64)
-    examples, skipped, cut, digest = 0, Counter[str](), Counter[str](), sha256()
-    first: dict[str, tuple[str, int]] = {}
-    for chunk, encoded in _encoded(chunks(rows, tuple(fields)), fields):
-        digest.update("".join(f"{json.dumps(_content(row), default=_plain)}\n" for row in chunk).encode())
-        selected = _count_overlong(chunk, encoded, fields, skipped, cut, first)
+    examples, digest, overlong = 0, sha256(), _Overlong(fields)
+    for chunk, encoded in _encoded(rows, fields):
+        digest.update(_json_lines(chunk))
+        line_numbers = np.fromiter((row.get(LINE, 0) for row in chunk), np.int64, len(chunk))
+        selected = overlong.count(encoded, line_numbers)
         for name, writer in writers.items():
-            writer.write([chunk[i][name] for i in selected], [encoded[name][i] for i in selected])
+            texts = [row[name] for row in chunk] if fields[name].sampler else []
+            writer.write(texts, encoded[name], selected)
         for name, file in label_files.items():
-            file.write(np.array([chunk[i][name] for i in selected], np.int64))
-        lines.write(np.array([chunk[i].get(LINE, 0) for i in selected], np.int64))
+            file.write(np.array([row[name] for row in chunk], np.int64)[selected])
+        lines.write(line_numbers[selected])
         examples += len(selected)
     files = [lines, *label_files.values(), *(file for writer in writers.values() for file in writer.files)]
-    counts = {"examples": examples, "skipped": skipped, "cut": cut, "first": first, "rows": digest.hexdigest()}
+    counts = {
+        "examples": examples, "skipped": overlong.skipped, "cut": overlong.cut, "first": overlong.first,
+        "rows": digest.hexdigest(),
+    }  # fmt: skip
     write_description(folder, key, counts, files)
 
 
-def _encoded(
-    chunks: Iterator[list[Row]], fields: Mapping[str, AnyField]
-) -> Iterator[tuple[list[Row], dict[str, list[list[int]]]]]:
+def _encoded(rows: Iterable[Row], fields: Mapping[str, AnyField]) -> Iterator[tuple[list[Row], dict[str, Ragged]]]:
     """Chunks with their tokens; while one is encoded, on all cores, the next are read and the last is written."""
+    tokenizers = {field.tokenizer for field in fields.values() if isinstance(field, TextField)}
+    caches = {tokenizer: WordCache.of(tokenizer) for tokenizer in tokenizers}
 
-    def encode(chunk: list[Row]) -> dict[str, list[list[int]]]:
-        return {name: field.encode([row[name] for row in chunk]) for name, field in fields.items()}
+    def encode(chunk: list[Row]) -> dict[str, Ragged]:
+        encoded: dict[str, Ragged] = {}
+        for name, field in fields.items():
+            values = [row[name] for row in chunk]
+            cache = caches[field.tokenizer] if isinstance(field, TextField) else None
+            encoded[name] = field.encode_many(values, cache)
+        return encoded
 
-    waiting: deque[tuple[list[Row], Future[dict[str, list[list[int]]]]]] = deque()
+    waiting: deque[tuple[list[Row], Future[dict[str, Ragged]]]] = deque()
     with ThreadPoolExecutor(1) as pool:
         try:
-            for chunk in chunks:
+            for chunk in chunks(rows, tuple(fields), LARGER if all(caches.values()) else 1):
                 waiting.append((chunk, pool.submit(encode, chunk)))
                 if len(waiting) > CHUNKS_AHEAD:
                     first, tokens = waiting.popleft()
@@ -130,9 +144,18 @@ def _encoded(
             yield chunk, tokens.result()
 
 
-def _content(row: Row) -> dict[str, Any]:
-    """What a row holds, wherever its example stood."""
-    return {name: value for name, value in row.items() if name != LINE}
+def _json_lines(rows: Sequence[Row]) -> bytes:
+    """What rows hold, wherever their examples stood, as `json.dumps` writes it, a line each."""
+    lines: list[str] = []
+    for names, same in groupby(rows, key=tuple):
+        some = list(same)
+        columns = [[f"{_json(name)}: {_json(row[name])}" for row in some] for name in names if name != LINE]
+        lines += [f"{{{', '.join(values)}}}\n" for values in zip(*columns, strict=True)]
+    return "".join(lines).encode()
+
+
+def _json(value: object) -> str:
+    return encode_basestring_ascii(value) if isinstance(value, str) else json.dumps(value, default=_plain)
 
 
 def _plain(numbers: Any) -> Any:  # noqa: ANN401
@@ -154,48 +177,48 @@ def description_sha256(description: Mapping[str, Any]) -> str:
     return sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
-def chunks(rows: Iterable[Row], texts: Sequence[str]) -> Iterator[list[Row]]:
-    """A few hundred rows at a time, fewer where their texts are long."""
+def chunks(rows: Iterable[Row], texts: Sequence[str], larger: int = 1) -> Iterator[list[Row]]:
+    """A few hundred rows at a time, fewer where their texts are long; or so many times as much."""
     chunk: list[Row] = []
-    characters = 0
+    characters, most_rows, most_characters = 0, larger * ROWS_AT_ONCE, larger * CHARACTERS_AT_ONCE
     for row in rows:
         chunk.append(row)
-        characters += sum(len(row[name]) for name in texts)
-        if len(chunk) == ROWS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+        for name in texts:
+            characters += len(row[name])
+        if len(chunk) == most_rows or characters >= most_characters:
             yield chunk
             chunk, characters = [], 0
     if chunk:
         yield chunk
 
 
-def _count_overlong(
-    rows: Sequence[Row],
-    encoded: Mapping[str, list[list[int]]],
-    fields: Mapping[str, AnyField],
-    skipped: Counter[str],
-    cut: Counter[str],
-    first: dict[str, tuple[str, int]],
-) -> list[int]:
-    """The rows to keep; one that is left out is counted under the first field that is too long.
+class _Overlong:
+    """Examples with too many tokens: how many were left out or cut, by reason, and the first of each."""
 
-    `first` gets the field and the line of the first row that each reason was met in.
-    """
-    selected: list[int] = []
-    for i, row in enumerate(rows):
-        overlong = [name for name, tokens in encoded.items() if fields[name].is_overlong(tokens[i])]
-        to_skip = [name for name in overlong if fields[name].overlong == "skip"]
-        for name in to_skip[:1] or overlong:
-            first.setdefault(_reason(name, fields), (name, int(row.get(LINE, 0))))
-        if to_skip:
-            skipped[_reason(to_skip[0], fields)] += 1
-        else:
-            cut.update(_reason(name, fields) for name in overlong)
-            selected.append(i)
-    return selected
+    def __init__(self, fields: Mapping[str, AnyField]) -> None:
+        self._limits = {name: field for name, field in fields.items() if field.max_length is not None}
+        self.skipped, self.cut = Counter[str](), Counter[str]()
+        self.first: dict[str, tuple[str, int]] = {}
+        """The field and the line of the first row that each reason was met in."""
 
+    def count(self, encoded: Mapping[str, Ragged], lines: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " selected"]:
+        """The rows to keep; one that is left out is counted under the first field that is too long."""
+        selected = np.ones(len(lines), bool)
+        overlong = {name: encoded[name].lengths > field.max_length for name, field in self._limits.items()}
+        for row in np.flatnonzero(np.any(list(overlong.values()), axis=0)) if overlong else ():
+            names = [name for name, is_overlong in overlong.items() if is_overlong[row]]
+            to_skip = [name for name in names if self._limits[name].overlong == "skip"]
+            for name in to_skip[:1] or names:
+                self.first.setdefault(self._reason(name), (name, int(lines[row])))
+            if to_skip:
+                self.skipped[self._reason(to_skip[0])] += 1
+                selected[row] = False
+            else:
+                self.cut.update(map(self._reason, names))
+        return np.flatnonzero(selected)
 
-def _reason(name: str, fields: Mapping[str, AnyField]) -> str:
-    return f"{name} longer than {fields[name].max_length} tokens"
+    def _reason(self, name: str) -> str:
+        return f"{name} longer than {self._limits[name].max_length} tokens"
 
 
 class ArrayFile:
@@ -240,14 +263,17 @@ class _FieldWriter:
         self._max_lengths = ArrayFile(folder / f"{name}.rooms", np.int64) if field.sampler else None
         self.files = [file for file in (self._offsets, self._tokens, self._text, self._max_lengths) if file]
 
-    def write(self, texts: Sequence[Any], encoded: Sequence[list[int]]) -> None:
-        shortened = [self._field.shorten(tokens) for tokens in encoded]
+    def write(self, texts: Sequence[str], encoded: Ragged, selected: Int64[np.ndarray, " selected"]) -> None:
+        """Appends the selected ones of some rows; their texts are needed where these are stored."""
+        rows = self._field.shorten_all(encoded if len(selected) == len(encoded) else encoded.select(selected))
         if self._tokens:
-            self._append(self._tokens, Ragged.of(shortened))
+            self._append(self._tokens, rows)
         if self._text and self._max_lengths and isinstance(self._field, TextField):
-            max_lengths = [self._field.max_tokens(text, tokens) for text, tokens in zip(texts, shortened, strict=True)]
+            indices: list[int] = selected.tolist()
+            chosen = [texts[index] for index in indices]
+            max_lengths = [self._field.max_tokens(text, row) for text, row in zip(chosen, rows.rows(), strict=True)]
             self._max_lengths.write(np.array(max_lengths, np.int64))
-            self._append(self._text, Ragged.of([text.encode() for text in texts]))
+            self._append(self._text, Ragged.of([text.encode() for text in chosen]))
 
     def _append(self, file: ArrayFile, items: Ragged) -> None:
         file.write(items.tokens)

@@ -5,6 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal, TypedDict, Unpack, cast
 
@@ -265,19 +266,20 @@ class Task(ABC):
     def row(self, example: Example) -> Row:
         """An example as the store takes it."""
 
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        """Examples as the store takes them, with the line that each stood in."""
+        return [{**self.row(example), LINE: example.location.line} for example in examples]
+
     def open_store(
         self,
-        examples: Callable[[], Iterable[Example]],
+        blocks: Callable[[], Iterable[Sequence[Example]]],
         fields: Mapping[str, AnyField],
         model: ModelConfig | None,
         training: bool,
         **where: Unpack[StorePlace],
     ) -> Store:
         """The store of a split; a task whose examples are more than texts and labels opens one of another kind."""
-
-        def rows() -> Iterator[Row]:
-            return ({**self.row(example), LINE: example.location.line} for example in examples())
-
+        rows = lambda: chain.from_iterable(map(self.rows, blocks()))  # noqa: E731
         return open_store(rows, fields, self.config.labels, **where)
 
     def trivial_baseline(self, train: Store, valid: Store) -> Baseline:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, Unpack, cast
 
@@ -98,7 +99,7 @@ class ImageTask(Task):
 
     def open_store(
         self,
-        examples: Callable[[], Iterable[Example]],
+        blocks: Callable[[], Iterable[Sequence[Example]]],
         fields: Mapping[str, AnyField],
         model: ModelConfig | None,
         training: bool,
@@ -108,7 +109,7 @@ class ImageTask(Task):
         assert model is not None
         images = image_config(model)
         return open_image_store(
-            lambda: with_pictures(examples()),
+            lambda: with_pictures(chain.from_iterable(blocks())),
             self.row,
             fields,
             self.config.labels,

@@ -1,26 +1,27 @@
 """From the recipe's files to stores of encoded examples: read and checked, vocabularies learnt, encoded once."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from math import floor
+from itertools import chain, compress
 from pathlib import Path
+
+import numpy as np
 
 from regard.data.batches import StreamConfig
 from regard.data.content_hash import code_sha256, source_sha256
-from regard.data.examples import Example
+from regard.data.examples import Example, PairBlock
 from regard.data.fields import AnyField
 from regard.data.findings import Findings
 from regard.data.languages import NAMES, pair_of
 from regard.data.settings import DataConfig
-from regard.data.source_reader import read_examples
+from regard.data.source_reader import read_blocks, read_examples
 from regard.data.sources import SourceConfig
 from regard.data.store import Store
 from regard.errors import DataError, counted
 from regard.progress import phase, tracked
 from regard.tasks.base import Task, TaskConfig, Vocabularies
 from regard.tasks.contract import ModelConfig
-from regard.text.splitting import SourceStatistics, measure_sources
+from regard.text.splitting import MAX_READ, SourceStatistics, measure_sources
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, train_tokenizers
 from regard.text.training_words import TrainingWords
 
@@ -42,6 +43,7 @@ class Preparation:
     """Takes in the words of the training texts that a model reads, where somebody wants them."""
     has_read: bool = field(default=False, init=False)
     """Whether the training texts were read; otherwise their store was in the cache."""
+    _sources: list[str] = field(default_factory=list, init=False, repr=False)
     _contents: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _examples: dict[tuple[str, int], Sequence[Example]] = field(default_factory=dict, init=False, repr=False)
 
@@ -75,9 +77,12 @@ class Preparation:
             return None
         source = self.data.split("train")
         language = pair_of(source).source
+        language = language if language in NAMES else None
+        if self._sources:
+            sources, self._sources = self._sources, []
+            return measure_sources(sources, language)
         with phase("reading data.train", unit="texts") as advance:
-            texts = self._texts(source, self.config.texts[0], advance)
-            return measure_sources(texts, language if language in NAMES else None)
+            return measure_sources(self._texts(source, self.config.texts[0], advance), language)
 
     def examples(self, split: str, most: int) -> Sequence[Example]:
         """The examples of a split, so many at most, evenly spread: read once."""
@@ -92,13 +97,17 @@ class Preparation:
         source = self.data.split(split)
         findings = Findings()
 
-        def examples() -> Iterable[Example]:
-            read = tracked(read_examples(source, self.base, findings), f"storing data.{split}", unit=f"{source.unit}s")
-            return self._noting_words(read) if training else filter(self.config.is_answered, read)
+        def blocks() -> Iterator[Sequence[Example]]:
+            with phase(f"storing data.{split}", unit=f"{source.unit}s") as advance:
+                for block in read_blocks(source, self.base, findings):
+                    if training:
+                        self._note_words(block)
+                    yield block if training else list(filter(self.config.is_answered, block))
+                    advance(len(block))
 
         fields = self._fields(task, training)
         store = task.open_store(
-            examples, fields, self.model, training, cache=self.cache, settings=self._settings(task, source, training)
+            blocks, fields, self.model, training, cache=self.cache, settings=self._settings(task, source, training)
         )
         store.file = self._name(source)
         self._note(split, store, findings)
@@ -110,19 +119,17 @@ class Preparation:
             )
         return store
 
-    def _noting_words(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """The examples, whose words are taken in on the way."""
-        name, self.has_read = self.config.reads, True
-        for example in examples:
-            if self.words is not None and name is not None:
-                self.words.add(getattr(example, name))
-            yield example
+    def _note_words(self, block: Sequence[Example]) -> None:
+        """Takes in the words of some examples."""
+        self.has_read = True
+        if self.words is not None and self.config.reads is not None:
+            self.words.add_all(texts_of(block, self.config.reads))
 
     def read_words(self) -> None:
         """Takes in the words of the training texts where their store was in the cache."""
         if not self.has_read:
-            for _ in self._noting_words(read_examples(self.data.split("train"), self.base)):
-                pass
+            for block in read_blocks(self.data.split("train"), self.base):
+                self._note_words(block)
 
     def _settings(self, task: Task, source: SourceConfig, training: bool) -> dict[str, object]:
         """All that the rows of a store depend on, whole: a list of what matters could lack something."""
@@ -178,25 +185,32 @@ class Preparation:
         aligned = source.origin == "files" and field == "target"
         return f"{files[1] if aligned else self._name(source)}:{line}" if line else ""
 
-    def _texts(self, source: SourceConfig, field: str, advance: Callable[[int], None]) -> Iterable[str]:
+    def _texts(self, source: SourceConfig, field: str, advance: Callable[[int], None]) -> Iterator[str]:
         """One text of each example, or of a share of them, evenly spread."""
-        for text in examples_text(self._sampled(source), field):
-            yield text
-            advance(1)
+        for block in self._sampled(source):
+            yield from texts_of(block, field)
+            advance(len(block))
 
     def _sampled_texts(self, source: SourceConfig, advance: Callable[[int], None]) -> Iterator[str]:
-        """All texts of a share of the examples."""
-        for example in self._sampled(source):
-            for name in self.config.texts:
-                yield from examples_text(iter([example]), name)
-                advance(1)
+        """All texts of a share of the examples; sources are kept to be measured."""
+        names, self._sources = self.config.texts, []
+        for block in self._sampled(source):
+            columns = [texts_of(block, name) for name in names]
+            if self.config.splits_inputs:
+                self._sources += columns[0][: MAX_READ - len(self._sources)]
+            yield from chain.from_iterable(zip(*columns, strict=True))
+            advance(len(names) * len(block))
 
-    def _sampled(self, source: SourceConfig) -> Iterator[Example]:
+    def _sampled(self, source: SourceConfig) -> Iterator[Sequence[Example]]:
         """The examples that the vocabulary is trained on."""
-        share, examples = self.tokenizer.sample, iter(read_examples(source, self.base))
-        if share == 1:
-            return examples
-        return (example for i, example in enumerate(examples) if floor(i * share) > floor((i - 1) * share))
+        share, number = self.tokenizer.sample, 0
+        for block in read_blocks(source, self.base):
+            if share < 1:
+                counts = np.floor(np.arange(number - 1, number + len(block)) * share)
+                number += len(block)
+                chosen = (np.diff(counts) > 0).tolist()
+                block = block.select(chosen) if isinstance(block, PairBlock) else list(compress(block, chosen))
+            yield block
 
     def _labels(self, source: SourceConfig) -> list[str]:
         if not self.config.has_classes:
@@ -212,7 +226,8 @@ class Preparation:
         return next(names)
 
 
-def examples_text(examples: Iterable[Example], field: str) -> Iterator[str]:
+def texts_of(examples: Sequence[Example], field: str) -> list[str]:
     """One text of each example."""
-    for example in examples:
-        yield getattr(example, field) + getattr(example, "end", "")
+    if isinstance(examples, PairBlock):
+        return examples.sources if field == "source" else examples.targets
+    return [getattr(example, field) + getattr(example, "end", "") for example in examples]

@@ -238,6 +238,9 @@ class Summarisation(GenerationTask):
     def row(self, example: Example) -> Row:
         return self._pairs.row(example)
 
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        return self._pairs.rows(examples)
+
     def sizes(self, model: ModelConfig) -> tuple[int, ...]:
         return (self.target.vocab_size,) if self.joins_source(model) else self._pairs.sizes(model)
 

@@ -1,6 +1,6 @@
 """Translation, and every other task from text to text: read the source, generate the target."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, cast
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from regard.config import FileName, Unused
 from regard.data.batches import Batch
-from regard.data.examples import Example, Pair
+from regard.data.examples import Example, Pair, PairBlock
 from regard.data.fields import TextField
 from regard.data.settings import DataConfig
-from regard.data.store_writer import Row
+from regard.data.store_writer import LINE, Row
 from regard.decode import AnyStepper, Ensemble
 from regard.errors import ConfigError
 from regard.nn.loss import Losses
@@ -145,6 +145,12 @@ class Translation(GenerationTask):
     def row(self, example: Example) -> Row:
         assert isinstance(example, Pair)
         return {"source": example.source, "target": example.target}
+
+    def rows(self, examples: Sequence[Example]) -> list[Row]:
+        if not isinstance(examples, PairBlock):
+            return super().rows(examples)
+        columns = zip(examples.sources, examples.targets, examples.lines, strict=True)
+        return [{"source": source, "target": target, LINE: line} for source, target, line in columns]
 
     def sizes(self, model: ModelConfig) -> tuple[int, ...]:
         return self.source.vocab_size, self.target.vocab_size

@@ -12,6 +12,7 @@ without spaces each character is a word.
 
 import json
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ BITS_PER_WORD = 15
 SMALLEST = 1 << 10
 PENDING = 50_000
 """Texts between spaces that are kept until they are cut into words: most come again and again."""
+SETTLED = 200_000
+"""Words that were taken in last and are not looked at again."""
 
 UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese characters."""
@@ -66,6 +69,7 @@ class TrainingWords:
     def __init__(self, bits: bytearray | None = None, count: int = 0) -> None:
         self._bits = bytearray(LARGEST // 8) if bits is None else bits
         self._pending: set[str] = set()
+        self._settled: set[str] = set()
         self.count = count
         """Different words, all but for those that were taken for others."""
 
@@ -73,6 +77,10 @@ class TrainingWords:
         self._pending.update(text.split())
         if len(self._pending) > PENDING:
             self._settle()
+
+    def add_all(self, texts: Sequence[str]) -> None:
+        """Takes the words of many texts in."""
+        self.add(" ".join(texts))
 
     def unseen(self, text: str) -> list[str]:
         """The words of a text that no added text had, each once, as they are written."""
@@ -85,10 +93,13 @@ class TrainingWords:
         return list(missing.values())
 
     def _settle(self) -> None:
-        words = {word.casefold() for piece in self._pending for word in words_of(piece)}
+        words = {word.casefold() for word in set(words_of(" ".join(self._pending)))} - self._settled
         for word in words.union(*map(_parts, filter(_is_joined, words))):
             self._insert(word)
         self._pending.clear()
+        if len(self._settled) > SETTLED:
+            self._settled.clear()
+        self._settled |= words
 
     def _insert(self, word: str) -> None:
         new = False
