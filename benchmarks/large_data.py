@@ -215,7 +215,7 @@ def work(report: Path, words: list[str]) -> None:
         sys.stdout.flush()
         os._exit(0)
 
-    trainer.Trainer.step = first_step
+    setattr(trainer.Trainer, "step", first_step)  # noqa: B010
     sys.argv = ["regard", *words]
     command_line()
 

@@ -90,6 +90,7 @@ class PairBlock(Sequence[Pair]):
 
     def select(self, chosen: Iterable[bool]) -> "PairBlock":
         """Some of the pairs."""
+        chosen = list(chosen)
         sources, targets = (list(compress(texts, chosen)) for texts in (self.sources, self.targets))
         return PairBlock(sources, targets, list(compress(self.lines, chosen)), self._files)
 

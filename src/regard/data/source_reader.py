@@ -62,10 +62,9 @@ def read_blocks(
         return
     blocks = aligned_blocks(files[0], files[1], findings)
     if isinstance(source, DividedSource):
-        held_out, is_held_out = source.held_out, _is_held_out(partial(_whole, source, base, findings), _keys(source))
-        blocks = (
-            block.select([is_held_out(fingerprint(text)) == held_out for text in block.sources]) for block in blocks
-        )
+        is_held_out = _is_held_out(partial(_whole, source, base, findings), _keys(source))
+        chosen = lambda text: is_held_out(fingerprint(text)) == source.held_out  # noqa: E731
+        blocks = (block.select(map(chosen, block.sources)) for block in blocks)
     yield from inspected_blocks(blocks, findings, files[0])
 
 

@@ -6,6 +6,7 @@ that are new, many in one text with line feeds between them, which are tokens of
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import chain
 
 import numpy as np
@@ -56,13 +57,7 @@ class WordCache:
         return np.insert(tokens, np.cumsum(lengths)[lines], self._line_feed), lengths + lines
 
     def _encode(self, texts: Sequence[str]) -> Encoded:
-        import pyarrow as pa  # here, as it is slow to load and only large data needs it
-        import pyarrow.compute as pc
-
-        split = pc.call_function("split_pattern", [pa.array(texts, pa.string())], pc.SplitPatternOptions(" "))
-        coded = split.flatten().dictionary_encode()
-        words, bounds = coded.dictionary.to_pylist(), split.offsets.to_numpy()
-        indices = coded.indices.to_numpy().astype(np.int64)
+        words, indices, bounds = _distinct_words(texts)
         odd = _odd_words(words)
         if odd:
             return self._partly(texts, np.add.reduceat(np.isin(indices, odd), bounds[:-1]) > 0)
@@ -114,6 +109,18 @@ class WordCache:
         data, starts = ids.tobytes(), [0, *(4 * (ends[:-1] + 1)).tolist()]
         parts = [data[start:end] for start, end in zip(starts, (4 * ends).tolist(), strict=True)]
         self._tokens.update(zip(words, parts, strict=True))
+
+
+def _distinct_words(
+    texts: Sequence[str],
+) -> tuple[list[str], Int64[np.ndarray, " words"], Int64[np.ndarray, " bounds"]]:
+    """The words between spaces, each once; which of them the texts have; where each text begins."""
+    pyarrow = import_module("pyarrow")  # here, as it is slow to load and only large data needs it
+    options = import_module("pyarrow.compute").SplitPatternOptions(" ")
+    split = pyarrow.compute.call_function("split_pattern", [pyarrow.array(texts, pyarrow.string())], options)
+    coded = split.flatten().dictionary_encode()
+    indices = coded.indices.to_numpy().astype(np.int64)
+    return coded.dictionary.to_pylist(), indices, split.offsets.to_numpy().astype(np.int64)
 
 
 def _odd_words(words: Sequence[str]) -> list[int]:
