@@ -215,7 +215,7 @@ def work(report: Path, words: list[str]) -> None:
         sys.stdout.flush()
         os._exit(0)
 
-    setattr(trainer.Trainer, "step", first_step)  # noqa: B010
+    trainer.Trainer.step = first_step
     sys.argv = ["regard", *words]
     command_line()
 
