@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from regard import api
 from regard.cli import app, main
-from regard.cli.parse import parse_data, parse_search
+from regard.cli.arguments import parse_data, parse_search
 from regard.decode import BeamConfig
 from regard.errors import RegardError, nearest, shortened
 from regard.train.parallel.processes import parse_device

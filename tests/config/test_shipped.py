@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.cli.complete import complete_data, complete_path, complete_recipe, complete_recipe_or_setting
+from regard.cli.arguments import complete_data, complete_path, complete_recipe, complete_recipe_or_setting
 from regard.compare import read_ladder, read_sweep
 from regard.config import shipped as module
 from regard.config.shipped import FOLDERS, data_folder, recipe_file, root, shipped
@@ -158,7 +158,7 @@ def test_the_shell_completes_names_and_settings_without_torch(tmp_path: Path, mo
     assert complete_path("train.schedule.l") == ["train.schedule.lr"]
     assert complete_recipe_or_setting("train.schedule.l") == ["train.schedule.lr="]
     script = (
-        "import sys\nfrom regard.cli.complete import complete_recipe_or_setting as complete\n"
+        "import sys\nfrom regard.cli.arguments import complete_recipe_or_setting as complete\n"
         "complete('a')\nassert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

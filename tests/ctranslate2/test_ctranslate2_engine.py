@@ -14,17 +14,16 @@ from regard.config.search_options import is_sampling
 from regard.ctranslate2 import choice as choosing
 from regard.ctranslate2 import model_folder as converting
 from regard.ctranslate2 import threads
-from regard.ctranslate2.choice import Choice, choose
+from regard.ctranslate2.choice import Choice, choose, unsupported_reason
 from regard.ctranslate2.model_folder import (
     REFUSED,
     ConvertedModel,
-    EngineUnavailable,
+    EngineUnavailableError,
     best_checkpoint,
     converted_model,
     folder_for,
 )
 from regard.ctranslate2.process import EngineProcess
-from regard.ctranslate2.search import unsupported_reason
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig
 from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError, Failure, RegardError, RunError
@@ -244,7 +243,7 @@ def test_a_process_that_cannot_convert_says_why(run: Run, tmp_path: Path, monkey
     copy = tmp_path / "copy"
     shutil.copytree(run.folder, copy, symlinks=True, ignore=shutil.ignore_patterns("cache"))
     monkeypatch.setattr(converting, "CONVERSION_MODULE", "json.tool")  # some process that fails at once
-    with pytest.raises(EngineUnavailable) as error:
+    with pytest.raises(EngineUnavailableError) as error:
         converted_model(copy, "float32")
     assert "json.tool" in str(error.value)  # the last line that it wrote
     found = choose(copy, "auto", "translation", lambda converted: converted.default_search)

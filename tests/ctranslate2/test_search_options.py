@@ -6,7 +6,8 @@ import pytest
 
 from regard.config.search_options import OF_BEAM, OF_SAMPLE, SHARED, with_options
 from regard.config.tree import kinds
-from regard.ctranslate2.search import EXACT, SAMPLING, library_options, ranking_score, unsupported_reason
+from regard.ctranslate2.choice import EXACT, SAMPLING, unsupported_reason
+from regard.ctranslate2.model import library_options, ranking_score
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.decode.constraints import SearchBase
 from regard.decode.search import DEFAULTS, as_search, search_with

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from tiny_engine_runs import summariser
 
-from regard.ctranslate2.choice import choose
+from regard.ctranslate2.choice import choose, unsupported_reason
 from regard.ctranslate2.model_folder import ConvertedModel
 from regard.ctranslate2.process import EngineProcess
-from regard.ctranslate2.search import unsupported_reason
 from regard.decode import BeamConfig, GreedyConfig
 from regard.decode.search import DEFAULTS
 from regard.errors import ConfigError

@@ -9,8 +9,19 @@ import pytest
 from rich.console import Console
 
 from regard.progress import VERBOSITY, Phase, current_display, phase, shown_on, tracked
-from regard.progress.display import LineDisplay, LiveDisplay, is_live, make_display
-from regard.progress.text import bar, duration, fitted, is_unicode, phase_line, with_bar, wrapped
+from regard.progress.display import (
+    LineDisplay,
+    LiveDisplay,
+    bar,
+    duration,
+    fitted,
+    is_live,
+    is_unicode,
+    make_display,
+    phase_line,
+    with_bar,
+    wrapped,
+)
 
 
 class Terminal(io.StringIO):

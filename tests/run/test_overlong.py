@@ -140,9 +140,9 @@ def test_a_classifier_that_was_trained_on_cut_texts_cuts(cutting: Run):
 
 def test_a_server_cuts_as_training_did_or_refuses(skipping: Run, cutting: Run):
     from regard.web.engine import RunEngine
-    from regard.web.errors import RequestError
     from regard.web.prometheus import ServerMetrics
     from regard.web.registry import ServedRun
+    from regard.web.requests import RequestError
     from regard.web.settings import ServeConfig
 
     own, other = (

@@ -10,12 +10,12 @@ from typing import Any
 from regard import api
 from regard.run.recipe import resolve_recipe
 from regard.web import ServeConfig, make_app
+from regard.web.app import free_port, serve_until
 from regard.web.app import guarded as guard
 from regard.web.engine import Engine
 from regard.web.guard import Guard
 from regard.web.prometheus import ServerMetrics
 from regard.web.registry import ModelRegistry, ServedRun
-from regard.web.server import free_port, serve_until
 
 TINY = {"width": 16, "depth": 1, "heads": 2}
 TRAIN = {"steps": 6, "tokens_per_batch": 256, "save_every": 6, "precision": "float32", "compile": "off"}

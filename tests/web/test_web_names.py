@@ -9,9 +9,9 @@ from regard.cli.serve import serve
 from regard.data.languages import pair_of, parse_pair
 from regard.data.sources import SourceConfig
 from regard.errors import ConfigError, RunError
+from regard.web.app import free_port
 from regard.web.prometheus import ServerMetrics
 from regard.web.registry import names_of
-from regard.web.server import free_port
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from regard.errors import Failure, RegardError
 from regard.web.classify import Classification
-from regard.web.errors import Busy, Stopping
 from regard.web.prometheus import ServerMetrics
+from regard.web.requests import BusyError, StoppingError
 from regard.web.translate import Translation
 from regard.web.worker import Job, Worker
 
@@ -74,7 +74,7 @@ def test_a_batch_keeps_to_its_budget_padding_counted(worker: Worker, engine: Gat
 def test_a_full_queue_refuses_and_those_who_left_make_room(worker: Worker, engine: GatedEngine):
     waiting = [job(str(number)) for number in range(6)]
     submitted(worker, engine, *waiting)
-    with pytest.raises(Busy, match="run is busy: 6 requests are queued already"):
+    with pytest.raises(BusyError, match="run is busy: 6 requests are queued already"):
         worker.submit(job("too many"))
     waiting[0].cancel()
     worker.submit(job("in its place"))
@@ -106,7 +106,7 @@ def test_stopping_refuses_what_waits_and_what_comes(engine: GatedEngine):
     engine.gate.release()
     worker.stop(SECONDS)
     assert texts_of(at_work) == ["ba"]
-    with pytest.raises(Stopping):
+    with pytest.raises(StoppingError):
         worker.submit(job("ef"))
     if waiting.future.exception(SECONDS) is None:  # the worker was faster than the stop
         assert texts_of(waiting) == ["dc"]

@@ -11,18 +11,16 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli.data import data
 from regard.cli.evaluate import evaluate
 from regard.cli.experiments import bench, claims, compare
-from regard.cli.export import export, import_
 from regard.cli.generate import classify, generate, translate
 from regard.cli.look import look
 from regard.cli.output import Quiet, Verbose, Verbs, verbosity
-from regard.cli.recipes import config, init, recipes
-from regard.cli.serve import serve
+from regard.cli.recipes import config, data, init, recipes
+from regard.cli.serve import export, import_, serve
 from regard.cli.train import demo, train
 from regard.errors import Interrupted, RegardError, shortened
-from regard.progress.text import wrapped
+from regard.progress.display import wrapped
 
 
 class Group(TyperGroup):

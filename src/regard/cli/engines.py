@@ -12,8 +12,11 @@ from regard.cli.output import detail, say
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
+    from regard.config.search_options import Search
     from regard.ctranslate2.choice import Choice
+    from regard.ctranslate2.model_folder import ConvertedModel
     from regard.text.inputs import Overlong
+    from regard.text.outputs import Output
 
 OverlongOption = Annotated[
     str, typer.Option("--overlong", help="Inputs that are too long: cut, skip or error; default: as in training.")
@@ -39,7 +42,7 @@ def choose_engine(
     run: Path,
     engine: str,
     task: str,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     *,
     int8: bool,
     device: str,
@@ -47,14 +50,16 @@ def choose_engine(
 ) -> "Choice":
     """The engine for a run; `options` are settings of the search on top of the run's."""
     from regard.config.search_options import with_options
-    from regard.ctranslate2.choice import choose
-    from regard.ctranslate2.search import RANDOM
+    from regard.ctranslate2.choice import RANDOM, choose
     from regard.text.inputs import length_limit_warning
 
     obstacles = [f"{option} needs torch" for option, value in only_torch.items() if value]
     if task == "language_model" and engine == "auto" and not int8 and _samples(run, options):
         obstacles.append(RANDOM)
-    search_of = lambda converted: with_options(converted.default_search, options, converted.searches, OPTIONS)  # noqa: E731
+
+    def search_of(converted: "ConvertedModel") -> "Search":
+        return with_options(converted.default_search, options, converted.searches, OPTIONS)
+
     choice = choose(run, engine, task, search_of, int8=int8, device=device, obstacles=obstacles, say=say)
     if choice.why:
         detail(str(choice))
@@ -63,7 +68,7 @@ def choose_engine(
     return choice
 
 
-def _samples(run: Path, options: Mapping[str, Any]) -> bool:
+def _samples(run: Path, options: Mapping[str, object]) -> bool:
     """Whether a language model will sample: then nothing need be converted."""
     from regard.config.search_options import requested_kind
 
@@ -106,7 +111,7 @@ def overlong_for(run: Path, option: str, never: Mapping[str, str] = NEVER_OVERLO
     return recipe_of(run).get("data", {}).get("overlong", "skip")
 
 
-def ctranslate2_generator(choice: "Choice", scored: bool) -> Callable[[list[str], bool], list[list[Any]]]:
+def ctranslate2_generator(choice: "Choice", scored: bool) -> "Callable[[list[str], bool], list[list[Output]]]":
     """Generates with CTranslate2, with the threads that suit one line or many."""
     from regard.ctranslate2.threads import load_engine
 
@@ -115,7 +120,7 @@ def ctranslate2_generator(choice: "Choice", scored: bool) -> Callable[[list[str]
     assert search is not None
     opened = cache(lambda many: load_engine(converted, many))
 
-    def generate(lines: list[str], cut: bool) -> list[list[Any]]:
+    def generate(lines: list[str], cut: bool) -> "list[list[Output]]":
         engine = opened(len(lines) > 1)
         if converted.verb == "generate":
             return engine.generate(lines, search, scored)
@@ -132,7 +137,7 @@ def say_limit(sentence: str | None) -> None:
         say(sentence)
 
 
-def say_cut(rows: list[list[Any]]) -> None:
+def say_cut(rows: "list[list[Output]]") -> None:
     """Says how many inputs of a summariser were cut."""
     if cut := sum(getattr(outputs[0], "unread", 0) > 0 for outputs in rows):
         say(f"{cut:,} of {len(rows):,} texts cut at task.input_tokens; --json tells what was not read of each")

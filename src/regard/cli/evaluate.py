@@ -11,6 +11,7 @@ from regard.cli.parts import Out, evaluate_parts, refuse_many
 from regard.errors import ConfigError, counted
 
 if TYPE_CHECKING:
+    from regard.decode.search import AnySearch
     from regard.run import Run
     from regard.text.inputs import Overlong
 
@@ -37,7 +38,7 @@ def evaluate(
     Examples that are too long for the model are cut or left out as in training, counted and named.
     """
     from regard import api
-    from regard.cli.parse import parse_data, parse_search, with_unknown
+    from regard.cli.arguments import parse_data, parse_search, with_unknown
     from regard.train.parallel.processes import is_main_process, use_local_gpu
 
     use_local_gpu()
@@ -75,7 +76,7 @@ def evaluate(
         _show_confusion(report.details["labels"], report.details["confusion"])
 
 
-def _refuse_several(usual: Any, search: Any) -> None:  # noqa: ANN401
+def _refuse_several(usual: "AnySearch", search: "AnySearch") -> None:
     """Refuses to search for more outputs than the run does: the first of them is scored."""
     for name in ("n_best", "samples"):
         if getattr(search, name, 1) > getattr(usual, name, 1):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.complete import complete_recipe_or_setting
+from regard.cli.arguments import complete_recipe_or_setting
 from regard.cli.output import say
 
 if TYPE_CHECKING:

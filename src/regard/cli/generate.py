@@ -2,9 +2,10 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -27,9 +28,14 @@ from regard.errors import ConfigError, located
 
 if TYPE_CHECKING:
     from regard.data.lines import Input
+    from regard.decode.search import AnySearch
+    from regard.run.trained import Run
     from regard.text.inputs import Overlong
+    from regard.text.outputs import Output
     from regard.text.splitting import Splitting
 
+Text = TypeVar("Text")
+Result = TypeVar("Result")
 RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
 FileArgument = Annotated[Path | None, typer.Argument(help="Input, a text a line; standard input when left out.")]
 FilesArgument = Annotated[
@@ -105,13 +111,13 @@ def translate(
 
 def _results(
     batches: "Iterable[list[Input]]",
-    work: Callable[[list[Any], bool], list[Any]],
+    work: "Callable[[list[Text], bool], list[Result]]",
     overlong: "Overlong",
     run: Path,
     label: str,
     typed: bool,
     splitting: "Splitting | None" = None,
-) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+) -> Iterator[tuple[Text, Result, dict[str, str | list[str]]]]:
     """Each line, its result, and its JSON fields about unseen words and length; errors name file and line."""
     from regard.text.splitting import translate_by_sentence
 
@@ -130,9 +136,9 @@ def _results(
 
 
 def _torch_translator(
-    run: Path, options: dict[str, Any], device: str, ensemble: list[Path], unknown: str, dictionary: Path | None
-) -> Callable[[list[str], bool], list[list[Any]]]:
-    from regard.cli.parse import with_unknown
+    run: Path, options: Mapping[str, object], device: str, ensemble: list[Path], unknown: str, dictionary: Path | None
+) -> "Callable[[list[str], bool], list[list[Output]]]":
+    from regard.cli.arguments import with_unknown
     from regard.run.trained import Run
 
     opened = with_unknown(Run.open(run, device), unknown, dictionary)
@@ -141,7 +147,7 @@ def _torch_translator(
     search = opened.search_with(options, OPTIONS)
     say_limit(opened.limit(search, others))
 
-    def translate_lines(lines: list[str], cut: bool) -> list[list[Any]]:
+    def translate_lines(lines: list[str], cut: bool) -> "list[list[Output]]":
         outputs = opened.translate(lines, search, others, cut, split=False)
         say_cut(outputs)
         return outputs
@@ -149,7 +155,7 @@ def _torch_translator(
     return translate_lines
 
 
-def _say_backend(opened: Any) -> None:  # noqa: ANN401
+def _say_backend(opened: "Run") -> None:
     """Says why a decoding backend was chosen, where there was a choice."""
     if opened.backend.reason:
         detail(opened.backend.reason)
@@ -186,6 +192,7 @@ def generate(
     choice = choose_engine(
         run, engine, "language_model", options, int8=int8, device=device, only_torch={"--stream": stream}
     )
+    work: Callable[[list[str], bool], list[list[Output]]]
     if choice.converted is not None:
         work = ctranslate2_generator(choice, scored=as_json)
     else:
@@ -193,7 +200,7 @@ def generate(
         if stream:
             _stream(opened, search, file)
             return
-        work = lambda lines, _: opened.generate(lines, search)  # noqa: E731
+        work = partial(_generate, opened, search)
     for line, outputs, problems in _results(read_lines(file), work, "skip", run, "generating", is_typed(file)):
         if as_json:
             tree = {"prompt": line, "outputs": [vars(output) for output in outputs], **problems}
@@ -203,7 +210,11 @@ def generate(
                 print(line + text)
 
 
-def _torch_generator(run: Path, options: dict[str, Any], device: str) -> tuple[Any, Any]:
+def _generate(opened: "Run", search: "AnySearch", lines: list[str], cut: bool) -> "list[list[Output]]":
+    return opened.generate(lines, search)
+
+
+def _torch_generator(run: Path, options: dict[str, object], device: str) -> "tuple[Run, AnySearch]":
     from regard.run.trained import Run
 
     opened = Run.open(run, device)
@@ -213,11 +224,11 @@ def _torch_generator(run: Path, options: dict[str, Any], device: str) -> tuple[A
     return opened, search
 
 
-def _stream(opened: Any, search: Any, file: Path | None) -> None:  # noqa: ANN401
+def _stream(opened: "Run", search: "AnySearch", file: Path | None) -> None:
     if search.kind == "beam":
         raise ConfigError("--stream", "a beam search has its text only at the end; sample with --temperature")
-    if getattr(search, "samples", 1) > 1:
-        raise ConfigError("--stream", f"shows one text, and the run's search draws {search.samples}; leave it out")
+    if (samples := getattr(search, "samples", 1)) > 1:
+        raise ConfigError("--stream", f"shows one text, and the run's search draws {samples}; leave it out")
     for lines in read_lines(file):
         for line in lines:
             print(line.text, end="", flush=True)
@@ -239,6 +250,7 @@ def classify(
     Lines that are too long are cut or left blank, and reported.
     """
     from regard import api
+    from regard.data.examples import Tagged
 
     treatment, opened = overlong_for(run, overlong), api.load(run, device)
     if treatment == "cut" and opened.recipe.task.content == "tagged":
@@ -248,7 +260,7 @@ def classify(
     for line, row, problems in _results(batches, opened.classify, treatment, run, "classifying", typed):
         label = max(row, key=row.__getitem__) if row else ""
         if as_json:
-            text = line if isinstance(line, str) else line.text
+            text = line.text if isinstance(line, Tagged) else line
             tree = {"text": text, "label": label or None, "probabilities": row, **problems}
             print(json.dumps(tree, ensure_ascii=False))
         else:

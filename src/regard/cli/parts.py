@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +15,12 @@ from regard.errors import ConfigError, counted
 if TYPE_CHECKING:
     from regard.ctranslate2.choice import Choice
     from regard.data.sources import SourceConfig
+    from regard.decode.search import AnySearch
     from regard.run.output_writer import PartFormat as Format
     from regard.run.scoring import Report
     from regard.run.trained import Run
     from regard.text.inputs import Overlong
+    from regard.text.outputs import Output
     from regard.text.splitting import Splitting
 
 Out = Annotated[
@@ -53,7 +55,7 @@ def translate_parts(
     to: str,
     lines_per_part: int,
     choice: "Choice",
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     device: str,
     ensemble: list[Path],
     unknown: str,
@@ -74,7 +76,7 @@ def translate_parts(
         splitting = load_splitting(run) if split else None
         made, total = _fast_parts(choice, file, out, to, lines_per_part, overlong, splitting, unseen)
     else:
-        from regard.cli.parse import with_unknown
+        from regard.cli.arguments import with_unknown
         from regard.run.sharded import translate_file
         from regard.run.trained import Run
         from regard.train.parallel.processes import use_local_gpu
@@ -118,7 +120,10 @@ def _fast_parts(
         "search": dict(search),
         "overlong": overlong,
     }
-    translate = lambda batch, cut: engine.translate(batch, search, scored=to != "text", cut=cut)  # noqa: E731
+
+    def translate(batch: list[str], cut: bool) -> "list[list[Output]]":
+        return engine.translate(batch, search, scored=to != "text", cut=cut)
+
     return write_file(translate, request, file, out, to, lines_per_part, overlong, say, splitting, unseen.report)
 
 
@@ -126,7 +131,7 @@ def evaluate_parts(
     run: "Run",
     data: "SourceConfig | str",
     out: Path,
-    search: Any,  # noqa: ANN401
+    search: "AnySearch",
     others: "list[Run]",
     overlong: "Overlong",
 ) -> "Report":

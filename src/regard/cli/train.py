@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.complete import complete_recipe, complete_setting
+from regard.cli.arguments import complete_recipe, complete_setting
 from regard.cli.output import tell
 
 

@@ -9,15 +9,16 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import ctranslate2
-from regard.config.search_options import is_sampling
+from regard.config.search_options import Search, is_sampling, length_divisor
 from regard.ctranslate2.model_folder import ConvertedModel
-from regard.ctranslate2.search import Search, library_options, ranking_score
 from regard.errors import InputError
 from regard.text.inputs import SourceSegment, encode_prompts, refuse_long_prompt, source_segments, truncate_document
 from regard.text.outputs import Output, Summary, join_segments
 from regard.text.special_tokens import EOS, SEP, SPECIAL_TOKENS
 from regard.text.vocabulary import Vocabulary
 
+LibraryOptions = dict[str, Any]
+"""Arguments of `translate_batch` or `generate_batch`, for which the library has no types."""
 END = SPECIAL_TOKENS[EOS]
 TOKENS_PER_BATCH = 1024
 """Enough to keep one worker busy."""
@@ -130,7 +131,7 @@ class CTranslate2Engine:
         return [outputs[index] for index in range(len(rows))]
 
     def _continue(
-        self, prompts: list[list[str]], search: Search, scored: bool, options: dict[str, Any]
+        self, prompts: list[list[str]], search: Search, scored: bool, options: LibraryOptions
     ) -> list[list[Output]]:
         """The continuations of a decoder."""
         if not prompts:
@@ -142,7 +143,7 @@ class CTranslate2Engine:
         logprobs = self._continuation_logprobs(prompts, best) if scored else None
         return self._outputs([[one] for one in best], search, logprobs)
 
-    def _generate_batches(self, prompts: list[list[str]], options: dict[str, Any]) -> list[Any]:
+    def _generate_batches(self, prompts: list[list[str]], options: LibraryOptions) -> list[Any]:
         """Prompts of one length share a batch: of longer ones, the library would return the rest as if generated."""
         by_length: dict[int, list[int]] = {}
         for index, prompt in enumerate(prompts):
@@ -162,7 +163,7 @@ class CTranslate2Engine:
         results = self.model.score_batch(rows, **self._batching(rows))
         return [result.log_probs[len(prompt) - 1 :] for result, prompt in zip(results, prompts, strict=True)]
 
-    def _batching(self, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    def _batching(self, rows: Sequence[Sequence[str]]) -> LibraryOptions:
         """How the library divides rows into batches: into full ones, but never so few that a worker has none."""
         if sum(map(len, rows)) > TOKENS_PER_BATCH * self.workers.batches:
             return {"max_batch_size": TOKENS_PER_BATCH, "batch_type": "tokens"}
@@ -200,3 +201,36 @@ def _ranked(sequences: Sequence[list[str]], scores: Sequence[float], search: Sea
 
 def _names(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
     return [vocabulary.names[token] for token in ids]
+
+
+def library_options(search: Search, task: str, prompted: bool = False) -> LibraryOptions:
+    """A search as arguments of `translate_batch` or, of a decoder, of `generate_batch`."""
+    language_model = task == "language_model"
+    limits = "max_decoding_length", "min_decoding_length"
+    if language_model or prompted:
+        limits = "max_length", "min_length"
+    suppressed = ["<pad>"] if language_model else ["<pad>", "<bos>"]
+    suppressed += ["<unk>"] if search["forbid_unknown"] else []
+    options: LibraryOptions = {
+        limits[0]: search["max_length"],
+        limits[1]: search["min_length"],
+        "suppress_sequences": [[token] for token in suppressed],
+        "beam_size": 1,
+        "return_scores": True,
+        "return_end_token": True,
+    }
+    if search["kind"] == "beam":
+        # all hypotheses: ours ranks finished ones before those that were cut
+        options |= {"beam_size": search["size"], "num_hypotheses": search["size"]}
+        options["length_penalty"] = search["length_penalty"]
+    elif is_sampling(search):
+        options |= {"sampling_temperature": search["temperature"], "sampling_topp": search["top_p"]}
+        options["sampling_topk"] = search.get("top_k") or 0
+    return options
+
+
+def ranking_score(total: float, length: int, search: Search) -> float:
+    """What a search ranks by: the sum of log-probabilities, of beams divided by the length with its end token."""
+    if search["kind"] != "beam":
+        return total
+    return total / length_divisor(float(max(1, length)), search["length_penalty"])

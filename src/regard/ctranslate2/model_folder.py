@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard import __version__
-from regard.ctranslate2.search import Search
+from regard.config.search_options import Search
 from regard.errors import RegardError
 from regard.files.atomic import write_atomic
 from regard.files.run_folder import (
@@ -46,7 +46,7 @@ def verb_of_task(task: str) -> Verb:
     return "generate" if task == "language_model" else "translate"
 
 
-class EngineUnavailable(RegardError):  # noqa: N818
+class EngineUnavailableError(RegardError):
     """A run that CTranslate2 cannot run; the message says why."""
 
 
@@ -136,7 +136,7 @@ def folder_for(run: Path, precision: Precision) -> Path:
     """The folder of the converted model of a run's best checkpoint, whether or not it exists."""
     checkpoint = best_checkpoint(run)
     if checkpoint is None:
-        raise EngineUnavailable("it has no checkpoint yet")
+        raise EngineUnavailableError("it has no checkpoint yet")
     key = sha256(_converter().encode())
     for file in (checkpoint / MANIFEST_FILE, run / RECIPE_FILE, *sorted(run.glob(TOKENIZER_FILES))):
         key.update(sha256(file.read_bytes()).digest())
@@ -156,7 +156,7 @@ def _converter() -> str:
 
 
 def converted_model(run: Path, precision: Precision, search: Search | None = None) -> ConvertedModel:
-    """The converted model, converted now where it is not; EngineUnavailable where it cannot be.
+    """The converted model, converted now where it is not; EngineUnavailableError where it cannot be.
 
     With a search, both engines are compared on it, once.
     """
@@ -164,7 +164,7 @@ def converted_model(run: Path, precision: Precision, search: Search | None = Non
     if not is_ready(folder, search):
         _convert(run, precision, search)
     if (folder / REFUSED).exists():
-        raise EngineUnavailable((folder / REFUSED).read_text(encoding="utf-8").strip())
+        raise EngineUnavailableError((folder / REFUSED).read_text(encoding="utf-8").strip())
     return ConvertedModel.read(folder)
 
 
@@ -189,4 +189,4 @@ def _convert(run: Path, precision: Precision, search: Search | None) -> None:
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
         lines = process.stderr.strip().splitlines() or [f"its process ended with code {process.returncode}"]
-        raise EngineUnavailable(lines[-1].removeprefix("regard: "))
+        raise EngineUnavailableError(lines[-1].removeprefix("regard: "))

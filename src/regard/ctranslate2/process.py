@@ -13,12 +13,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from regard.config.search_options import Search
 from regard.ctranslate2.model_folder import ConvertedModel
-from regard.ctranslate2.search import Search
 from regard.errors import Failure, InputError, OverlongError, RegardError
 from regard.text.outputs import Output, Summary
+
+if TYPE_CHECKING:
+    from regard.ctranslate2.model import CTranslate2Engine
 
 
 class EngineProcess:
@@ -69,11 +72,7 @@ class EngineProcess:
             raise InputError(response["input"], response["error"])
         if "error" in response:
             raise RegardError(response["error"])
-        return [[_output(tree) for tree in row] for row in response["outputs"]]
-
-
-def _output(tree: dict[str, Any]) -> Output:
-    return Summary(**tree) if "unread" in tree else Output(**tree)
+        return [[(Summary if "unread" in tree else Output)(**tree) for tree in row] for row in response["outputs"]]
 
 
 def serve(converted: ConvertedModel, many: bool, requests: IO[str], responses: IO[str]) -> None:
@@ -86,7 +85,7 @@ def serve(converted: ConvertedModel, many: bool, requests: IO[str], responses: I
         responses.flush()
 
 
-def _respond(engine: Any, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+def _respond(engine: "CTranslate2Engine", request: dict[str, Any]) -> dict[str, object]:
     generate = engine.translate if request.pop("verb") == "translate" else engine.generate
     try:
         outputs = generate(request.pop("texts"), request.pop("search"), **request)

@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+from regard.config.search_options import Search
 from regard.ctranslate2.model import CTranslate2Engine, Workers
 from regard.ctranslate2.model_folder import ConvertedModel
-from regard.ctranslate2.search import Search
 from regard.errors import RegardError
 from regard.files.atomic import write_atomic
 from regard.files.machine import cores

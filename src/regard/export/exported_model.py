@@ -21,7 +21,7 @@ from regard.models.vision import PatchConfig
 from regard.nn.head import TokenHeadConfig
 from regard.nn.position import SinusoidalConfig
 from regard.nn.position.absolute import waves
-from regard.tasks.images import ImageTask
+from regard.tasks.images import ImageTask, image_config
 from regard.tasks.trained import Trained
 from regard.text.special_tokens import BOS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS
 from regard.text.tokenizer import Tokenizer
@@ -73,7 +73,9 @@ class ExportedModel:
     def of(cls, trained: Trained, length: int | None = None, spare_positions: int = 0) -> "ExportedModel":
         """A trained model with the limits of its export."""
         recipe = trained.recipe
-        images = ImageForm.of(recipe.task, recipe.model) if isinstance(trained.task, ImageTask) else None
+        images = None
+        if isinstance(trained.task, ImageTask):
+            images = ImageForm.of(trained.task.config, image_config(recipe.model))
         return cls(
             trained.model, recipe.model, recipe.task.kind, trained.tokenizers, trained.labels, trained.documents,
             length or trained.longest or recipe.data.max_length, trained.name, images, trained.input_tokens,

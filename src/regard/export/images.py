@@ -12,8 +12,7 @@ from regard.data.images.decoding import Canvas, Resample, Resize
 from regard.data.images.files import read_image
 
 if TYPE_CHECKING:
-    from regard.models.vision import PatchConfig
-    from regard.tasks.images import ImageTaskConfig
+    from regard.tasks.images import ImageModelConfig, ImageTaskConfig
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class ImageForm:
     """The filter that resizes images."""
 
     @classmethod
-    def of(cls, task: "ImageTaskConfig", model: "PatchConfig") -> "ImageForm":
+    def of(cls, task: "ImageTaskConfig", model: "ImageModelConfig") -> "ImageForm":
         return cls(model.image, model.channels, task.resize, tuple(task.mean), tuple(task.deviation), task.resample)
 
     def tree(self) -> dict[str, object]:

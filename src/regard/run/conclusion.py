@@ -18,7 +18,7 @@ from regard.files.run_folder import BASELINE_FILE, CARD_FILE, CURVES_FILE, METRI
 from regard.files.strict_json import table_from_json, to_json
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS, needs_text
-from regard.progress.text import duration
+from regard.progress.display import duration
 from regard.run.recipe import Recipe
 from regard.run.trained import Run
 from regard.tasks import Task

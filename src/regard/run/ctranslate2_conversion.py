@@ -15,9 +15,10 @@ from math import inf
 from pathlib import Path
 from random import Random
 
+from regard.config.search_options import Search
+from regard.ctranslate2.choice import unsupported_reason
 from regard.ctranslate2.model_folder import REFUSED, ConvertedModel, Precision, folder_for, is_ready
 from regard.ctranslate2.process import EngineProcess
-from regard.ctranslate2.search import Search, unsupported_reason
 from regard.data.source_reader import read_examples
 from regard.decode.search import DEFAULTS, as_search
 from regard.errors import ConfigError, DataError, Failure, RegardError

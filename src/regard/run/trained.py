@@ -32,7 +32,7 @@ from regard.run.recipe import Recipe, read_run_tree
 from regard.tasks import Vocabularies
 from regard.tasks.base import Verb
 from regard.tasks.contract import as_stepper
-from regard.tasks.generation import Output, TextGenerator
+from regard.tasks.generation import AnyInputs, Output, TextGenerator
 from regard.tasks.trained import Trained
 from regard.text.splitting import SplitTexts, Splitting, load_splitting
 from regard.train import checkpoint
@@ -145,7 +145,7 @@ class Run(Trained):
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: AnyInputs,
         search: AnySearch | None = None,
         others: Sequence["Run"] = (),
         cut: bool | None = None,
@@ -181,7 +181,7 @@ class Run(Trained):
         self.require("generate")
         return self.generator().stream(plain_texts([prompt])[0], self._search(search), self.documents)
 
-    def classify(self, texts: Sequence[str], cut: bool | None = None) -> list[dict[str, float] | None]:
+    def classify(self, texts: AnyInputs, cut: bool | None = None) -> list[dict[str, float] | None]:
         """The probability of each label for each text; those that are too long are `cut` as in training, or refused."""
         self.require("classify")
         cut = self.cuts if cut is None else cut

@@ -14,7 +14,7 @@ import numpy as np
 from regard.files.atomic import atomic_writer, report_disk_errors
 from regard.metrics.baseline import Baseline
 from regard.metrics.registry import METRICS
-from regard.progress.text import duration
+from regard.progress.display import duration
 from regard.train.log import read_metrics
 from regard.train.trend import shown_value
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from regard.metrics.registry import METRICS
 from regard.progress import VERBOSITY, shown_on
-from regard.progress.display import SECONDS_BETWEEN_LINES, LineDisplay, LiveDisplay, is_live
-from regard.progress.text import duration, fitted, with_bar
+from regard.progress.display import SECONDS_BETWEEN_LINES, LineDisplay, LiveDisplay, duration, fitted, is_live, with_bar
 from regard.train.monitor import Line, Quiet, Watcher
 from regard.train.trend import SCORES, SmoothedLoss, Speed, shown_scores, sparkline, verdict
 

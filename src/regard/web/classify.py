@@ -4,23 +4,25 @@ import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from regard.data.images.decoding import pixels_of
-from regard.tasks.images import ImageTask
+from regard.tasks.generation import AnyInput
+from regard.tasks.images import ImageTask, image_config
 from regard.web.engine import Engine
-from regard.web.errors import Problem, RequestError, documented
 from regard.web.prometheus import ServerMetrics
 from regard.web.registry import ModelRegistry, ServedRun
-from regard.web.request_body import BLANK, PLAIN
+from regard.web.requests import BLANK, PLAIN, Problem, RequestError, documented
 from regard.web.settings import CHARACTERS, IMAGE_CHARACTERS, IMAGE_PIXELS, TEXTS
 from regard.web.translate import Translation
 from regard.web.worker import Job, results_of
 
 Text = Annotated[str, Field(max_length=CHARACTERS), BLANK, PLAIN]
+Labels = dict[str, object]
+"""The fields of a response."""
 ONE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
 
@@ -74,7 +76,7 @@ class Seen(BaseModel):
 class Classification:
     repeatable: ClassVar[bool] = True
 
-    def run(self, engine: Engine, items: Sequence[Any]) -> Sequence[Any]:
+    def run(self, engine: Engine, items: Sequence[AnyInput]) -> Sequence[dict[str, float] | None]:
         return engine.classify(items)
 
 
@@ -87,35 +89,35 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
         response_model_exclude_unset=True,
         responses=documented(Problem, 404, 422, 500, 503),
     )
-    async def classify(body: ClassifyRequest, request: Request) -> Any:  # noqa: ANN401
+    async def classify(body: ClassifyRequest, request: Request) -> Labels | list[Labels]:
         """The label of a text, or of several."""
         served = registry.named(body.model, "classification")
         texts = [body.text] if isinstance(body.text, str) else body.text
         if sum(map(len, texts)) > CHARACTERS:
             raise RequestError(413, f"this server takes at most {CHARACTERS:,} characters at once")
         job = Job(Classification(), texts, longest=max(map(served.length, texts)))
-        labels = [
-            {"label": max(row, key=row.__getitem__) if row else None, "probabilities": row}
-            | ({"unseen": unseen} if unseen else {})
-            for row, unseen in zip(
-                await results_of(request, served.worker, job), served.unseen_words(texts), strict=True
-            )
-        ]
+        rows, unseen = await results_of(request, served.worker, job), served.unseen_words(texts)
+        labels = [_labels(row, words) for row, words in zip(rows, unseen, strict=True)]
         return labels[0] if isinstance(body.text, str) else labels
 
     @router.post("/images", response_model=Seen, responses=documented(Problem, 404, 422, 500, 503))
-    async def images(body: ImageRequest, request: Request) -> Any:  # noqa: ANN401
+    async def images(body: ImageRequest, request: Request) -> Labels:
         """The label of an image, or its description, by the task of the run."""
         served = image_model(registry, body.model)
-        describes = served.run.task.verb == "translate"
-        work = Translation() if describes else Classification()
-        job = Job(work, [decode_image(body.image)], longest=served.run.recipe.model.tokens)  # type: ignore[union-attr]
-        (output,) = await results_of(request, served.worker, job)
-        if describes:
-            return {"text": output[0].text}
-        return {"label": max(output, key=output.__getitem__), "probabilities": output}
+        image, longest = decode_image(body.image), image_config(served.run.recipe.model).tokens
+        if served.run.task.verb == "translate":
+            described = await results_of(request, served.worker, Job(Translation(), [image], longest))
+            return {"text": described[0][0].text}
+        (row,) = await results_of(request, served.worker, Job(Classification(), [image], longest))
+        assert row is not None
+        return {"label": max(row, key=row.__getitem__), "probabilities": row}
 
     return router
+
+
+def _labels(row: dict[str, float] | None, unseen: list[str]) -> Labels:
+    label: Labels = {"label": max(row, key=row.__getitem__) if row else None, "probabilities": row}
+    return {**label, "unseen": unseen} if unseen else label
 
 
 def reads_images(served: ServedRun) -> bool:

@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
@@ -17,10 +17,9 @@ from regard.decode.search import search_with
 from regard.run import Run
 from regard.text.special_tokens import BOS
 from regard.web.engine import Engine
-from regard.web.errors import OpenAIProblem, RequestError, documented, error_response
 from regard.web.prometheus import ServerMetrics
 from regard.web.registry import ModelRegistry, ServedRun
-from regard.web.request_body import INTEGER, PLAIN, OrNull
+from regard.web.requests import INTEGER, PLAIN, OpenAIProblem, OrNull, RequestError, documented, error_response
 from regard.web.settings import CHARACTERS, CHOICES, MAX_TOKENS, PROMPT_TOKENS, STOPS, TEXTS, TOP_LOGPROBS
 from regard.web.text_stream import Chunk, TextStream, Token, spelling
 from regard.web.worker import Job, chunks_of, results_of
@@ -178,7 +177,7 @@ def routes(registry: ModelRegistry, metrics: ServerMetrics) -> APIRouter:
             **documented(OpenAIProblem, 404, 422, 500, 503),
         },
     )
-    async def completions(body: CompletionRequest, request: Request) -> Any:  # noqa: ANN401
+    async def completions(body: CompletionRequest, request: Request) -> StreamingResponse | dict[str, object]:
         """Complete a prompt."""
         work = CompletionWork(body, registry.named(body.model, "language_model"))
         if body.stream:
@@ -189,19 +188,19 @@ def routes(registry: ModelRegistry, metrics: ServerMetrics) -> APIRouter:
         return work.completion([work.choice(stream) for stream in work.streams], work.usage())
 
     @router.get("/models", response_model=Models, responses=documented(OpenAIProblem))
-    async def models() -> dict[str, Any]:
+    async def models() -> dict[str, object]:
         """The runs that are served."""
         return {"object": "list", "data": [_model(served) for served in registry.by_name.values()]}
 
     @router.get("/models/{name}", response_model=Model, responses=documented(OpenAIProblem, 404, 422))
-    async def model(name: str) -> dict[str, Any]:
+    async def model(name: str) -> dict[str, object]:
         """One of the runs that are served."""
         return _model(registry.any(name))
 
     return router
 
 
-def _model(served: ServedRun) -> dict[str, Any]:
+def _model(served: ServedRun) -> dict[str, object]:
     return {"id": served.name, "object": "model", "created": served.created, "owned_by": "regard"}
 
 
@@ -263,13 +262,13 @@ class CompletionWork:
         longest = max(map(len, self.prompts)) + body.max_tokens
         self.job = Job(Generation(search_for(served.run, body), body.logprobs), self.streams, longest)
 
-    def choice(self, stream: TextStream) -> dict[str, Any]:
+    def choice(self, stream: TextStream) -> dict[str, object]:
         return self._choice(stream, stream.text, 0, len(stream.tokens), stream.finish)
 
-    def chunk_choice(self, chunk: Chunk) -> dict[str, Any]:
+    def chunk_choice(self, chunk: Chunk) -> dict[str, object]:
         return self._choice(self.streams[chunk.index], chunk.text, chunk.start, chunk.stop, chunk.finish)
 
-    def _choice(self, stream: TextStream, text: str, start: int, stop: int, finish: str | None) -> dict[str, Any]:
+    def _choice(self, stream: TextStream, text: str, start: int, stop: int, finish: str | None) -> dict[str, object]:
         """The text of the tokens from `start` to `stop`; an echoed prompt precedes the first."""
         echo = self.tokenizer.decode(stream.prompt) if self.body.echo else ""
         choice = {"text": text if start else echo + text, "index": stream.index, "finish_reason": finish}
@@ -284,7 +283,7 @@ class CompletionWork:
         tokens, decode = enumerate(stream.prompt_tokens), self.tokenizer.decode
         return [(token, len(decode(stream.prompt[:at]))) for at, token in tokens if token.id != BOS]
 
-    def _logprobs(self, tokens: list[tuple[Token, int]]) -> dict[str, Any]:
+    def _logprobs(self, tokens: list[tuple[Token, int]]) -> dict[str, object]:
         return {
             "tokens": [spelling(self.tokenizer, token.id) for token, _ in tokens],
             "token_logprobs": [token.logprob for token, _ in tokens],
@@ -304,11 +303,11 @@ class CompletionWork:
         prompt, generated = sum(map(len, self.prompts)), sum(len(stream.tokens) for stream in self.streams)
         return {"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated}
 
-    def completion(self, choices: list[dict[str, Any]], usage: dict[str, int] | None = None) -> dict[str, Any]:
+    def completion(self, choices: list[dict[str, object]], usage: dict[str, int] | None = None) -> dict[str, object]:
         head = {"id": self.id, "object": "text_completion", "created": self.created, "model": self.served.name}
         return {**head, "choices": choices, "usage": usage}
 
-    def event(self, choices: list[dict[str, Any]], usage: dict[str, int] | None = None) -> str:
+    def event(self, choices: list[dict[str, object]], usage: dict[str, int] | None = None) -> str:
         return f"data: {json.dumps(self.completion(choices, usage), ensure_ascii=False, allow_nan=False)}\n\n"
 
 

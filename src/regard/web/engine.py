@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import torch
 
 from regard import api
-from regard.config.search_options import with_options
+from regard.config.search_options import Search, with_options
 from regard.ctranslate2.choice import Choice, choose
+from regard.ctranslate2.model_folder import ConvertedModel
 from regard.ctranslate2.process import EngineProcess
 from regard.decode import BeamConfig, Job, SampleConfig, Sampler, Trace, make_job, score
 from regard.decode.steppers import max_positions
@@ -29,11 +30,11 @@ log = logging.getLogger("regard.serve")
 class Engine(Protocol):
     """A model that processes many inputs at once; each result is the same as if its input were alone."""
 
-    def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
+    def translate(self, texts: Sequence[AnyInput], outputs: int) -> list[list[Output]]:
         """The `outputs` best translations of each text, best first; a text is one input of the model."""
         ...
 
-    def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
+    def classify(self, texts: Sequence[AnyInput]) -> list[dict[str, float] | None]:
         """The probability of each label; None for a blank text."""
         ...
 
@@ -46,7 +47,7 @@ class Engine(Protocol):
         """
         ...
 
-    def attention(self, text: AnyInput, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    def attention(self, text: AnyInput, target: str | None, options: dict[str, object]) -> dict[str, object]:
         """The payload of the page for a text or an image."""
         ...
 
@@ -57,14 +58,14 @@ class RunEngine:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
+    def translate(self, texts: Sequence[AnyInput], outputs: int) -> list[list[Output]]:
         """By the run's usual search; by a beam where several translations are wanted."""
         return self.run.translate(texts, self.run.search_with({"n_best": outputs}), split=False)
 
-    def classify(self, texts: Sequence[str]) -> list[dict[str, float] | None]:
+    def classify(self, texts: Sequence[AnyInput]) -> list[dict[str, float] | None]:
         return self.run.classify(texts)
 
-    def attention(self, text: AnyInput, target: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    def attention(self, text: AnyInput, target: str | None, options: dict[str, object]) -> dict[str, object]:
         return api.attention(self.run, text, target, **options)  # type: ignore[arg-type]
 
     @torch.no_grad()
@@ -176,11 +177,11 @@ class CTranslate2Engine(RunEngine):
         self.search = choice.search
         self.remote: EngineProcess | None = EngineProcess(choice.converted)
 
-    def translate(self, texts: Sequence[str], outputs: int) -> list[list[Output]]:
+    def translate(self, texts: Sequence[AnyInput], outputs: int) -> list[list[Output]]:
         """After a failure of the process, torch translates."""
         if outputs == 1 and self.remote is not None:
             try:
-                return self.remote.translate(texts, self.search, cut=self.run.cuts)
+                return self.remote.translate(list(map(str, texts)), self.search, cut=self.run.cuts)
             except Failure as error:
                 log.warning("%s: %s; translating with torch from now on", self.run.name, error)
                 self.remote = None
@@ -213,7 +214,10 @@ def engine_for(
                 f"ctranslate2 serves translations, and {run.name} is a run of {run.recipe.task.kind}; leave it out",
             )
         return RunEngine(run)
-    search_of = lambda converted: with_options(converted.default_search, {"n_best": 1}, converted.searches)  # noqa: E731
+
+    def search_of(converted: ConvertedModel) -> Search:
+        return with_options(converted.default_search, {"n_best": 1}, converted.searches)
+
     choice = choose(run.folder, engine, "translation", search_of, int8=int8, device=device, say=say)
     detail(f"{run.name}: {choice}")
     return RunEngine(run) if choice.engine == "torch" else CTranslate2Engine(run, choice)

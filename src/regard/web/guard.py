@@ -8,19 +8,14 @@ import base64
 import binascii
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from secrets import compare_digest
-from typing import Any
 
-from regard.web.errors import CLIENT_CLOSED_REQUEST, ClientDisconnected, RequestError, error_response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from regard.web.prometheus import ServerMetrics
-from regard.web.request_body import fields_of
+from regard.web.requests import CLIENT_CLOSED_REQUEST, DisconnectError, RequestError, error_response, fields_of
 from regard.web.settings import ServeConfig, is_loopback
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 OPEN_ROUTES = ("/health",)
 KEY_IN_BODY = ("/translate", "/languages")
@@ -39,14 +34,12 @@ log = logging.getLogger("regard.serve")
 
 
 class Guard:
-    def __init__(
-        self, app: Application, config: ServeConfig, metrics: ServerMetrics, give_up: Callable[[], None]
-    ) -> None:
+    def __init__(self, app: ASGIApp, config: ServeConfig, metrics: ServerMetrics, give_up: Callable[[], None]) -> None:
         self.app, self.config, self.metrics = app, config, metrics
         self.give_up = give_up
         """Fails all pending requests at once, to stop the server."""
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
@@ -54,13 +47,13 @@ class Guard:
         else:
             await send({"type": "websocket.close", "code": 1000})
 
-    async def _request(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         start, response = time.perf_counter(), Response(send, self.config.send_seconds)
         try:
             await self.app(scope, await self._admit(scope, receive), response)
         except RequestError as error:
             await error_response(scope["path"], error.status, str(error), error.headers)(scope, receive, response)
-        except (ClientDisconnected, TimeoutError):  # nobody receives the response
+        except (DisconnectError, TimeoutError):  # nobody receives the response
             pass
         except Exception:
             log.exception("%s %s failed", scope["method"], scope.get("path"))
@@ -75,7 +68,7 @@ class Guard:
             self.metrics.count("regard_requests_total", labels)
             self.metrics.time({"route": labels["route"]}, time.perf_counter() - start)
 
-    async def _admit(self, scope: MutableMapping[str, Any], receive: Receive) -> Receive:
+    async def _admit(self, scope: Scope, receive: Receive) -> Receive:
         """A `receive` with the whole body, for a client with the right key."""
         headers = dict(scope["headers"])
         self._check_site(scope, headers)
@@ -89,7 +82,7 @@ class Guard:
             raise unauthorised(path)
         return replay(body, receive)
 
-    def _check_site(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
+    def _check_site(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         """Refuses requests that a page of another site makes through a visitor's browser."""
         host = headers.get(b"host", b"localhost").decode("latin-1")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
@@ -142,7 +135,7 @@ async def _body_parts(receive: Receive) -> AsyncIterator[bytes]:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientDisconnected
+            raise DisconnectError
         yield message.get("body", b"")
         more = message.get("more_body", False)
 

@@ -4,7 +4,7 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -20,10 +20,9 @@ from regard.tasks.images import ImageTask, image_config
 from regard.train.log import read_metrics
 from regard.web.classify import decode_image, image_model, reads_images
 from regard.web.engine import Engine
-from regard.web.errors import Problem, RequestError, documented
 from regard.web.prometheus import ServerMetrics
 from regard.web.registry import ANY_TASK, ModelRegistry, ServedRun
-from regard.web.request_body import PLAIN, OrNull
+from regard.web.requests import PLAIN, Json, OrNull, Problem, RequestError, documented
 from regard.web.settings import CHARACTERS, IMAGE_CHARACTERS, TRACED_TOKENS
 from regard.web.worker import Job, results_of
 
@@ -64,10 +63,10 @@ class AttentionTrace:
     """No two requests share a batch."""
 
     target: str | None
-    options: dict[str, Any]
+    options: Json
     repeatable: ClassVar[bool] = False
 
-    def run(self, engine: Engine, items: Sequence[str | bytes]) -> Sequence[dict[str, Any]]:
+    def run(self, engine: Engine, items: Sequence[str | bytes]) -> Sequence[Json]:
         return [engine.attention(item, self.target, self.options) for item in items]
 
 
@@ -95,12 +94,12 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
         policy = {"Content-Security-Policy": content_security_policy(live=True)}
         return HTMLResponse(pages[served.name], headers=policy)
 
-    @router.get("/runs/{name}/metrics", responses=documented(Problem, 404, 422))
-    async def metrics(name: str) -> list[dict[str, Any]]:
+    @router.get("/runs/{name}/metrics", response_model=list[Json], responses=documented(Problem, 404, 422))
+    async def metrics(name: str) -> Response:
         """The lines of a run's metrics.jsonl, also while it is training."""
         file = registry.any(name).run.folder / METRICS_FILE
         lines = read_metrics(file) if file.exists() else []
-        return Response(to_json(lines), media_type="application/json")  # type: ignore[return-value]
+        return Response(to_json(lines), media_type="application/json")
 
     return router
 
@@ -113,13 +112,13 @@ def _input(registry: ModelRegistry, body: AttentionRequest) -> tuple[ServedRun, 
     raise RequestError(400, "expected either a text or an image")
 
 
-def _server_tree(registry: ModelRegistry) -> dict[str, Any]:
+def _server_tree(registry: ModelRegistry) -> Json:
     """What the page knows of its server: the runs it can switch to, and the largest image file."""
     image_models = [name for name, served in registry.by_name.items() if reads_images(served)]
     return {"models": list(registry.by_name), "image_models": image_models, "image_bytes": IMAGE_CHARACTERS // 4 * 3}
 
 
-async def _first_trace(request: Request, served: ServedRun) -> dict[str, Any]:
+async def _first_trace(request: Request, served: ServedRun) -> Json:
     """A trace of the lectures' sentence or of an image of the run's data; a page without input where there is none."""
     try:
         if not reads_images(served):
@@ -135,7 +134,7 @@ async def _first_trace(request: Request, served: ServedRun) -> dict[str, Any]:
         return _blank(served, str(error))
 
 
-def _blank(served: ServedRun, reason: str) -> dict[str, Any]:
+def _blank(served: ServedRun, reason: str) -> Json:
     return blank_tree(replace(served.run, name=served.name), reason)
 
 
@@ -157,9 +156,7 @@ def first_image(served: ServedRun) -> bytes | None:
     return None
 
 
-async def _trace(
-    request: Request, served: ServedRun, item: str | bytes, target: str | None, options: dict[str, Any]
-) -> dict[str, Any]:
+async def _trace(request: Request, served: ServedRun, item: str | bytes, target: str | None, options: Json) -> Json:
     """The payload for a text or an image, with the name that the run is served under."""
     sizes = _text_sizes(served, item, target) if isinstance(item, str) else _image_sizes(served, target)
     if max(sizes) > TRACED_TOKENS:
@@ -180,4 +177,4 @@ def _image_sizes(served: ServedRun, target: str | None) -> list[int]:
     """Patches of the image and tokens of the target."""
     tokenizer = served.run.task.vocabularies.tokenizers.get("target")
     target_size = len(tokenizer.encode(target)) if tokenizer and target else 0
-    return [served.run.recipe.model.tokens, target_size]  # type: ignore[union-attr]
+    return [image_config(served.run.recipe.model).tokens, target_size]

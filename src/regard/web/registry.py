@@ -16,8 +16,8 @@ from regard.text.splitting import SplitTexts
 from regard.text.tokenizer import Tokenizer
 from regard.text.training_words import TrainingWords
 from regard.web.engine import CTranslate2Engine, Engine, RunEngine
-from regard.web.errors import RequestError
 from regard.web.prometheus import ServerMetrics
+from regard.web.requests import RequestError
 from regard.web.settings import PROMPT_TOKENS, ServeConfig
 from regard.web.worker import Worker
 

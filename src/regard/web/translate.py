@@ -2,18 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regard.data.languages import NAMES
-from regard.tasks.generation import Output
+from regard.tasks.generation import AnyInput, Output
 from regard.web.engine import Engine
-from regard.web.errors import Problem, RequestError, documented, validation_message
 from regard.web.prometheus import ServerMetrics
 from regard.web.registry import ModelRegistry, ServedRun
-from regard.web.request_body import BLANK, FORM, INTEGER, JSON, PLAIN, OrNull, fields_of, without_null
+from regard.web.requests import (
+    BLANK,
+    FORM,
+    INTEGER,
+    JSON,
+    PLAIN,
+    OrNull,
+    Problem,
+    RequestError,
+    documented,
+    fields_of,
+    validation_message,
+    without_null,
+)
 from regard.web.settings import ALTERNATIVES, CHARACTERS, TEXTS
 from regard.web.worker import Job, results_of
 
@@ -76,7 +88,7 @@ class Translation:
     outputs: int = 1
     repeatable: ClassVar[bool] = True
 
-    def run(self, engine: Engine, items: Sequence[str]) -> Sequence[list[Output]]:
+    def run(self, engine: Engine, items: Sequence[AnyInput]) -> Sequence[list[Output]]:
         return engine.translate(items, self.outputs)
 
 
@@ -90,7 +102,7 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
         responses=documented(Problem, 404, 415, 422, 500, 503),
         openapi_extra={"requestBody": _body_schema()},
     )
-    async def translate(request: Request) -> dict[str, Any]:
+    async def translate(request: Request) -> dict[str, object]:
         """Translate a text or several, sentence by sentence; line ends and spaces stay. The body is JSON or a form."""
         body = _parse(await request.body(), request.headers.get("content-type", ""))
         served = registry.translator(body.source, body.target, body.model)
@@ -98,7 +110,7 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
         if (size := sum(map(len, texts))) > CHARACTERS:
             raise RequestError(413, f"{size:,} characters; this server takes at most {CHARACTERS:,} at once")
         paragraphs = served.paragraphs(texts)
-        outputs = []
+        outputs: list[list[Output]] = []
         if paragraphs.sentences:
             longest = max(map(served.length, paragraphs.sentences))
             job = Job(Translation(body.alternatives + 1), paragraphs.sentences, longest=longest)
@@ -126,20 +138,20 @@ def _parse(body: bytes, content_type: str) -> TranslateRequest:
         raise RequestError(422, validation_message(error.errors(include_url=False, include_input=False))) from None
 
 
-def _response(body: TranslateRequest, outputs: list[list[Output]], served: ServedRun) -> dict[str, Any]:
+def _response(body: TranslateRequest, outputs: list[list[Output]], served: ServedRun) -> dict[str, object]:
     """Lists where `q` is a list, single values where it is a text."""
     texts = [body.q] if isinstance(body.q, str) else body.q
-    fields: dict[str, list[Any]] = {"translatedText": [row[0].text for row in outputs]}
+    fields: dict[str, Sequence[object]] = {"translatedText": [row[0].text for row in outputs]}
     if body.alternatives:
         fields["alternatives"] = [[output.text for output in row[1:]] for row in outputs]
     if body.source == "auto":
         fields["detectedLanguage"] = [{"confidence": 100.0, "language": served.pair.source} for _ in outputs]
     if any(unseen := served.unseen_words(texts)):
         fields["unseen"] = unseen
-    return {name: values[0] for name, values in fields.items()} if isinstance(body.q, str) else fields
+    return {name: values[0] if isinstance(body.q, str) else values for name, values in fields.items()}
 
 
-def _body_schema() -> dict[str, Any]:
+def _body_schema() -> dict[str, object]:
     schema = {"$ref": "#/components/schemas/TranslateRequest"}
     form = without_null(TranslateRequest.model_json_schema())
     del form["task"]  # for `openapi`, which does not see a schema inside a route

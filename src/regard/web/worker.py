@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from fastapi import Request
 
 from regard.errors import Failure, RegardError
 from regard.web.engine import Engine
-from regard.web.errors import Busy, ClientDisconnected, Stopping, request_error
 from regard.web.prometheus import ServerMetrics
+from regard.web.requests import BusyError, DisconnectError, StoppingError, request_error
 from regard.web.text_stream import Chunk, TextStream
 
 RESPONSES_AT_ONCE = 4
@@ -26,27 +26,33 @@ RESPONSES_AT_ONCE = 4
 log = logging.getLogger("regard.serve")
 
 
-class Work(Protocol):
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+TakenItem = TypeVar("TakenItem", contravariant=True)
+GivenResult = TypeVar("GivenResult", covariant=True)
+
+
+class Work(Protocol[TakenItem, GivenResult]):
     """What a route wants of a model; jobs whose work is equal may share a batch."""
 
     repeatable: ClassVar[bool]
     """Whether each job of a failed batch is tried again alone."""
 
-    def run(self, engine: Engine, items: Sequence[Any]) -> Sequence[Any]:
+    def run(self, engine: Engine, items: Sequence[TakenItem]) -> Sequence[GivenResult]:
         """One result for each item."""
         ...
 
 
 @dataclass(eq=False)
-class Job:
+class Job(Generic[Item, Result]):
     """What one request wants of one run."""
 
-    work: Work
-    items: Sequence[Any]
+    work: Work[Item, Result]
+    items: Sequence[Item]
     """Texts, images or streams."""
     longest: int
     """Tokens of the longest item, read and generated."""
-    future: "Future[list[Any]]" = field(default_factory=Future)
+    future: "Future[list[Result]]" = field(default_factory=Future)
     """One result for each item."""
 
     def cancel(self) -> None:
@@ -57,6 +63,9 @@ class Job:
                 item.cancel()
 
 
+AnyJob = Job[Any, Any]
+
+
 class Worker:
     """Executes jobs in the order they come, those with equal work together."""
 
@@ -64,8 +73,8 @@ class Worker:
         self.name, self.engine, self.metrics = name, engine, metrics
         self.queue, self.tokens_per_batch = queue, tokens_per_batch
         self.responses = asyncio.Semaphore(RESPONSES_AT_ONCE)
-        self._queued: deque[Job] = deque()
-        self._running: list[Job] = []
+        self._queued: deque[AnyJob] = deque()
+        self._running: list[AnyJob] = []
         self._ready = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"regard {name}", daemon=True)
@@ -83,23 +92,23 @@ class Worker:
             self._ready.notify_all()
         for job in refused:
             if job.future.set_running_or_notify_cancel():
-                job.future.set_exception(Stopping("the server is stopping"))
+                job.future.set_exception(StoppingError("the server is stopping"))
         if self._thread.is_alive():
             self._thread.join(seconds)
         for job in self._running:
             job.cancel()
             with suppress(InvalidStateError):  # it has finished after all
-                job.future.set_exception(Stopping("the server is stopping"))
+                job.future.set_exception(StoppingError("the server is stopping"))
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: AnyJob) -> None:
         """Queues a job; a full queue refuses it at once."""
         with self._ready:
             if self._stopping:
-                raise Stopping("the server is stopping")
+                raise StoppingError("the server is stopping")
             if len(self._queued) >= self.queue:
                 self._queued = deque(queued for queued in self._queued if not queued.future.cancelled())
             if len(self._queued) >= self.queue:
-                raise Busy(f"{self.name} is busy: {self.queue} requests are queued already; try again soon")
+                raise BusyError(f"{self.name} is busy: {self.queue} requests are queued already; try again soon")
             self._queued.append(job)
             self._ready.notify()
 
@@ -109,7 +118,7 @@ class Worker:
             self._execute(batch)
             self._running = []
 
-    def _next_batch(self) -> list[Job]:
+    def _next_batch(self) -> list[AnyJob]:
         """Waits for a job; empty when the worker is stopped."""
         with self._ready:
             while not self._stopping:
@@ -118,10 +127,10 @@ class Worker:
                 self._ready.wait()
             return []
 
-    def _gather(self) -> list[Job]:
+    def _gather(self) -> list[AnyJob]:
         """The first job of the queue, and all behind it with equal work that fit into its batch."""
-        batch: list[Job] = []
-        remaining: deque[Job] = deque()
+        batch: list[AnyJob] = []
+        remaining: deque[AnyJob] = deque()
         rows = longest = 0
         for job in self._queued:
             new_rows, new_longest = rows + len(job.items), max(longest, job.longest)
@@ -134,7 +143,7 @@ class Worker:
         self._queued = remaining
         return batch
 
-    def _execute(self, batch: list[Job]) -> None:
+    def _execute(self, batch: list[AnyJob]) -> None:
         work, items = batch[0].work, [item for job in batch for item in job.items]
         try:
             results = iter(work.run(self.engine, items))
@@ -148,7 +157,7 @@ class Worker:
             with suppress(InvalidStateError):  # cancelled while it was running
                 job.future.set_result(job_results)
 
-    def _fail(self, batch: list[Job], error: Exception) -> None:
+    def _fail(self, batch: list[AnyJob], error: Exception) -> None:
         """Tries each job alone where one of several may be at fault."""
         if len(batch) > 1 and batch[0].work.repeatable:
             for job in batch:
@@ -162,14 +171,14 @@ class Worker:
                 job.future.set_exception(error)
 
 
-async def results_of(request: Request, worker: Worker, job: Job) -> list[Any]:
+async def results_of(request: Request, worker: Worker, job: Job[Item, Result]) -> list[Result]:
     """The results of a job, one for each item; the job is cancelled when the client disconnects."""
     _submit(worker, job)
     finished, disconnected = asyncio.wrap_future(job.future), asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait({finished, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         if not finished.done():
-            raise ClientDisconnected
+            raise DisconnectError
         async with worker.responses:
             return finished.result()
     except RegardError as error:
@@ -180,7 +189,7 @@ async def results_of(request: Request, worker: Worker, job: Job) -> list[Any]:
         job.cancel()
 
 
-def chunks_of(worker: Worker, job: Job) -> AsyncIterator[Chunk]:
+def chunks_of(worker: Worker, job: AnyJob) -> AsyncIterator[Chunk]:
     """The chunks of a job's streams as they come; closing the iterator cancels the job."""
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[Chunk | None]()
 
@@ -195,7 +204,7 @@ def chunks_of(worker: Worker, job: Job) -> AsyncIterator[Chunk]:
     return _chunks(queue, job)
 
 
-async def _chunks(queue: "asyncio.Queue[Chunk | None]", job: Job) -> AsyncIterator[Chunk]:
+async def _chunks(queue: "asyncio.Queue[Chunk | None]", job: AnyJob) -> AsyncIterator[Chunk]:
     try:
         while (chunk := await queue.get()) is not None:
             yield chunk
@@ -206,7 +215,7 @@ async def _chunks(queue: "asyncio.Queue[Chunk | None]", job: Job) -> AsyncIterat
         job.cancel()
 
 
-def _submit(worker: Worker, job: Job) -> None:
+def _submit(worker: Worker, job: AnyJob) -> None:
     try:
         worker.submit(job)
     except RegardError as error:
