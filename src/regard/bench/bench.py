@@ -80,12 +80,7 @@ def chosen(names: Sequence[str], device: Device) -> list[Workload]:
 
 
 def measure_work(
-    work: Workload,
-    count: int,
-    rounds: int,
-    environment: Path | None,
-    programs: Sequence[str],
-    limits: Ceilings,
+    work: Workload, count: int, rounds: int, environment: Path | None, programs: Sequence[str], limits: Ceilings
 ) -> list[Row]:
     """One workload by every program that supports it; one that is not installed is a row that says so."""
     runners: list[Runner] = []

@@ -84,9 +84,7 @@ def _losses(position: str, lengths: tuple[int, ...], setup: Setup) -> list[float
     text = token_stream("train", setup.pick(20_000, 500))
     model = _decoder(position)
     train(
-        model,
-        lambda model: next_token_loss(model, sample_rows(text, 24, TRAINED + 1, generator)),
-        setup.pick(300, 2),
+        model, lambda model: next_token_loss(model, sample_rows(text, 24, TRAINED + 1, generator)), setup.pick(300, 2)
     )
     return [_at_the_end(model, length, setup) for length in lengths]
 
