@@ -30,6 +30,7 @@ SUBJECTS: dict[str, Any] = {
     "T5": lambda: pair(**T5),
     "shared keys": lambda: decoder(**LLAMA),
     "decoder, waves": lambda: decoder(feedforward={"kind": "plain", "activation": "gelu-tanh"}),
+    "waves from one": lambda: pair(position={"kind": "sinusoidal", "exponents_from": 1, "positions_from": 1}),
     "decoder, alibi": lambda: decoder(position="alibi"),
     "decoder, rotary in part": lambda: decoder(position={"kind": "rotary", "share": 0.5}),
     "decoder, running text, relative": lambda: decoder(False, position={"kind": "relative", "clip": 4}),
@@ -80,6 +81,16 @@ def test_limits(found: dict[str, Any], complaint: str) -> None:
         (lambda: pair(position="alibi"), "model.position.kind: CTranslate2 needs"),
         (lambda: pair(final_norm=False), "model.final_norm: CTranslate2 needs true, got false"),
         (lambda: pair(attention={"kind": "window", "reach": 2}), "model.attention.kind: CTranslate2 needs 'full'"),
+        (lambda: pair(norm={"kind": "layer", "epsilon": 0}), "model.norm.epsilon: CTranslate2 needs a number above 0"),
+        (
+            lambda: pair(attention={"kind": "full", "value_width": 6}),
+            "model.attention.value_width: CTranslate2 needs nothing, got 6",
+        ),
+        (
+            lambda: pair(attention={"kind": "full", "output_projection": False}),
+            "model.attention.output_projection: CTranslate2 needs",
+        ),
+        (lambda: pair(position={"kind": "learned", "combine": "qkv"}), "model.position.combine: CTranslate2 needs"),
         (lambda: encoder(), "model.kind: CTranslate2 folders hold 'encoder-decoder' or 'decoder', got 'encoder'"),
     ],
 )

@@ -21,6 +21,12 @@ EXPERTS = {"kind": "experts", "experts": 4, "chosen": 2, "hidden": 16}
 COMPRESSED = {"kind": "memory-compressed", "stride": 2, "block": 4}
 SUBJECTS: dict[str, Any] = {
     "relative": lambda: pair(**SHALLOW, position={"kind": "relative", "clip": 3}),
+    "readings of the lectures": lambda: decoder(
+        **SHALLOW,
+        position={"kind": "sinusoidal", "combine": "qkv", "exponents_from": 1, "positions_from": 1},
+        norm={"kind": "layer", "epsilon": 0, "epsilon_inside": False, "root_deviation": True},
+        attention={"kind": "full", "output_projection": False},
+    ),
     "experts, strict": lambda: decoder(**SHALLOW, feedforward=EXPERTS, attention={"kind": "full", "strict": True}),
 }
 SLOW: dict[str, Any] = {
@@ -39,6 +45,10 @@ SLOW: dict[str, Any] = {
     "classes": lambda: encoder(**SHALLOW, position={"kind": "learned", "length": 64}),
     "classes, max, waves": lambda: encoder(head={"kind": "pooled", "pooling": "max"}),
     "last of a decoder": lambda: decoder_that_labels(),
+    "values of another width": lambda: pair(attention={"kind": "full", "value_width": 6, "kv_heads": 2}),
+    "linformer, positions in heads": lambda: encoder(
+        attention={"kind": "linformer", "length": 40, "projected": 6}, position={"kind": "sinusoidal", "combine": "qkv"}
+    ),
     "linformer": lambda: encoder(attention={"kind": "linformer", "length": 40, "projected": 6}),
     "compressed memory": lambda: pair(position="alibi", attention=COMPRESSED),
     "local and compressed by turns": lambda: decoder(

@@ -23,7 +23,9 @@ POSITIONS = [
     {"kind": "none"},
     {"kind": "sinusoidal"},
     {"kind": "sinusoidal", "layers": "every", "combine": "concat"},
+    {"kind": "sinusoidal", "combine": "qkv"},
     {"kind": "learned", "length": 40},
+    {"kind": "learned", "length": 40, "combine": "qkv", "layers": "every"},
     {"kind": "rotary"},
     {"kind": "rotary", "interleaved": True, "share": 0.5},
     {"kind": "alibi"},
@@ -35,6 +37,10 @@ POSITIONS = [
 VARIANTS = [
     {"attention": {"kind": "full", "kv_heads": 2}},
     {"attention": {"kind": "full", "shape": "narrow"}},
+    {"attention": {"kind": "full", "value_width": 6, "kv_heads": 2}},
+    {"attention": {"kind": "full", "output_projection": False, "head_width": 6, "value_width": 4}},
+    {"norm": {"kind": "layer", "epsilon": 0}},
+    {"norm": {"kind": "layer", "epsilon_inside": False, "root_deviation": True}},
     {"attention": {"kind": "full", "shape": "wide", "bias": False}},
     {"attention": {"kind": "full", "projections": False, "scaled": False}},
     {"norm": {"kind": "rms"}, "norm_place": "after", "feedforward": {"kind": "gated"}},
@@ -136,6 +142,8 @@ FUSED = [
     {"position": "t5", "norm": {"kind": "layer", "shift": False}, "attention": {"kind": "full", "bias": False}},
     {"position": {"kind": "relative", "clip": 3}, "norm": "none", "feedforward": "none"},
     {"feedforward": {"kind": "gated", "activation": "gelu", "bias": True}},
+    {"position": {"kind": "sinusoidal", "combine": "qkv"}},
+    {"attention": {"kind": "full", "value_width": 6}},
 ]
 
 
@@ -164,6 +172,8 @@ def test_fused_blocks_equal_the_models_own_step(kinds):
         {"attention": {"kind": "full", "shape": "narrow"}},
         {"attention": {"kind": "full", "projections": False}},
         {"norm": {"kind": "layer", "epsilon_inside": False}},
+        {"norm": {"kind": "layer", "epsilon": 0}},
+        {"attention": {"kind": "full", "output_projection": False}},
     ],
     ids=name,
 )

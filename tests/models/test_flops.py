@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_combinations import HEADS, POSITIONS, settings, with_trees
+from test_combinations import HEADS, POSITIONS, refused, settings, with_trees
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.models import PRESETS, DecoderConfig, EncoderConfig, EncoderDecoderConfig, VisionConfig
@@ -76,7 +76,7 @@ def skipped(config, batch: int, time: int, causal: bool = False) -> int:
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_flops_of_each_combination(position: str, heads: str):
-    if (position, heads) == ("tree", "memory-compressed"):
+    if refused(position, heads):
         return
     chosen = settings(position, heads, "before")
     if heads != "strict":
@@ -105,6 +105,8 @@ def test_flops_of_each_combination(position: str, heads: str):
         {"norm": "rms"},
         {"depth": 4, "width": 32, "heads": 2},
         {"attention": {"kind": "full", "head_width": 10, "bias": False}},
+        {"attention": {"kind": "full", "head_width": 10, "value_width": 4, "output_projection": False}},
+        {"norm": {"kind": "layer", "epsilon": 0, "epsilon_inside": False, "root_deviation": True}},
     ],
     ids=str,
 )

@@ -104,7 +104,12 @@ def test_every_kind_survives_the_way_through_a_tree(kind: str):
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: LayerNormConfig(epsilon=0), "epsilon: expected greater than 0, got 0"),
+        (lambda: RMSNormConfig(epsilon=0), "epsilon: expected greater than 0, got 0"),
+        (lambda: LayerNormConfig(epsilon=-1), "epsilon: expected greater than or equal to 0, got -1"),
+        (
+            lambda: LayerNormConfig(root_deviation=True),
+            "root_deviation: √σ + ε has ε beside the root; set epsilon_inside=false too",
+        ),
         (lambda: EncoderConfig(norm="layr"), "norm: unknown kind 'layr'; did you mean 'layer'?"),
     ],
 )

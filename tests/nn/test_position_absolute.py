@@ -140,7 +140,7 @@ def test_every_layer_matters():
     ("ask", "sentence"),
     [
         (lambda: LearnedConfig(length=0), "length: expected greater than 0, got 0"),
-        (lambda: SinusoidalConfig(combine="multiply"), "combine: expected 'add' or 'concat', got 'multiply'"),
+        (lambda: SinusoidalConfig(combine="multiply"), "combine: expected 'add', 'concat' or 'qkv', got 'multiply'"),
         (lambda: SinusoidalConfig(base=-1.0), "base: expected greater than 0, got -1.0"),
         (lambda: EncoderConfig(position="sinusoid"), "position: unknown kind 'sinusoid'; that is 'sinusoidal' here"),
     ],

@@ -58,8 +58,10 @@ def _write_texts(folder: Path, name: str, random: Random, count: int) -> None:
         target = " ".join(f"{word[::-1]}ß" for word in source.split())
         label = LABELS[number % len(LABELS)]
         mark = LABELS[(number + number // 4) % len(LABELS)]
+        topics = "|".join(sorted({label, mark} - {LABELS[number % 2]}))
         rows.append(
             {"source": source, "target": target, "text": source, "label": label, "more": target[::-1], "mark": mark}
+            | {"topics": topics}
         )
     for side in ("source", "target", "text"):
         (folder / f"{name}.{side}").write_text("".join(f"{row[side]}\n" for row in rows), encoding="utf-8")

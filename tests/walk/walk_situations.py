@@ -49,6 +49,10 @@ SOURCES: dict[str, dict[str, Tree]] = {
         "bare": _splits(file="{}.bare", format="tsv", text=2, label=3),
         "jsonl": _splits(file="{}.jsonl", text="text", label="label"),
     },
+    "multi_label_classification": {
+        "tsv": _splits(file="{}.tsv", text="text", labels="topics", separator="|"),
+        "jsonl": _splits(file="{}.jsonl", text="text", labels="topics", separator="|"),
+    },
     "tagging": {"conllu": _splits(file="{}.conllu")},
     "image_classification": {
         "folders": _splits(images="{}-images"),
@@ -63,6 +67,7 @@ MODEL_KINDS = tuple(kinds(Recipe.model_fields["model"].annotation))
 FIRST_MODEL = {
     "translation": "encoder-decoder", "summarisation": "encoder-decoder", "language_model": "decoder",
     "masked_language_model": "encoder", "classification": "encoder", "tagging": "encoder",
+    "multi_label_classification": "encoder",
     "image_classification": "vision", "image_description": "vision-encoder-decoder",
 }  # fmt: skip
 SMALL: dict[str, Tree] = {

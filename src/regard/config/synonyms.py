@@ -35,6 +35,7 @@ _SETTINGS = {
     "model.attention": "attn attention_type self_attention",
     "model.attention.kv_heads": "n_kv_heads num_kv_heads num_key_value_heads gqa mqa",
     "model.attention.head_width": "head_dim d_head d_k d_kv",
+    "model.attention.value_width": "d_v value_dim v_head_dim",
     "model.attention.reach": "sliding_window window_size attention_window",
     "model.position": "positional_encoding position_encoding positional_embedding position_embedding pos_emb pos_enc "
     "position_embedding_type",

@@ -21,6 +21,7 @@ from regard.export.exported_model import ExportedModel, Row, TextConfig, sinusoi
 from regard.export.huggingface.id_mapping import without_id_mapping
 from regard.export.parity import Compared, ExportedFolder, ExportTarget, Scores, target_scores
 from regard.export.supported_settings import (
+    ABOVE_ZERO,
     STANDARD,
     Supported,
     feedforward_of,
@@ -55,6 +56,7 @@ def _supported(config: TextConfig) -> Supported:
     return {
         **STANDARD,
         "norm.kind": ("layer", "rms"),
+        "norm.epsilon": (ABOVE_ZERO,),
         "norm.epsilon_inside": (True,),
         "final_norm": (config.norm_place == "before",),
         "position.kind": positions,

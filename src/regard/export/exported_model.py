@@ -20,7 +20,6 @@ from regard.models.transformer import SingleStackConfig
 from regard.models.vision import PatchConfig
 from regard.nn.head import TokenHeadConfig
 from regard.nn.position import SinusoidalConfig
-from regard.nn.position.absolute import waves
 from regard.tasks.images import ImageTask, image_config
 from regard.tasks.trained import Trained
 from regard.text.special_tokens import BOS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS
@@ -313,7 +312,8 @@ class HeldOut:
 def sinusoid_table(config: StackConfig, length: int) -> Tensor:
     """The vectors of the first positions of a model with sinusoidal positions."""
     assert isinstance(config.position, SinusoidalConfig)
-    return waves(torch.arange(length)[None], config.width, config.position.base, config.position.interleaved)[0]
+    position = config.position.build(width=config.width, heads=1, head_width=config.width, causal=False)
+    return position.vectors(torch.arange(length)[None])[0]
 
 
 def _has_positions(config: ModelConfig, row: Row) -> bool:

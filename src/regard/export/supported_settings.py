@@ -12,9 +12,26 @@ from regard.nn.feedforward import FeedForwardConfig, GatedConfig
 Supported = Mapping[str, tuple[object, ...]]
 """Path of a setting below `model` → its supported values."""
 
+
+class _AboveZero:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int | float) and other > 0
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "a number above 0"
+
+
+ABOVE_ZERO = _AboveZero()
+"""Any such value is supported."""
+
 STANDARD: Supported = {
     "attention.kind": ("full",),
     "attention.shape": ("standard",),
+    "attention.value_width": (None,),
+    "attention.output_projection": (True,),
     "attention.projections": (True,),
     "attention.strict": (False,),
     "residual": (True,),
@@ -73,6 +90,8 @@ def setting(config: ModelConfig, path: str) -> object:
         value = getattr(value, name, ABSENT)
     if path == "attention.kv_heads":
         return value or setting(config, "heads")
+    if path == "attention.value_width" and value == setting(config, "attention.head_width"):
+        return None
     if path == "feedforward.hidden" and isinstance(config, StackConfig):
         return feedforward_of(config).hidden_of(config.width)
     return value

@@ -66,9 +66,10 @@ def _recorded(
     if len(vectors) < 3 or not isinstance(module, Attention):
         return RecordedAttention(name, module, steps, {})
     if not is_cross(name):
-        for kind in ("query", "key"):
+        for kind in ("query", "key", "value"):
             positions = torch.arange(vectors[kind].shape[2], device=vectors[kind].device)[None]
-            vectors[kind] = module.position.rotate(vectors[kind], positions)
+            place = module.position.on_values if kind == "value" else module.position.rotate
+            vectors[kind] = place(vectors[kind], positions)
     heads = steps.weights.shape[1]  # keys and values that query heads share are repeated for each of them
     vectors = {kind: x[0].repeat_interleave(heads // x.shape[1], dim=0) for kind, x in vectors.items()}
     return RecordedAttention(name, module, steps, vectors if _gives_scores(vectors, steps) else {})
@@ -150,7 +151,7 @@ def _ablate(module: nn.Module, heads: Sequence[RowHead]) -> Callable[[], None]:
             return _zeroed(output, [(rows, slice(None)) for rows, _ in heads])
 
         return module.register_forward_hook(zero_output).remove
-    width = module.head_width
+    width = module.value_width
 
     def zero_heads(_module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return (_zeroed(inputs[0], [(rows, slice(head * width, (head + 1) * width)) for rows, head in heads]),)

@@ -46,6 +46,7 @@ class EncoderDecoderConfig(TextStackConfig):
         attention = self.target_attention
         attention.refuse_causal(setting)
         attention.refuse_position(self.target_position.kind)
+        attention.refuse_widths(self.width, self.heads, self.target_position, setting)
         if attention.kv_heads and self.heads % attention.kv_heads:
             raise refuse(f"{setting}.kv_heads", f"expected a divisor of heads = {self.heads}, got {attention.kv_heads}")
         head_width = attention.width_of_head(self.width, self.heads)

@@ -13,6 +13,7 @@ from regard.config import refuse
 from regard.errors import ConfigError
 from regard.models.contract import ModelConfig
 from regard.nn.attention.kinds import AttentionConfig, FullConfig
+from regard.nn.attention.module import NO_POSITION
 from regard.nn.block import Block, NormPlace, Residual, block_class
 from regard.nn.cache import CacheLengths, KVCache
 from regard.nn.context import AttentionContext
@@ -71,6 +72,7 @@ class StackConfig(ModelConfig):
         if isinstance(self.position, RotaryConfig) and int(head_width * self.position.share) % 2:
             raise refuse("position", f"rotary turns pairs of numbers: expected an even head width, got {head_width}")
         self.attention.refuse_position(self.position.kind)
+        self.attention.refuse_widths(self.width, self.heads, self.position)
         return self
 
     @property
@@ -162,7 +164,7 @@ class Stack(nn.Module):
         self.attention = attention or config.attention
         self.layer_kinds = self.attention.layer_kinds
         shape: dict[str, Any] = {"width": config.width, "heads": config.heads, "head_width": config.head_width}
-        count = depth if position.per_layer else 1
+        count, in_first = depth if position.per_layer else 1, position.in_heads and not position.every_layer
         self.positions = nn.ModuleList(position.build(**shape, causal=causal) for _ in range(count))
         self.input_norm = config.norm.build(config.width) if input_norm else nn.Identity()
         self.dropout = nn.Sequential(DropWords(config.dropout.word), Dropout(config.dropout.embedding))
@@ -170,7 +172,7 @@ class Stack(nn.Module):
         added = self.attention.added_tokens
         self.added = nn.Parameter(torch.randn(added, config.width) * config.width**-0.5) if added else None
         self.blocks = nn.ModuleList(
-            self._block(kind, self.positions[layer % count], cross)
+            self._block(kind, NO_POSITION if layer and in_first else self.positions[layer % count], cross)
             for layer, kind in enumerate(by_layer(self.attention, depth))
         )
         self.final_norm = config.norm.build(config.width) if config.has_final_norm else nn.Identity()
@@ -282,7 +284,10 @@ class Stack(nn.Module):
     def new_caches(self, rows: int, capacity: int, like: Tensor) -> list[KVCache]:
         """Empty caches for all blocks."""
         kv_heads = self.attention.kv_heads or self.config.heads
-        return [KVCache.allocate(rows, kv_heads, capacity, self.config.head_width, like) for _ in self.blocks]
+        value_width = self.attention.width_of_value(self.config.width, self.config.heads)
+        return [
+            KVCache.allocate(rows, kv_heads, capacity, self.config.head_width, like, value_width) for _ in self.blocks
+        ]
 
 
 def stacks_of(model: nn.Module) -> list[Stack]:

@@ -10,6 +10,8 @@ from regard.errors import ShapeError
 
 Keys = Float[Tensor, "batch kv_heads time head_width"]
 AllKeys = Float[Tensor, "batch kv_heads total head_width"]
+Values = Float[Tensor, "batch kv_heads time value_width"]
+AllValues = Float[Tensor, "batch kv_heads total value_width"]
 
 INITIAL_CAPACITY = 16
 """Tokens that a cache is allocated for at first; it doubles when full, as touching fresh memory is slow."""
@@ -48,16 +50,18 @@ class CacheLengths:
 class KVCache:
     """Keys and values of one layer, in buffers that grow."""
 
-    def __init__(self, keys: Keys, values: Keys) -> None:
+    def __init__(self, keys: Keys, values: Values) -> None:
         self.keys, self.values = keys, values
 
     @classmethod
-    def allocate(cls, rows: int, kv_heads: int, capacity: int, head_width: int, like: Tensor) -> "KVCache":
+    def allocate(
+        cls, rows: int, kv_heads: int, capacity: int, head_width: int, like: Tensor, value_width: int | None = None
+    ) -> "KVCache":
         """Uninitialised buffers for the first tokens of each row."""
-        shape = (rows, kv_heads, min(capacity, INITIAL_CAPACITY), head_width)
-        return cls(like.new_empty(shape), like.new_empty(shape))
+        shape = (rows, kv_heads, min(capacity, INITIAL_CAPACITY))
+        return cls(like.new_empty(*shape, head_width), like.new_empty(*shape, value_width or head_width))
 
-    def append(self, keys: Keys, values: Keys, cache_lengths: CacheLengths) -> tuple[AllKeys, AllKeys]:
+    def append(self, keys: Keys, values: Values, cache_lengths: CacheLengths) -> tuple[AllKeys, AllValues]:
         """Stores new keys and values at each row's end; returns all of them."""
         time, start = keys.shape[2], cache_lengths.longest
         end = start + time
@@ -71,8 +75,9 @@ class KVCache:
             self.keys[:, :, start:end] = keys
             self.values[:, :, start:end] = values
         else:
-            index = cache_lengths.next_positions(time)[:, None, :, None].expand(-1, keys.shape[1], -1, keys.shape[3])
+            positions = cache_lengths.next_positions(time)[:, None, :, None]
             for buffer, new in ((self.keys, keys), (self.values, values)):
+                index = positions.expand(-1, new.shape[1], -1, new.shape[3])
                 buffer[:, :, start:end] = 0  # masked values are multiplied by 0, and 0·NaN is NaN
                 buffer.scatter_(2, index, new.to(buffer.dtype))  # under autocast, new may have fewer bits
         return self.keys[:, :, :end], self.values[:, :, :end]

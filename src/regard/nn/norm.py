@@ -6,10 +6,10 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from pydantic import PositiveFloat
+from pydantic import NonNegativeFloat, PositiveFloat, model_validator
 from torch import Tensor, nn
 
-from regard.config import Family
+from regard.config import Family, refuse
 
 
 class NormConfig(Family):
@@ -23,45 +23,67 @@ class NormConfig(Family):
 
 
 class LayerNormConfig(NormConfig):
-    """(x − μ)/√(σ² + ε)·γ + β, or with ε outside the root as one lecture writes it (Ba 2016)."""
+    """(x − μ)/√(σ² + ε)·γ + β (Ba 2016); the lectures also divide by σ + ε, by √σ + ε and by σ alone."""
 
     kind: Literal["layer"] = "layer"
-    epsilon: PositiveFloat = 1e-5
-    """Keeps the division safe."""
+    epsilon: NonNegativeFloat = 1e-5
+    """Keeps the division safe; 0: divide by σ alone, and a vector of equal elements becomes zero."""
     epsilon_inside: bool = True
     """ε under the root, √(σ² + ε); off: beside it, σ + ε."""
+    root_deviation: bool = False
+    """Divide by √σ + ε, as CS224n writes it: the root of the deviation σ; needs epsilon_inside off."""
     gain: bool = True
     """Learn γ."""
     shift: bool = True
     """Learn β."""
 
+    @model_validator(mode="after")
+    def _has_epsilon_beside_the_root(self) -> "LayerNormConfig":
+        if self.root_deviation and self.epsilon_inside:
+            raise refuse("root_deviation", "√σ + ε has ε beside the root; set epsilon_inside=false too")
+        return self
+
     def build(self, width: int) -> "LayerNorm":
-        return LayerNorm(width, self.epsilon, self.epsilon_inside, self.gain, self.shift)
+        return LayerNorm(width, self.epsilon, self.epsilon_inside, self.gain, self.shift, self.root_deviation)
 
     def num_params(self, width: int) -> int:
         return width * (self.gain + self.shift)
 
 
 class LayerNorm(nn.Module):
-    """(x − μ)/√(σ² + ε)·γ + β or (x − μ)/(σ + ε)·γ + β, over the width of each token."""
+    """(x − μ)/√(σ² + ε)·γ + β, (x − μ)/(σ + ε)·γ + β or (x − μ)/(√σ + ε)·γ + β, over the width of each token."""
 
     def __init__(
-        self, width: int, epsilon: float = 1e-5, epsilon_inside: bool = True, gain: bool = True, shift: bool = True
+        self,
+        width: int,
+        epsilon: float = 1e-5,
+        epsilon_inside: bool = True,
+        gain: bool = True,
+        shift: bool = True,
+        root_deviation: bool = False,
     ) -> None:
         super().__init__()
         self.width, self.epsilon, self.epsilon_inside = width, epsilon, epsilon_inside
+        self.root_deviation = root_deviation
         self.gain = nn.Parameter(torch.ones(width)) if gain else None
         self.shift = nn.Parameter(torch.zeros(width)) if shift else None
 
+    @property
+    def usual(self) -> bool:
+        """Whether it divides by √(σ² + ε), as fused kernels do; without ε these return NaN where σ = 0."""
+        return self.epsilon_inside and self.epsilon > 0
+
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        if self.epsilon_inside:
+        if self.usual:
             return F.layer_norm(x, (self.width,), _fit(self.gain, x), _fit(self.shift, x), self.epsilon)
         if torch.is_autocast_enabled(x.device.type):  # which runs torch's own norms in float32
             x = x.to(torch.promote_types(x.dtype, torch.float32))
         centred = x - x.mean(-1, keepdim=True)
         # torch's norm has gradient zero at zero, where a square root's is infinite
         deviation = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) / math.sqrt(self.width)
-        y = centred / (deviation + self.epsilon)
+        if self.root_deviation or not self.epsilon:  # neither √σ nor 1/σ has a gradient at zero, where y is zero
+            deviation = torch.where(deviation == 0, 1.0, deviation)
+        y = centred / ((deviation.sqrt() if self.root_deviation else deviation) + self.epsilon)
         y = y if self.gain is None else y * self.gain
         return y if self.shift is None else y + self.shift
 

@@ -68,16 +68,21 @@ COMMON = (
 """The keys of every config.json."""
 
 
-def base_keys(model_type: str, *, labels: bool = False, encoder_decoder: bool = False) -> Keys:
-    """The keys that all architectures share; `labels`: it has an output layer over labels."""
+def base_keys(
+    model_type: str, *, labels: bool = False, encoder_decoder: bool = False, several_labels: bool = False
+) -> Keys:
+    """The keys that all architectures share; `labels`: it has an output layer over labels, `several_labels`: of which
+    an input may have several."""
     keys = COMMON | refused("model_type", model_type)
     keys |= refused("is_encoder_decoder", encoder_decoder, default=encoder_decoder)
     if not labels:
         return keys | irrelevant(OTHER_HEAD, "num_labels", id2label=None, problem_type=None)
-    single_label = refused("problem_type", None, "single_label_classification", default=None)
-    return keys | honoured(id2label=None, num_labels=NO_DEFAULT) | single_label
+    problems = (None, "single_label_classification", *([MULTI_LABEL] if several_labels else []))
+    return keys | honoured(id2label=None, num_labels=NO_DEFAULT) | refused("problem_type", *problems, default=None)
 
 
+MULTI_LABEL = "multi_label_classification"
+"""The library's `problem_type`, and our task."""
 TO_ACTIVATION = {
     "relu": "relu",
     "gelu": "gelu",

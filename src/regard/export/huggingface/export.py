@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.export.exported_model import ExportedModel, Row, sinusoid_table
-from regard.export.huggingface.architecture import Architecture, Sizes
+from regard.export.huggingface.architecture import MULTI_LABEL, Architecture, Sizes
 from regard.export.huggingface.architectures import choose
 from regard.export.huggingface.architectures.vit import write_image_processor
 from regard.export.huggingface.id_mapping import (
@@ -88,6 +88,8 @@ def to_transformers(architecture: Architecture, exported: ExportedModel, sizes: 
     config, weights = fold_into_weights(architecture, config, weights, sizes.length)
     settings = architecture.to_config(config, sizes)
     settings = their_token_ids(settings, exported) if reads_text else settings
+    if exported.task == MULTI_LABEL:
+        settings |= {"problem_type": MULTI_LABEL}
     if exported.task == "language_model" and not exported.documents:
         settings |= {"bos_token_id": None, "eos_token_id": None}
     transformers = require_transformers()

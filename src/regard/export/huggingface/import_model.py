@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.config import Config
 from regard.errors import ConfigError, DataError
 from regard.export.exported_model import TextConfig, sinusoid_table
-from regard.export.huggingface.architecture import UNTIED, Architecture
+from regard.export.huggingface.architecture import MULTI_LABEL, UNTIED, Architecture
 from regard.export.huggingface.architectures import ARCHITECTURES
 from regard.export.huggingface.architectures.vit import read_image_processor
 from regard.export.huggingface.config_keys import Json, read_table
@@ -131,7 +131,8 @@ def _with_vocabulary(
         config, weights = _in_our_ids(folder, config, weights, tokenizers)
         notes = ("its vocabulary was renumbered: our special tokens come first", *notes)
     length = config.longest or min(int(settings.get("max_position_embeddings") or 512), 1024)
-    task, vocabularies = architecture.task, tuple(tokenizers)
+    several = architecture.task == "classification" and settings.get("problem_type") == MULTI_LABEL
+    task, vocabularies = MULTI_LABEL if several else architecture.task, tuple(tokenizers)
     return Imported(architecture, config, weights, task, vocabularies, labels, length, notes, search=search)
 
 

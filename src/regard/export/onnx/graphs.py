@@ -171,9 +171,13 @@ def run_stack(stack: Stack, x: Tensor, lengths: Tensor | None, max_positions: in
 def cache_tensors(stack: Stack, prefix: str, axis: str) -> list[GraphTensor]:
     """The keys and values of each block of a stack."""
     kv_heads = stack.attention.kv_heads or stack.config.heads
-    axes = ("rows", kv_heads, axis, stack.config.head_width)
-    names = [f"{prefix}.{block}.{part}" for block in range(len(stack.blocks)) for part in ("key", "value")]
-    return [GraphTensor(name, axes) for name in names]
+    value_width = stack.attention.width_of_value(stack.config.width, stack.config.heads)
+    widths = {"key": stack.config.head_width, "value": value_width}
+    return [
+        GraphTensor(f"{prefix}.{block}.{part}", ("rows", kv_heads, axis, width))
+        for block in range(len(stack.blocks))
+        for part, width in widths.items()
+    ]
 
 
 class TransformerEncoder(EncoderGraph):

@@ -212,7 +212,7 @@ def linformer_attention(part: Linformer, x: Tensor, context: AttentionContext, *
     """Linformer over padded rows: padding is zero before it is mixed in."""
     positions = torch.arange(x.shape[1])[None]
     query, key = (part.position.rotate(project(x), positions) for project in (part.query, part.key))
-    key, value = (zero_padding(one, context) for one in (key, part.value(x)))
+    key, value = (zero_padding(one, context) for one in (key, part.position.on_values(part.value(x), positions)))
     for_keys, for_values = part.projections()
     key, value = for_keys(key), for_values(value)
     mixtures = torch.arange(key.shape[2])[None]

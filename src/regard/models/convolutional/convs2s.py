@@ -267,6 +267,8 @@ class ConvS2SConfig(Seq2SeqConfig):
             raise refuse("stages", "they give both sides their layers; leave hidden and decoder_depth out")
         if self.position.every_layer:
             raise refuse("position.layers", "this model places its tokens once, at the first layer")
+        if self.position.in_heads:
+            raise refuse("position.combine", "this model has no queries, keys and values of its tokens; add or concat")
         return self
 
     def shapes(self, depth: int) -> list[LayerShape]:

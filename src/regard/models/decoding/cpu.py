@@ -111,8 +111,8 @@ class CPUBlock:
     def __init__(self, block: Block) -> None:
         attention, cross = block.attention, block.cross
         qkv = QKVProjection(attention)
-        self.qkv, self.heads = PrepackedLinear(qkv.weight, qkv.bias), qkv.heads
-        self.rotate = attention.position.rotate
+        self.qkv, self.split = PrepackedLinear(qkv.weight, qkv.bias), qkv.split
+        self.rotate, self.on_values = attention.position.rotate, attention.position.on_values
         self.attention, self.around_attention = CPUAttention(attention), CPUResidual(block.around_attention)
         if cross is not None and block.around_cross is not None:
             self.cross_query = PrepackedLinear(cross.query.weight, cross.query.bias)  # type: ignore[arg-type]
@@ -134,8 +134,8 @@ class CPUBlock:
         self, x: Vectors, index: Int[Tensor, "#rows 1"], cache: KVCache, cache_lengths: CacheLengths
     ) -> Vectors:
         qkv = self.qkv(self.around_attention.norm_before(x))
-        q, k, v = qkv.view(x.shape[0], sum(self.heads), 1, -1).split(self.heads, dim=1)
-        q, k = self.rotate(q, index), self.rotate(k, index)
+        q, k, v = self.split(qkv)
+        q, k, v = self.rotate(q, index), self.rotate(k, index), self.on_values(v, index)
         keys, values = cache.append(k, v, cache_lengths)
         return self.around_attention.add(x, self.attention(q, keys, values, None, x.shape[0]))
 
@@ -180,7 +180,7 @@ def without_lookups(module: nn.Module) -> Callable[[Tensor], Tensor]:
     if type(module) is VocabularyHead:
         linear = PrepackedLinear(module.weight, module.bias)
         return lambda x: module.without_never(linear(module.prepare(x)))
-    if type(module) is LayerNorm and module.epsilon_inside:
+    if type(module) is LayerNorm and module.usual:
         shape, gain, shift, epsilon = (module.width,), module.gain, module.shift, module.epsilon
         return lambda x: torch.layer_norm(x, shape, gain, shift, epsilon)
     if type(module) is FeedForward:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.models.decoding.step import Key, QKVProjection, Query, Statistics, Vectors
+from regard.models.decoding.step import Key, QKVProjection, Query, Statistics, Value, Vectors
 from regard.nn.attention.heads import HeadProjection, split_heads
 from regard.nn.attention.reference import reference_attention
 from regard.nn.block import Block, Residual
@@ -52,11 +52,12 @@ class StaticBlock:
         return attention.output(self.attend(q, k, v, context, cache, layer)[:, None])
 
     def attend(
-        self, q: Query, k: Key, v: Key, context: AttentionContext, cache: StaticKVCache, layer: int
+        self, q: Query, k: Key, v: Value, context: AttentionContext, cache: StaticKVCache, layer: int
     ) -> Float[Tensor, "rows all"]:
         """Self-attention before the output projection; k and v are appended to the cache."""
         position, scale, kv = self.block.attention.position, self.block.attention.scale, cache.layers[layer]
         q, k = position.rotate(q, context.query_positions), position.rotate(k, context.query_positions)
+        v = position.on_values(v, context.query_positions)
         bias = position.on_scores(q, scale, context)
         if position.needs_weights:
             append_to_cache(k[:, :, 0], v[:, :, 0], kv.keys, kv.values, cache.lengths)

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stack import Stack
 from regard.models.transformer import Decoder
-from regard.nn.attention.heads import HeadProjection, split_heads
+from regard.nn.attention.heads import HeadProjection
 from regard.nn.attention.module import Attention
 from regard.nn.block import Block
 from regard.nn.context import AttentionContext
@@ -24,6 +24,7 @@ from regard.nn.pattern import Causal
 Vectors = Float[Tensor, "rows one width"]
 Query = Float[Tensor, "rows heads one head_width"]
 Key = Float[Tensor, "rows kv_heads one head_width"]
+Value = Float[Tensor, "rows kv_heads one value_width"]
 Statistics = Float[Tensor, "two parts rows"] | None
 """Row statistics of the residual stream, where the kernel that wrote it stored them (`nn/fast/linear.py`)."""
 DecodingBlock = Callable[[Vectors, Statistics, AttentionContext, Any, int], tuple[Vectors, Statistics]]
@@ -81,6 +82,8 @@ class QKVProjection:
     def __init__(self, attention: Attention) -> None:
         projections = (attention.query, attention.key, attention.value)
         self.heads = (attention.heads, attention.kv_heads, attention.kv_heads)
+        widths = (attention.head_width, attention.head_width, attention.value_width)
+        self.sizes = tuple(heads * width for heads, width in zip(self.heads, widths, strict=True))
         self.weight = torch.cat([part.weight.detach() for part in projections])  # type: ignore[arg-type]
         has_bias = attention.query.bias is not None
         self.bias = torch.cat([part.bias.detach() for part in projections]) if has_bias else None  # type: ignore[union-attr]
@@ -89,6 +92,8 @@ class QKVProjection:
     def fits(attention: Attention) -> bool:
         return all(isinstance(part, HeadProjection) for part in (attention.query, attention.key, attention.value))
 
-    def split(self, qkv: Float[Tensor, "rows one all"]) -> tuple[Query, Key, Key]:
-        q, k, v = split_heads(qkv, sum(self.heads)).split(self.heads, dim=1)
-        return q, k, v
+    def split(self, qkv: Float[Tensor, "rows 1 all"]) -> tuple[Query, Key, Value]:
+        """Views of one token's queries, keys and values, by heads."""
+        q, k, v = qkv.split(self.sizes, dim=2)
+        rows, (of_query, of_key, of_value) = len(qkv), self.heads
+        return q.view(rows, of_query, 1, -1), k.view(rows, of_key, 1, -1), v.view(rows, of_value, 1, -1)

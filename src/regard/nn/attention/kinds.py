@@ -15,7 +15,7 @@ from regard.nn.attention.linformer import LengthProjection, Linformer, Shared
 from regard.nn.attention.memory_compressed import MemoryCompressed
 from regard.nn.attention.module import Attention, AttentionConfig
 from regard.nn.pattern import Global, Pattern, Random, Window, random_links
-from regard.nn.position import Position
+from regard.nn.position import Position, PositionConfig
 
 
 class FullConfig(AttentionConfig):
@@ -187,7 +187,7 @@ class LinformerConfig(LongConfig):
 
     @override
     def extra_flops(self, heads: int, head_width: int, length: int) -> int:
-        return 4 * (self.kv_heads or heads) * self.projected * length * head_width
+        return 2 * (self.kv_heads or heads) * self.projected * length * (head_width + (self.value_width or head_width))
 
     @override
     def refuse_causal(self, setting: str) -> None:
@@ -238,7 +238,8 @@ class MemoryCompressedConfig(LongConfig):
 
     @override
     def extra_params(self, heads: int, head_width: int) -> int:
-        return 2 * (self.kv_heads or heads) * (self.stride * head_width + 1) * head_width
+        widths = (head_width, self.value_width or head_width)
+        return (self.kv_heads or heads) * sum((self.stride * width + 1) * width for width in widths)
 
     @override
     def pairs(self, heads: int, length: int) -> int:
@@ -247,7 +248,8 @@ class MemoryCompressedConfig(LongConfig):
     @override
     def extra_flops(self, heads: int, head_width: int, length: int) -> int:
         slots = -(-length // self.stride)
-        return 4 * (self.kv_heads or heads) * slots * self.stride * head_width**2
+        squares = head_width**2 + (self.value_width or head_width) ** 2
+        return 2 * (self.kv_heads or heads) * slots * self.stride * squares
 
     @override
     def refuse_position(self, kind: str) -> None:
@@ -255,6 +257,12 @@ class MemoryCompressedConfig(LongConfig):
             raise refuse(
                 "position", "a slot of compressed memory holds several tokens, so it has no position in a tree"
             )
+
+    @override
+    def refuse_widths(self, width: int, heads: int, position: PositionConfig, setting: str = "attention") -> None:
+        if position.in_heads:
+            raise refuse("position.combine", "a slot of compressed memory holds the keys of several positions; add")
+        super().refuse_widths(width, heads, position, setting)
 
 
 class AlternatingConfig(LongConfig):
@@ -295,6 +303,11 @@ class AlternatingConfig(LongConfig):
     def refuse_position(self, kind: str) -> None:
         for attention in self.kinds:
             attention.refuse_position(kind)
+
+    @override
+    def refuse_widths(self, width: int, heads: int, position: PositionConfig, setting: str = "attention") -> None:
+        for kind in self.layer_kinds:
+            kind.refuse_widths(width, heads, position, setting)
 
 
 def four_panels(length: int, config: BigBirdConfig, causal: bool = False) -> dict[str, Bool[Tensor, "query key"]]:

@@ -90,6 +90,7 @@ class Linformer(Attention):
         positions = torch.arange(x.shape[1], device=x.device)[None]
         q, k, v = self.query(x), self.key(x), self.value(x)
         q, k = self.position.rotate(q, positions), self.position.rotate(k, positions)
+        v = self.position.on_values(v, positions)
         valid = rows.valid(x.shape[1])
         if valid is not None:
             k, v = (part.masked_fill(~valid[:, None, :, None], 0.0) for part in (k, v))

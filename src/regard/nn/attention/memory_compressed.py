@@ -29,6 +29,8 @@ QUERIES_AT_ONCE = 1024
 
 Query = Float[Tensor, "rows heads query head_width"]
 Key = Float[Tensor, "rows kv_heads key head_width"]
+Value = Float[Tensor, "rows kv_heads key value_width"]
+Output = Float[Tensor, "rows heads query value_width"]
 
 
 class Compression(nn.Module):
@@ -83,7 +85,7 @@ class MemoryCompressed(Attention):
             raise ConfigError("model.attention.block", f"expected a multiple of stride = {stride}, got {block}")
         self.stride, self.block, self.causal = stride, block, causal
         self.compress_keys = Compression(self.kv_heads, self.head_width, stride)
-        self.compress_values = Compression(self.kv_heads, self.head_width, stride)
+        self.compress_values = Compression(self.kv_heads, self.value_width, stride)
 
     @override
     def forward(
@@ -111,7 +113,7 @@ class MemoryCompressed(Attention):
             )
         return rows.pack(self.output(join_heads(y)))
 
-    def _attend_to_all(self, query: Query, key: Key, value: Key, rows: Rows) -> Query:
+    def _attend_to_all(self, query: Query, key: Key, value: Value, rows: Rows) -> Output:
         """An encoder: all queries attend to all slots."""
         valid = rows.valid(key.shape[2])
         if valid is not None:
@@ -124,7 +126,7 @@ class MemoryCompressed(Attention):
         context = AttentionContext(pattern, positions, slots.positions, length=query.shape[2])
         return self._attend(query, slots.keys, slots.values, context, self.position)
 
-    def _attend_in_chunks(self, query: Query, key: Key, value: Key, positions: Int[Tensor, "1 query"]) -> Query:
+    def _attend_in_chunks(self, query: Query, key: Key, value: Value, positions: Int[Tensor, "1 query"]) -> Output:
         """A decoder, a chunk of queries at a time, which shares its uncompressed keys."""
         slots, time = self._slots(key, value), query.shape[2]
         at_once = max(1, QUERIES_AT_ONCE // self.block) * self.block
@@ -137,8 +139,8 @@ class MemoryCompressed(Attention):
         return torch.cat(outputs, dim=2)
 
     def _attend_to_past(
-        self, query: Query, key: Key, value: Key, slots: "Slots", positions: Int[Tensor, "#batch query"], first: int
-    ) -> Query:
+        self, query: Query, key: Key, value: Value, slots: "Slots", positions: Int[Tensor, "#batch query"], first: int
+    ) -> Output:
         """Queries attend to the slots before them, and to tokens from `first` on."""
         tokens = torch.arange(first, key.shape[2], device=key.device)[None]
         keys = torch.cat([slots.keys, self.position.rotate(key[:, :, first:], tokens)], dim=2)
@@ -147,7 +149,7 @@ class MemoryCompressed(Attention):
         context = AttentionContext(pattern, positions, torch.cat([slots.positions, tokens], dim=1), length=key.shape[2])
         return self._attend(query, keys, values, context, self.position)
 
-    def _slots(self, key: Key, value: Key) -> "Slots":
+    def _slots(self, key: Key, value: Value) -> "Slots":
         key, value = self.compress_keys(key), self.compress_values(value)
         positions = torch.arange(key.shape[2], device=key.device)[None] * self.stride
         return Slots(self.position.rotate(key, positions), value, positions)
@@ -158,7 +160,7 @@ class Slots:
     """Compressed keys and values; a slot's position is that of its span's first token."""
 
     keys: Key
-    values: Key
+    values: Value
     positions: Int[Tensor, "1 slot"]
 
     def until(self, slot: int) -> "Slots":

@@ -5,7 +5,7 @@ The 'fuzzy hash table' in four steps:
     1. project   q = W_q x,  k = W_k x,  v = W_v x          `Attention` in module.py
     2. score     e_ij = q_i·k_j / √d_k                      batch × heads × query × key
     3. softmax   α_ij = exp(e_ij) / Σ_j exp(e_ij)           over the keys j that query i may attend to
-    4. weigh     y_i = Σ_j α_ij v_j                         batch × heads × query × head_width
+    4. weigh     y_i = Σ_j α_ij v_j                         batch × heads × query × value_width
 
 Fast paths (`nn/fast`) are tested against `reference_attention`, and the page shows its steps.
 """
@@ -25,6 +25,8 @@ from regard.nn.position import Bias
 
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]
+Value = Float[Tensor, "batch kv_heads key value_width"]
+Output = Float[Tensor, "batch heads query value_width"]
 Scores = Float[Tensor, "batch heads query key"]
 
 
@@ -40,19 +42,19 @@ class AttentionSteps:
     """−∞ where the query may not attend"""
     weights: Scores
     """after the softmax: rows sum to one, or are zero where all keys are masked"""
-    output: Query
+    output: Output
     """Σ_j α_ij v_j"""
 
 
 def reference_attention(
     q: Query,
     k: Key,
-    v: Key,
+    v: Value,
     pattern: Pattern | None = None,
     bias: Bias | None = None,
     scale: float | None = None,
     dropout: float = 0.0,
-    values_by_distance: Callable[[Scores], Query | None] | None = None,
+    values_by_distance: Callable[[Scores], Output | None] | None = None,
 ) -> AttentionSteps:
     """softmax(QKᵀ/√d_k + bias) V over the pairs that the pattern allows."""
     batch, heads, queries, head_width = q.shape
@@ -79,7 +81,7 @@ def _softmax(scores: Scores, may_mask_all_keys: bool) -> Scores:
     return scores.masked_fill(all_masked, 0.0).softmax(-1).masked_fill(all_masked, 0.0)
 
 
-def _repeat_kv(x: Key, heads: int) -> Query:
+def _repeat_kv(x: Tensor, heads: int) -> Tensor:
     """Grouped-query attention: keys or values repeated for each query head that shares them."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 

@@ -26,14 +26,16 @@ from regard.nn.position import Bias
 
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]
+Value = Float[Tensor, "batch kv_heads key value_width"]
+Output = Float[Tensor, "batch heads query value_width"]
 Blocked = Float[Tensor, "_ _ _"]
 """Blocks, tokens of a block (or of all blocks that are gathered for it), and elements of each."""
 
 
 @_disable_dynamo  # as torch.compiler.disable, which would import the compiler: a second at every start
 def block_sparse_attention(
-    q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Output:
     """Attention over the pairs of a sparse pattern; blocks where all pairs are masked are never computed."""
     assert pattern is not None
     layout = block_layout(pattern, q, k)
@@ -126,7 +128,7 @@ class _BlockSparse(torch.autograd.Function):
     @staticmethod
     @override
     def forward(ctx: Any, weights: ChunkWeights, q: Blocked, k: Blocked, v: Blocked, tables: Blocked | None) -> Blocked:
-        y = torch.empty_like(q)
+        y = q.new_empty(*q.shape[:-1], v.shape[-1])
         with torch.autocast(q.device.type, enabled=False):
             for chunk in weights.chunks():
                 p = weights(chunk, q.index_select(0, chunk.queries), _gather(k, chunk), tables)

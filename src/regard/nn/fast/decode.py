@@ -16,21 +16,24 @@ from regard.nn.cache import KVCache
 Query = Float[Tensor, "rows heads head_width"]
 Key = Float[Tensor, "rows kv_heads head_width"]
 Cache = Float[Tensor, "cache_rows kv_heads capacity head_width"]
+Value = Float[Tensor, "rows kv_heads value_width"]
+ValueCache = Float[Tensor, "cache_rows kv_heads capacity value_width"]
+Output = Float[Tensor, "rows heads value_width"]
 Lengths = Int[Tensor, " cache_rows"]
 
 
 def decode_attention(
     q: Query,
     k: Key,
-    v: Key,
+    v: Value,
     k_cache: Cache,
-    v_cache: Cache,
+    v_cache: ValueCache,
     lengths: Lengths,
     bias: Float[Tensor, "rows heads capacity"] | None,
     scale: float,
-) -> Query:
+) -> Output:
     """Appends each row's k and v to its cache, of `lengths` tokens before, and attends to all of it."""
-    if q.device.type == "cuda":
+    if _kernel_fits(q, v_cache):
         from regard.nn.fast.decode_triton import decode_attention as kernel
 
         return kernel(q, k, v, k_cache, v_cache, lengths, None, bias, scale)
@@ -39,26 +42,31 @@ def decode_attention(
 
 
 def shared_cache_attention(
-    q: Query, k_cache: Cache, v_cache: Cache, lengths: Lengths, cache_rows: Int[Tensor, " rows"], scale: float
-) -> Query:
+    q: Query, k_cache: Cache, v_cache: ValueCache, lengths: Lengths, cache_rows: Int[Tensor, " rows"], scale: float
+) -> Output:
     """Row i attends to row cache_rows[i] of the cache; beams share the cache of their source."""
-    if q.device.type == "cuda":
+    if _kernel_fits(q, v_cache):
         from regard.nn.fast.decode_triton import decode_attention as kernel
 
         return kernel(q, None, None, k_cache, v_cache, lengths, cache_rows, None, scale)
     return attend_to_cache(q, k_cache[cache_rows], v_cache[cache_rows], lengths[cache_rows], None, scale)
 
 
-def append_to_cache(k: Key, v: Key, k_cache: Cache, v_cache: Cache, lengths: Lengths) -> None:
+def _kernel_fits(q: Query, v_cache: Tensor) -> bool:
+    """Whether the GPU kernel applies: it takes values that are as wide as keys."""
+    return q.device.type == "cuda" and q.shape[-1] == v_cache.shape[-1]
+
+
+def append_to_cache(k: Key, v: Value, k_cache: Cache, v_cache: ValueCache, lengths: Lengths) -> None:
     """Stores each row's k and v at index `lengths`."""
-    index = lengths[:, None, None, None].expand(-1, k_cache.shape[1], 1, k_cache.shape[3])
-    k_cache.scatter_(2, index, k[:, :, None])
-    v_cache.scatter_(2, index, v[:, :, None])
+    for cache, new in ((k_cache, k), (v_cache, v)):
+        index = lengths[:, None, None, None].expand(-1, cache.shape[1], 1, cache.shape[3])
+        cache.scatter_(2, index, new[:, :, None])
 
 
 def attend_to_cache(
-    q: Query, k_cache: Cache, v_cache: Cache, lengths: Lengths, bias: Tensor | None, scale: float
-) -> Query:
+    q: Query, k_cache: Cache, v_cache: ValueCache, lengths: Lengths, bias: Tensor | None, scale: float
+) -> Output:
     """softmax(q·kᵀ·scale + bias) v over the first `lengths` keys of each row."""
     groups = q.shape[1] // k_cache.shape[1]
     k, v = (x if groups == 1 else x.repeat_interleave(groups, 1) for x in (k_cache, v_cache))
@@ -131,6 +139,8 @@ class StaticKVCache:
 
 def _zero_layers(like: Sequence[KVCache], rows: int, capacity: int) -> list[KVCache]:
     """Zero-initialised: masked values are multiplied by 0, and 0·NaN is NaN."""
-    shapes = [(rows, layer.keys.shape[1], capacity, layer.keys.shape[3]) for layer in like]
-    pairs = [[layer.keys.new_zeros(shape) for _ in range(2)] for layer, shape in zip(like, shapes, strict=True)]
-    return [KVCache(keys, values) for keys, values in pairs]
+
+    def zeros(tensor: Tensor) -> Tensor:
+        return tensor.new_zeros(rows, tensor.shape[1], capacity, tensor.shape[3])
+
+    return [KVCache(zeros(layer.keys), zeros(layer.values)) for layer in like]

@@ -17,14 +17,16 @@ from regard.nn.position import Bias
 
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]
+Value = Float[Tensor, "batch kv_heads key value_width"]
+Output = Float[Tensor, "batch heads query value_width"]
 
 MAX_BLOCK_MASKS = 64
 """Block masks kept of one pattern: a decoder's lives as long as the model, and batches of text have many shapes."""
 
 
 def flex_attention(
-    q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Output:
     """torch's flex_attention with the pattern as block mask and the bias as score_mod.
 
     With a table lookup for each pair it has one pipeline stage: prefetched entries would not fit into shared memory.

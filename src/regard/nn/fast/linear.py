@@ -59,7 +59,7 @@ class FoldedLinear(NamedTuple):
 
 
 def foldable(norm: nn.Module) -> bool:
-    return type(norm) in (nn.Identity, RMSNorm) or (type(norm) is LayerNorm and norm.epsilon_inside)
+    return type(norm) in (nn.Identity, RMSNorm) or (type(norm) is LayerNorm and norm.usual)
 
 
 def norm_linear(

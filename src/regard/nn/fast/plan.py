@@ -61,16 +61,25 @@ class Plan:
     reason: str
 
 
-def plan(q: Tensor, k: Tensor, pattern: Pattern | None, bias: Bias | None, needs_weights: bool, dropout: float) -> Plan:
-    """The path for these tensors (batch, heads, time, head width)."""
+def plan(
+    q: Tensor,
+    k: Tensor,
+    pattern: Pattern | None,
+    bias: Bias | None,
+    needs_weights: bool,
+    dropout: float,
+    value_width: int | None = None,
+) -> Plan:
+    """The path for these tensors (batch, heads, time, head width); values may have a width of their own."""
     if needs_weights:
         return Plan("reference", "the weights themselves are needed: to be inspected, or for values by distance")
     if pattern is not None and pattern.may_mask_all_keys:
         return Plan("reference", "a query may have no key to attend to, for which fused kernels return NaN")
     flags = pattern.flags() if pattern is not None else Flags()
+    one_width = value_width in (None, q.shape[-1])
     if flags and flags.segments and bias is None:
-        return _packed(q, k, flags.segments, dropout)
-    if q.device.type == "cuda" and dropout == 0 and pattern is not None and _flex_fits(q):
+        return _packed(q, k, flags.segments, dropout, one_width)
+    if q.device.type == "cuda" and dropout == 0 and pattern is not None and _flex_fits(q) and one_width:
         if flags and flags.segments:
             return Plan("flex_attention", "packed sequences with a bias on the scores: one generated kernel takes both")
         if flags is None and not pattern.single_use and max(q.shape[2], k.shape[2]) >= SPARSE_FROM:
@@ -86,17 +95,18 @@ def plan(q: Tensor, k: Tensor, pattern: Pattern | None, bias: Bias | None, needs
     return Plan("sdpa", _why_sdpa(flags, bias, sparse is not None, q.shape[2] == k.shape[2]))
 
 
-def _packed(q: Tensor, k: Tensor, segments: Segments, dropout: float) -> Plan:
-    if _key_range_kernel_fits(q) and dropout:
+def _packed(q: Tensor, k: Tensor, segments: Segments, dropout: float, one_width: bool) -> Plan:
+    """`one_width`: whether values are as wide as keys, as the kernels for packed sequences need them."""
+    if _key_range_kernel_fits(q) and dropout and one_width:
         return Plan("key_range_attention", "packed sequences with dropout on the weights, in half precision")
     if dropout and q.device.type == "cuda":
         return Plan("sdpa", "packed sequences with dropout on the weights, which the kernels for them lack")
     short = max(q.shape[2], k.shape[2]) < SHORT * len(segments.query_lengths)
-    if _key_range_kernel_fits(q) and short:
+    if _key_range_kernel_fits(q) and short and one_width:
         return Plan(
             "key_range_attention", "packed short sequences in half precision: several share a block of the fused kernel"
         )
-    if varlen_kernel_fits(q):
+    if varlen_kernel_fits(q) and one_width:
         return Plan("varlen_attention", "packed sequences in half precision: the fused kernel takes their lengths")
     rows = len(segments.query_lengths)
     if matmul_is_faster(q, rows, segments.longest_query, segments.longest_key, dropout):

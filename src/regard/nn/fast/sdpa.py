@@ -21,6 +21,8 @@ from regard.nn.position import Bias
 
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]
+Value = Float[Tensor, "batch kv_heads key value_width"]
+Output = Float[Tensor, "batch heads query value_width"]
 Mask = Bool[Tensor, "#batch #heads #query key"]
 
 BLOCK_M = 128
@@ -47,15 +49,17 @@ def cudnn_attention(enabled: bool) -> Iterator[None]:
         disable_cudnn_attention()
 
 
-def sdpa(q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float) -> Query:
+def sdpa(
+    q: Query, k: Key, v: Value, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Output:
     """torch's scaled_dot_product_attention; causal as its flag, other patterns and biases as a mask."""
     mask, causal = _mask_and_flag(q, k, pattern, bias)
     return masked_sdpa(q, k, v, mask, causal, scale, dropout)
 
 
 def matmul_attention(
-    q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Output:
     """softmax(q kᵀ · scale) v by plain matmuls; no bias, no dropout."""
     assert bias is None
     mask, causal = _mask_and_flag(q, k, pattern, bias)
@@ -88,8 +92,8 @@ def _dense_pattern(pattern: Pattern, shape: tuple[int, int, int, int, torch.devi
 
 
 def masked_sdpa(
-    q: Query, k: Key, v: Key, mask: Mask | Tensor | None, causal: bool, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, mask: Mask | Tensor | None, causal: bool, scale: float, dropout: float
+) -> Output:
     return F.scaled_dot_product_attention(
         q, k, v, mask, dropout, is_causal=causal, scale=scale, enable_gqa=shares_keys(q, k)
     )
@@ -112,8 +116,8 @@ def matmul_is_faster(q: Tensor, batch: int, queries: int, keys: int, dropout: fl
 
 
 def masked_matmul_attention(
-    q: Query, k: Key, v: Key, mask: Mask | None, causal: bool, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, mask: Mask | None, causal: bool, scale: float, dropout: float
+) -> Output:
     assert dropout == 0
     if shares_keys(q, k):
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
@@ -130,12 +134,12 @@ class MatmulAttention(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         q: Query,
         k: Key,
-        v: Key,
+        v: Value,
         mask: Mask | None,
         causal: bool,
         scale: float,
-    ) -> Query:
-        ctx.shapes, ctx.scale = (q.shape, k.shape), scale
+    ) -> Output:
+        ctx.shapes, ctx.scale = (q.shape, k.shape, v.shape), scale
         rows = q.shape[:2].numel()
         q, k, v = ((x * scale if x is q else x).reshape(rows, *x.shape[2:]) for x in (q, k, v))
         if causal:
@@ -144,14 +148,14 @@ class MatmulAttention(torch.autograd.Function):
             weights = [_weights(q, k, mask, ctx.shapes[0][:2])]
         ctx.save_for_backward(q, k, v, *weights)
         outputs = [p @ v[:, : p.shape[2]] for p in weights]
-        return (outputs[0] if len(outputs) == 1 else torch.cat(outputs, 1)).view(ctx.shapes[0])
+        return (outputs[0] if len(outputs) == 1 else torch.cat(outputs, 1)).view(*ctx.shapes[0][:-1], v.shape[-1])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]  # noqa: ANN401
         """ds = p ⊙ (dp − Σ dp ⊙ p) for each query, with dp = dy vᵀ; then dq = ds k, dk = dsᵀ q and dv = pᵀ dy."""
         q, k, v, *weights = ctx.saved_tensors
-        grad_output, grad_q = grad_outputs[0].reshape(q.shape), torch.empty_like(q)
+        grad_output, grad_q = grad_outputs[0].reshape(*q.shape[:-1], v.shape[-1]), torch.empty_like(q)
         grad_k = grad_v = None
         for block, p in reversed(list(zip(_query_blocks(q, len(weights) > 1), weights, strict=True))):
             keys = p.shape[2]
@@ -169,8 +173,8 @@ class MatmulAttention(torch.autograd.Function):
                 grad_v[:, :keys] += block_grad_v
         assert grad_k is not None
         assert grad_v is not None
-        q_shape, k_shape = ctx.shapes
-        return grad_q.view(q_shape), grad_k.view(k_shape), grad_v.view(k_shape), None, None, None
+        q_shape, k_shape, v_shape = ctx.shapes
+        return grad_q.view(q_shape), grad_k.view(k_shape), grad_v.view(v_shape), None, None, None
 
 
 def _query_blocks(q: Tensor, causal: bool) -> list[slice]:

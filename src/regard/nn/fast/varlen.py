@@ -15,6 +15,8 @@ from regard.nn.position import Bias
 
 Query = Float[Tensor, "batch heads query head_width"]
 Key = Float[Tensor, "batch kv_heads key head_width"]
+Value = Float[Tensor, "batch kv_heads key value_width"]
+Output = Float[Tensor, "batch heads query value_width"]
 
 
 def varlen_kernel_fits(q: Tensor) -> bool:
@@ -23,8 +25,8 @@ def varlen_kernel_fits(q: Tensor) -> bool:
 
 
 def varlen_attention(
-    q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Output:
     """torch's varlen_attn, which takes the bounds of the sequences."""
     from torch.nn.attention.varlen import varlen_attn
 
@@ -58,24 +60,24 @@ def _cu_seqlens(lengths: Int[Tensor, " sequences"], time: int) -> Int[Tensor, " 
 
 
 def unpacked_sdpa(
-    q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Output:
     """The sequences padded to one a row, torch's scaled_dot_product_attention, and packed again."""
     assert bias is None
     return _one_a_row(masked_sdpa, q, k, v, pattern, scale, dropout)
 
 
 def unpacked_matmul_attention(
-    q: Query, k: Key, v: Key, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
-) -> Query:
+    q: Query, k: Key, v: Value, pattern: Pattern | None, bias: Bias | None, scale: float, dropout: float
+) -> Output:
     """The sequences padded to one a row, attention by plain matmuls, and packed again."""
     assert bias is None
     return _one_a_row(masked_matmul_attention, q, k, v, pattern, scale, dropout)
 
 
 def _one_a_row(
-    attention: Callable[..., Query], q: Query, k: Key, v: Key, pattern: Pattern | None, scale: float, dropout: float
-) -> Query:
+    attention: Callable[..., Output], q: Query, k: Key, v: Value, pattern: Pattern | None, scale: float, dropout: float
+) -> Output:
     segments, causal = packed_sequences(pattern)
     unpack_q, pack_q = permutations(segments.query_segment[0], segments.query_lengths, segments.longest_query)
     unpack_k, _ = permutations(segments.key_segment[0], segments.key_lengths, segments.longest_key)

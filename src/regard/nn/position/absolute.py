@@ -1,4 +1,7 @@
-"""Positions on the inputs: none, sinusoidal, learned; added or concatenated, at the first layer or at every one."""
+"""Positions as vectors: none, sinusoidal, learned; at the first layer or at every one.
+
+They are added to the inputs, concatenated with them, or added to queries, keys and values.
+"""
 
 import math
 from typing import Literal
@@ -10,6 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from regard.errors import ConfigError
+from regard.nn.attention.heads import split_heads
 from regard.nn.context import AttentionContext
 from regard.nn.position.base import Position, PositionConfig
 
@@ -24,11 +28,15 @@ class NoPositionConfig(PositionConfig):
         return Position()
 
 
+Combine = Literal["add", "concat", "qkv"]
+
+
 class AbsoluteConfig(PositionConfig):
     """Settings of encodings that add or concatenate a vector per position."""
 
-    combine: Literal["add", "concat"] = "add"
-    """`add` the vector to the token's, or `concat` the two and map them back to the model's width."""
+    combine: Combine = "add"
+    """`add` the vector to the token's, `concat` the two and map them back to the model's width, or add it to the
+    token's queries, keys and values after their projections (`qkv`)."""
     layers: Literal["first", "every"] = "first"
     """At the input of the first layer only, or of every layer."""
 
@@ -45,12 +53,18 @@ class AbsoluteConfig(PositionConfig):
     def every_layer(self) -> bool:
         return self.layers == "every"
 
+    @property
+    @override
+    def in_heads(self) -> bool:
+        return self.combine == "qkv"
+
 
 class Absolute(Position):
-    """x + p, or [x; p] W."""
+    """x + p, or [x; p] W, or q + p, k + p and v + p."""
 
-    def __init__(self, width: int, combine: Literal["add", "concat"] = "add") -> None:
+    def __init__(self, width: int, combine: Combine = "add") -> None:
         super().__init__()
+        self.combine = combine
         self.mix = nn.Linear(2 * width, width, bias=False) if combine == "concat" else None
 
     def vectors(self, index: Int[Tensor, "#batch time"]) -> Float[Tensor, "#batch time width"]:
@@ -60,10 +74,24 @@ class Absolute(Position):
     def embed(
         self, x: Float[Tensor, "batch time width"], context: AttentionContext
     ) -> Float[Tensor, "batch time width"]:
+        if self.combine == "qkv":
+            return x
         p = self.vectors(context.query_positions).to(x.dtype)
         if self.mix is None:
             return x + p
         return self.mix(torch.cat([x, p.expand_as(x)], dim=-1))
+
+    def rotate(
+        self, x: Float[Tensor, "batch heads time head_width"], index: Int[Tensor, "#batch time"]
+    ) -> Float[Tensor, "batch heads time head_width"]:
+        """q + p and k + p: each head adds its part of the vector."""
+        return x if self.combine != "qkv" else x + split_heads(self.vectors(index), x.shape[1]).to(x.dtype)
+
+    def on_values(
+        self, x: Float[Tensor, "batch heads time value_width"], index: Int[Tensor, "#batch time"]
+    ) -> Float[Tensor, "batch heads time value_width"]:
+        """v + p."""
+        return self.rotate(x, index)
 
 
 class SinusoidalConfig(AbsoluteConfig):
@@ -74,31 +102,46 @@ class SinusoidalConfig(AbsoluteConfig):
     """The longest wave is about this many times 2π tokens long."""
     interleaved: bool = True
     """Sine and cosine by turns, as the formula says; off: all sines first, as some implementations do."""
+    exponents_from: Literal[0, 1] = 0
+    """i of the first exponent 2i/d: 0 (Vaswani 2017), or 1, so that they run from 2·1/d to 1 as CS224n writes them."""
+    positions_from: Literal[0, 1] = 0
+    """Position of the first token: 0, or 1 as CS224n counts."""
 
     @override
     def build(self, *, width: int, heads: int, head_width: int, causal: bool) -> "Sinusoidal":
-        return Sinusoidal(width, base=self.base, interleaved=self.interleaved, combine=self.combine)
+        return Sinusoidal(width, self.base, self.interleaved, self.combine, self.exponents_from, self.positions_from)
 
 
 class Sinusoidal(Absolute):
     """PE(pos, 2i) = sin(pos / base^(2i/d)), PE(pos, 2i+1) = cos(pos / base^(2i/d))."""
 
     def __init__(
-        self, width: int, base: float = 10_000.0, interleaved: bool = True, combine: Literal["add", "concat"] = "add"
+        self,
+        width: int,
+        base: float = 10_000.0,
+        interleaved: bool = True,
+        combine: Combine = "add",
+        exponents_from: int = 0,
+        positions_from: int = 0,
     ) -> None:
         super().__init__(width, combine)
         self.width, self.base, self.interleaved = width, base, interleaved
+        self.exponents_from, self.positions_from = exponents_from, positions_from
 
     def vectors(self, index: Int[Tensor, "#batch time"]) -> Float[Tensor, "#batch time width"]:
         """One wave vector for each place."""
-        return waves(index, self.width, self.base, self.interleaved)
+        return waves(index + self.positions_from, self.width, self.base, self.interleaved, self.exponents_from)
 
 
 def waves(
-    index: Int[Tensor, "#batch time"], width: int, base: float = 10_000.0, interleaved: bool = True
+    index: Int[Tensor, "#batch time"],
+    width: int,
+    base: float = 10_000.0,
+    interleaved: bool = True,
+    exponents_from: int = 0,
 ) -> Float[Tensor, "#batch time width"]:
-    """The sinusoids of these positions."""
-    even = torch.arange(0, width, 2, device=index.device, dtype=torch.float32)
+    """The sinusoids of these positions: exponents 2i/d, i from `exponents_from`."""
+    even = torch.arange(0, width, 2, device=index.device, dtype=torch.float32) + 2 * exponents_from
     angle = index[..., None] * torch.exp(-math.log(base) * even / width)
     if interleaved:
         return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., :width]
@@ -129,7 +172,7 @@ class LearnedConfig(AbsoluteConfig):
 class Learned(Absolute):
     """p_i is row i of a learned table."""
 
-    def __init__(self, width: int, length: int, combine: Literal["add", "concat"] = "add") -> None:
+    def __init__(self, width: int, length: int, combine: Combine = "add") -> None:
         super().__init__(width, combine)
         self.table = nn.Embedding(length, width)
 

@@ -1,4 +1,4 @@
-"""The contract of all position kinds: three places to act in, each doing nothing unless a kind says otherwise."""
+"""The contract of all position kinds: the places to act in, each doing nothing unless a kind says otherwise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -69,6 +69,12 @@ class Position(nn.Module):
         """On queries and keys."""
         return x
 
+    def on_values(
+        self, x: Float[Tensor, "batch heads time value_width"], index: Int[Tensor, "#batch time"]
+    ) -> Float[Tensor, "batch heads time value_width"]:
+        """On values."""
+        return x
+
     def bias(self, query: Float[Tensor, "batch heads query head_width"], context: AttentionContext) -> Bias | None:
         """On the scores; `query` is scaled already."""
         return None
@@ -122,6 +128,16 @@ class PositionConfig(Family):
     @property
     def per_layer(self) -> bool:
         """Whether each layer has its own parameters."""
+        return False
+
+    @property
+    def in_heads(self) -> bool:
+        """Whether it adds vectors of the model's width to queries, keys and values, split into heads."""
+        return False
+
+    @property
+    def values_by_distance(self) -> bool:
+        """Whether it has vectors that are added to the values, of the width of a head."""
         return False
 
     @property

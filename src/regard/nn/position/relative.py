@@ -59,6 +59,11 @@ class RelativeConfig(PositionConfig):
     def per_layer(self) -> bool:
         return not self.shared
 
+    @property
+    @override
+    def values_by_distance(self) -> bool:
+        return self.values
+
 
 class Relative(Position):
     """e_ij = q_i·(k_j + a_ij)/√d and z_i = Σ_j α_ij (v_j + b_ij), where a and b depend on the clipped distance j − i.

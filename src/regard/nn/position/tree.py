@@ -56,6 +56,11 @@ class TreeConfig(PositionConfig):
     def needs_tree(self) -> bool:
         return True
 
+    @property
+    @override
+    def values_by_distance(self) -> bool:
+        return self.distance
+
 
 class TreePosition(Position):
     """x + tanh(U·waves(place) + V·waves(depth)), and Shaw's vectors for the signed distance in the tree.

@@ -56,7 +56,9 @@ BERT_KEYS = (
     | refused("add_cross_attention", False, default=False)
 )
 KEYS = base_keys("bert") | BERT_KEYS | honoured(tie_word_embeddings=True)
-LABEL_KEYS = base_keys("bert", labels=True) | BERT_KEYS | irrelevant(OTHER_HEAD, tie_word_embeddings=True)
+LABEL_KEYS = (
+    base_keys("bert", labels=True, several_labels=True) | BERT_KEYS | irrelevant(OTHER_HEAD, tie_word_embeddings=True)
+)
 
 
 def encoder_names(depth: int) -> ParameterNames:

@@ -29,12 +29,16 @@ from regard.export.huggingface.parameter_names import (
     norm,
     prefixed,
 )
-from regard.export.supported_settings import STANDARD, Supported, setting, standard_heads
+from regard.export.supported_settings import ABOVE_ZERO, STANDARD, Supported, setting, standard_heads
 from regard.models import DecoderConfig
 from regard.text.special_tokens import BOS, EOS, PAD
 
 SPECIAL = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
-LAYER_NORM: Supported = {"norm.kind": ("layer",), "norm.epsilon_inside": (True,)}
+LAYER_NORM: Supported = {
+    "norm.kind": ("layer",),
+    "norm.epsilon": (ABOVE_ZERO,),
+    "norm.epsilon_inside": (True,),
+}
 ADDED_POSITIONS: Supported = {"position.combine": ("add",), "position.layers": ("first",)}
 DECODER: Supported = {
     **STANDARD,
