@@ -16,6 +16,7 @@ from regard.tasks import (
     ImageDescription,
     LanguageModel,
     MaskedLanguageModel,
+    MultiLabel,
     Summarisation,
     Tagging,
     TaskConfig,
@@ -23,15 +24,15 @@ from regard.tasks import (
 )
 from regard.tasks.base import Task
 
-TASKS = [Classification, ImageClassification, ImageDescription, LanguageModel, MaskedLanguageModel, Summarisation,
-         Tagging, Translation]  # fmt: skip
+TASKS = [Classification, ImageClassification, ImageDescription, LanguageModel, MaskedLanguageModel, MultiLabel,
+         Summarisation, Tagging, Translation]  # fmt: skip
 CONFIGS = list(kinds(TaskConfig).values())
 
 
 def test_every_task_is_walked_over():
     assert {config().kind for config in CONFIGS} == {  # type: ignore[attr-defined]
-        "translation", "language_model", "masked_language_model", "classification", "summarisation", "tagging",
-        "image_classification", "image_description",
+        "translation", "language_model", "masked_language_model", "classification", "multi_label_classification",
+        "summarisation", "tagging", "image_classification", "image_description",
     }  # fmt: skip
     assert {config.scoring for config in CONFIGS} == SCORERS.keys()
 

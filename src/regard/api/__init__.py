@@ -160,9 +160,18 @@ def classify(run: Run | str | Path, texts: str) -> str | None: ...
 @overload
 def classify(run: Run | str | Path, texts: Texts) -> list[str | None]: ...
 def classify(run: Run | str | Path, texts: str | Texts) -> str | list[str | None] | None:
-    """The likeliest label of each text, of a single text its own; None for a blank one."""
-    labels = [max(row, key=row.__getitem__) if row else None for row in _opened(run).classify(_as_list(texts))]
+    """The likeliest label of each text, of a single text its own; None for a blank one.
+
+    Of a model that gives several labels: all above the threshold, with commas between; `classify_labels` has the list.
+    """
+    labels = [None if row is None else ", ".join(row) for row in classify_labels(run, _as_list(texts))]
     return labels[0] if isinstance(texts, str) else labels
+
+
+def classify_labels(run: Run | str | Path, texts: Texts) -> list[list[str] | None]:
+    """The labels of each text, likeliest first: one, or any number where the task gives several; None for a blank."""
+    opened = _opened(run)
+    return [None if row is None else opened.task.given_labels(row) for row in opened.classify(_as_list(texts))]
 
 
 def attention(

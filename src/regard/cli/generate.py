@@ -247,6 +247,8 @@ def classify(
 ) -> None:
     """Classify each line; a blank line stays blank. A tagger prints the tags of words and reads CoNLL-U too.
 
+    Of several labels a text, prints those above the threshold with their probabilities.
+
     Lines that are too long are cut or left blank, and reported.
     """
     from regard import api
@@ -258,13 +260,16 @@ def classify(
     batches = read_to_classify(opened.recipe.task.content, files or [])
     typed = not files and is_typed(None)
     for line, row, problems in _results(batches, opened.classify, treatment, run, "classifying", typed):
-        label = max(row, key=row.__getitem__) if row else ""
+        labels = opened.task.given_labels(row) if row else []
+        several = opened.task.several_labels
         if as_json:
             text = line.text if isinstance(line, Tagged) else line
-            tree = {"text": text, "label": label or None, "probabilities": row, **problems}
-            print(json.dumps(tree, ensure_ascii=False))
+            given = {"labels": labels if row else None} if several else {"label": labels[0] if labels else None}
+            print(json.dumps({"text": text, **given, "probabilities": row, **problems}, ensure_ascii=False))
+        elif several:
+            print(", ".join(f"{label} {row[label]:.2f}" for label in labels) or ("(none)" if row else ""))
         else:
-            print(label)
+            print("".join(labels))
 
 
 def _one_line(text: str) -> str:

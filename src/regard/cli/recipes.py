@@ -31,8 +31,8 @@ def init(
     task: Annotated[
         str | None,
         typer.Option(
-            help="translation, classification, language_model, summarisation, tagging, masked_language_model, "
-            "image_classification or image_description; guessed when left out."
+            help="translation, classification, multi_label_classification, language_model, summarisation, tagging, "
+            "masked_language_model, image_classification or image_description; guessed when left out."
         ),
     ] = None,
     text: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of texts, by name or number.")] = None,

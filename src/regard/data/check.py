@@ -264,9 +264,10 @@ def _observe(examples: Iterator[Example | Row], known_labels: Set[str], findings
         if not _readable(example, findings):
             continue
         seen.add(example)
-        if known_labels and isinstance(example, Labelled | LabelledPicture) and example.label not in known_labels:
-            problem = f"the label '{example.label}' does not occur in the training data"
-            findings.add("label", example.location.file, example.location.line, problem)
+        for label in example.classes if known_labels and isinstance(example, Labelled | LabelledPicture) else ():
+            if label not in known_labels:
+                problem = f"the label '{label}' does not occur in the training data"
+                findings.add("label", example.location.file, example.location.line, problem)
     return statistics, seen
 
 

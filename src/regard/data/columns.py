@@ -13,6 +13,7 @@ from regard.data.examples import (
     Example,
     Labelled,
     LabelledPicture,
+    MultiLabelled,
     Pair,
     Picture,
     SourceLocation,
@@ -22,7 +23,7 @@ from regard.data.findings import Findings
 from regard.data.images.files import read_image
 from regard.errors import counted, nearest
 
-Content = Literal["pairs", "labelled", "text", "images", "captions", "tagged"]
+Content = Literal["pairs", "labelled", "multi-labelled", "text", "images", "captions", "tagged"]
 Record = tuple[object, SourceLocation]
 
 SHOWN = 40  # characters of a cell in a sentence
@@ -119,6 +120,15 @@ def as_label(value: object, column: str | int) -> str:
     raise ColumnError(f"column '{column}': expected a label, got {_described(value)}")
 
 
+def as_labels(value: object, column: str | int, separator: str = ",") -> tuple[str, ...]:
+    """Several labels: a list of them, or a text with a sign between them; none where it is empty."""
+    if value is None or value == "":
+        return ()
+    parts = value if is_list(value) else value.split(separator) if isinstance(value, str) else [value]
+    labels = [as_label(part, column) for part in parts if not (isinstance(part, str) and not part.strip())]
+    return tuple(dict.fromkeys(labels))
+
+
 def _step(value: object, step: str, column: str | int) -> object:
     if is_record(value):
         if step in value:
@@ -162,18 +172,21 @@ def row_examples(
     content: Content,
     columns: list[str | int],
     findings: Findings,
+    separator: str | None = None,
 ) -> Iterator[Example]:
     """The examples that rows of values make; rows without a usable value are reported."""
     for values, location in rows:
         try:
-            example = _example(content, columns, values, location)
+            example = _example(content, columns, values, location, separator or ",")
         except ColumnError as problem:
             findings.add_once("value", location.file, location.line, str(problem))
             continue
         yield example
 
 
-def _example(content: Content, columns: list[str | int], values: Sequence[object], location: SourceLocation) -> Example:
+def _example(
+    content: Content, columns: list[str | int], values: Sequence[object], location: SourceLocation, separator: str
+) -> Example:
     if content in ("images", "captions"):
         picture = _picture(values[0], columns[0], location)
         if content == "images":
@@ -185,6 +198,9 @@ def _example(content: Content, columns: list[str | int], values: Sequence[object
             return Pair(text, as_text(values[1], columns[1]), location)
         case "labelled":
             return Labelled(text, as_label(values[1], columns[1]), location)
+        case "multi-labelled":
+            labels = as_labels(values[1], columns[1], separator)
+            return MultiLabelled(text, ", ".join(labels), location, labels)
         case _:
             return Text(text, location)
 

@@ -114,6 +114,17 @@ class Labelled(_Example):
 
 
 @dataclass(frozen=True, slots=True)
+class MultiLabelled(Labelled):
+    """A text and the classes it belongs to, any number of them; `label` names them all."""
+
+    labels: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> Sequence[str]:
+        return self.labels
+
+
+@dataclass(frozen=True, slots=True)
 class Text(_Example):
     """A document, or one line of a running text; `text + end` of all lines gives the running text back."""
 

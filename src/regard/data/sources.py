@@ -3,6 +3,7 @@
 train = { source = "train.en.gz", target = "train.de.gz" }         two files, aligned line by line
 train = { file = "pairs.tsv", source = "en", target = "de" }       columns by name, number or path
 train = { file = "reviews.csv", text = "review", label = "stars" }
+train = { file = "messages.jsonl", text = "text", labels = "topics" }    several labels a text, a list
 train = { file = "input.txt", part = "0%-90%" }                    a running text, or any part of a file
 train = { file = "train.conllu", tags = "upos" }                   sentences with their trees, a tag a word
 train = { file = "train.conllu", source = "words", target = "brackets" }
@@ -38,6 +39,7 @@ HELD_OUT = 0.05
 HOW_TO_SAY: dict[Content, str] = {
     "pairs": "pairs: source = … and target = …",
     "labelled": "labelled texts: text = … and label = …",
+    "multi-labelled": "texts with several labels: text = … and labels = …",
     "text": "plain text: file = … alone, or with text = …",
     "tagged": "tagged sentences: a .conllu file as file = …",
     "images": "labelled images: images = …, or file = … with image = … and label = …",
@@ -81,8 +83,11 @@ class SourceConfig(Config):
     """The column that holds the label."""
     images: str | None = None
     """Images by class: a folder, or a .zip, that has a folder for each; or an IDX file (.gz too) beside `labels`."""
-    labels: str | None = None
-    """The IDX file with the labels of `images`."""
+    labels: Column | None = None
+    """Beside `text`: the column with several labels, a list or a text with `separator` between them. Beside `images`:
+    the IDX file with their labels."""
+    separator: Literal[",", ";", "|", " "] | None = None
+    """What stands between the labels of a text in a column of `labels` that has no lists: a comma when left out."""
     image: Column | None = None
     """The column that holds the image: its bytes, or the name of its file, which starts at the table's own folder."""
     tags: Tags | None = None
@@ -131,12 +136,15 @@ class SourceConfig(Config):
             return "pairs"
         if self.is_treebank and self.text is None:
             return "tagged"
+        if self.labels is not None and self.text is not None:
+            return "multi-labelled"
         return "text" if self.label is None else "labelled"
 
     @property
     def unit(self) -> str:
         """What one of its examples is called."""
-        units = {"pairs": "pair", "labelled": "labelled text", "text": "document", "tagged": "sentence"}
+        units = {"pairs": "pair", "labelled": "labelled text", "multi-labelled": "labelled text", "text": "document"}
+        units |= {"tagged": "sentence"}
         return "line" if self.is_running_text else units.get(self.content, "image")
 
     @property
@@ -167,12 +175,13 @@ class SourceConfig(Config):
     @property
     def columns(self) -> list[str | int]:
         """The columns to read, in the order of an example's fields."""
-        columns = (self.image, self.source, self.target, self.text, self.label)
+        several = self.labels if self.images is None else None
+        columns = (self.image, self.source, self.target, self.text, self.label, several)
         return [] if self.origin == "files" else [column for column in columns if column is not None]
 
     def files(self, base: Path = Path()) -> list[Path]:
         """The files that are read, relative ones below `base`; none for the hub and the embedded corpus."""
-        pictures = [self.images, *([] if self.labels is None else [self.labels])]
+        pictures = [self.images, *([] if self.labels is None else [str(self.labels)])]
         names = {"files": [self.source, self.target], "file": [self.file], "images": pictures}.get(self.origin, [])
         return [base / expanduser(str(name)) for name in names]
 
@@ -201,7 +210,7 @@ class SourceConfig(Config):
             raise refuse(origins[1], f"cannot stand beside '{origins[0]}'; give one of the two")
         if not origins and self.source is None and self.target is None:
             raise refuse("file", "say where the data lies: file = …, source = … and target = …, hub = … or street = …")
-        owners = {"config": "hub", "split": "hub", "format": "file", "seed": "street", "labels": "images"}
+        owners = {"config": "hub", "split": "hub", "format": "file", "seed": "street"}
         for name, owner in owners.items():
             if getattr(self, name) is not None and self.origin != owner:
                 raise refuse(name, f"only data given by '{owner}' has this setting")
@@ -215,7 +224,9 @@ class SourceConfig(Config):
     def _pair_or_text(self) -> "SourceConfig":
         if self.image is not None or self.images is not None:
             return self._with_images()
-        for one, other in (("source", "target"), ("target", "source"), ("label", "text")):
+        if self.label is not None and self.labels is not None:
+            raise refuse("labels", "cannot stand beside 'label'; give the one label of a text, or several")
+        for one, other in (("source", "target"), ("target", "source"), ("label", "text"), ("labels", "text")):
             if getattr(self, one) is not None and getattr(self, other) is None:
                 raise refuse(other, f"needed beside '{one}'")
         if self.source is not None and self.text is not None:
@@ -249,6 +260,8 @@ class SourceConfig(Config):
     def _format_fits(self) -> "SourceConfig":
         if self.delimiter is not None and not (self.origin == "file" and self.file_format == "csv"):
             raise refuse("delimiter", "only .csv files have it; where the name ends otherwise, say format = 'csv' too")
+        if self.separator is not None and self.content != "multi-labelled":
+            raise refuse("separator", "only a column of 'labels' has it, several for each text")
         if self.header is not None and not (self.origin == "file" and self.file_format in ("tsv", "csv")):
             raise refuse("header", "only .tsv and .csv files have a header row")
         if self.origin == "file":

@@ -21,6 +21,7 @@ from regard.models.vision import PatchConfig
 from regard.nn.head import TokenHeadConfig
 from regard.nn.position import SinusoidalConfig
 from regard.tasks.images import ImageTask, image_config
+from regard.tasks.multi_label import MultiLabel
 from regard.tasks.trained import Trained
 from regard.text.special_tokens import BOS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS
 from regard.text.tokenizer import Tokenizer
@@ -29,6 +30,7 @@ ExportedTask = Literal[
     "translation",
     "language_model",
     "classification",
+    "multi_label_classification",
     "tagging",
     "masked_language_model",
     "image_classification",
@@ -67,6 +69,8 @@ class ExportedModel:
     """Where a summariser cuts its inputs, the token after them counted."""
     spare_positions: int = 0
     """Positions behind the end of a learned table, for a library that reads the end token of what it scores."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Of each label, where a text may have several."""
 
     @classmethod
     def of(cls, trained: Trained, length: int | None = None, spare_positions: int = 0) -> "ExportedModel":
@@ -78,7 +82,7 @@ class ExportedModel:
         return cls(
             trained.model, recipe.model, recipe.task.kind, trained.tokenizers, trained.labels, trained.documents,
             length or trained.longest or recipe.data.max_length, trained.name, images, trained.input_tokens,
-            spare_positions,
+            spare_positions, trained.task.thresholds if isinstance(trained.task, MultiLabel) else {},
         )  # fmt: skip
 
     @property
@@ -244,6 +248,7 @@ class HeldOut:
             "translation": self._pairs,
             "language_model": self._passages,
             "classification": self._texts,
+            "multi_label_classification": self._texts,
             "tagging": self._sentences,
             "masked_language_model": self._masked,
             "image_classification": self._images,

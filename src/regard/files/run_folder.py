@@ -20,6 +20,8 @@ RECIPE_FILE = "recipe.toml"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_FILES = "tokenizer*.json"
 LABELS_FILE = "labels.json"
+THRESHOLDS_FILE = "thresholds.json"
+"""Tuned thresholds of a classifier with several labels a text."""
 SENTENCES_FILE = "sentences.json"
 """Statistics of the training sources: decides whether inputs are split into sentences."""
 TRAINING_WORDS_FILE = "training_words.safetensors"
@@ -41,8 +43,8 @@ MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safeten
 MANIFEST_FILE = "manifest.json"
 
 WRITTEN = (
-    RECIPE_FILE, TOKENIZER_FILES, LABELS_FILE, SENTENCES_FILE, TRAINING_WORDS_FILE, METRICS_FILE, BASELINE_FILE,
-    CARD_FILE, CURVES_FILE, CACHE_FOLDER, PLUGINS_FOLDER, TENSORBOARD_FOLDER,
+    RECIPE_FILE, TOKENIZER_FILES, LABELS_FILE, THRESHOLDS_FILE, SENTENCES_FILE, TRAINING_WORDS_FILE, METRICS_FILE,
+    BASELINE_FILE, CARD_FILE, CURVES_FILE, CACHE_FOLDER, PLUGINS_FOLDER, TENSORBOARD_FOLDER,
     CHECKPOINTS_FOLDER, ".*.new",
 )  # fmt: skip
 """Everything that training writes into a run folder, as glob patterns."""

@@ -12,6 +12,7 @@ from regard.decode.steppers import max_positions
 from regard.look.model_input import InputBuilder, MaskedInputBuilder, ModelInput
 from regard.look.payload import Beam, Branch, Step
 from regard.look.tokens import Sentence, spaced_words
+from regard.tasks.base import Task
 from regard.tasks.contract import as_stepper
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 from regard.text.tokenizer import Tokenizer
@@ -98,9 +99,9 @@ def tail(logprobs: Tensor, shown: list[int]) -> list[tuple[int, float]]:
     return [(size, round(mean, 4)) for size, mean in means]
 
 
-def label_probabilities(logits: Tensor, labels: Sequence[str]) -> list[tuple[str, float]]:
+def label_probabilities(task: Task, logits: Tensor, labels: Sequence[str]) -> list[tuple[str, float]]:
     """Likeliest first."""
-    probabilities = logits[0].float().softmax(-1).tolist()
+    probabilities = task.probabilities(logits[0]).tolist()
     pairs = zip(labels or [str(number) for number in range(len(probabilities))], probabilities, strict=True)
     return [(label, round(p, 6)) for label, p in sorted(pairs, key=lambda pair: -pair[1])]
 
@@ -111,7 +112,7 @@ def trace_labels(builder: InputBuilder, logits: Tensor, sentence: Sentence) -> l
         return builder.predictions(logits, sentence)
     labels = builder.trained.labels
     if logits.dim() == 2:
-        return label_probabilities(logits, labels)
+        return label_probabilities(builder.trained.task, logits, labels)
     likeliest = logits[0].float().softmax(-1).max(-1)
     rows = [
         (text, labels[int(likeliest.indices[at])], float(likeliest.values[at]))

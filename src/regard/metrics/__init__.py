@@ -6,6 +6,8 @@ from regard.metrics.classification import macro_f1 as macro_f1
 from regard.metrics.language import Restoration as Restoration
 from regard.metrics.language import bits_per_byte as bits_per_byte
 from regard.metrics.language import perplexity as perplexity
+from regard.metrics.multi_label import average_precision as average_precision
+from regard.metrics.multi_label import mean_average_precision as mean_average_precision
 from regard.metrics.registry import METRICS as METRICS
 from regard.metrics.registry import Metric as Metric
 from regard.metrics.registry import Score as Score

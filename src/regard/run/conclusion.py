@@ -9,6 +9,7 @@ from typing import Any
 
 from regard import __version__, metrics
 from regard.config.values import is_table
+from regard.data.batches import BucketedConfig
 from regard.data.examples import DescribedPicture, Example, LabelledPicture, Tagged
 from regard.data.source_reader import read_examples, read_pairs
 from regard.data.store import Store
@@ -21,7 +22,9 @@ from regard.metrics.registry import METRICS, needs_text
 from regard.progress.display import duration
 from regard.run.recipe import Recipe
 from regard.run.trained import Run
-from regard.tasks import Task
+from regard.tasks import MultiLabel, Task
+from regard.tasks.evaluation import measuring_batches
+from regard.tasks.multi_label import measure_matrices, save_thresholds
 from regard.train.curves import curves
 from regard.train.log import read_metrics
 from regard.train.loop import Trainer
@@ -69,6 +72,20 @@ def _values_in(scores: Line) -> dict[str, float]:
     """Its metrics, the loss first."""
     names = sorted((name for name in scores if name in METRICS), key=lambda name: name != "loss")
     return {name: scores[name] for name in names}
+
+
+# Thresholds
+
+
+def write_thresholds(folder: Path, task: Task, valid: Store, tokens_per_batch: int) -> None:
+    """The thresholds of a classifier with several labels, where they are tuned: on the validation data, with the
+    weights of the best checkpoint."""
+    if not isinstance(task, MultiLabel) or not task.tunes or not len(valid):
+        return
+    run = Run.open(folder, "cpu")
+    batches = measuring_batches(valid, BucketedConfig(), tokens_per_batch)
+    _, probabilities, expected = measure_matrices(task, run.model, batches, run.device)
+    save_thresholds(task.tuned_thresholds(probabilities, expected), folder)
 
 
 # Curves and model card

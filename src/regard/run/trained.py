@@ -29,10 +29,11 @@ from regard.files.run_folder import (
 from regard.nn.fast.sdpa import disable_cudnn_attention
 from regard.run.fingerprint import Fingerprint, changed_settings, identities, shown
 from regard.run.recipe import Recipe, read_run_tree
-from regard.tasks import Vocabularies
+from regard.tasks import MultiLabelConfig, Vocabularies
 from regard.tasks.base import Verb
 from regard.tasks.contract import as_stepper
 from regard.tasks.generation import AnyInputs, Output, TextGenerator
+from regard.tasks.multi_label import load_thresholds
 from regard.tasks.trained import Trained
 from regard.text.splitting import SplitTexts, Splitting, load_splitting
 from regard.train import checkpoint
@@ -60,6 +61,8 @@ def read_vocabularies(recipe: Recipe, folder: Path) -> Vocabularies:
     vocabularies = Vocabularies.load(recipe.task.texts, folder)
     if recipe.task.has_classes and not vocabularies.labels:
         raise RunError(f"{folder / LABELS_FILE}: the labels of the run are missing; restore the file from a copy")
+    if isinstance(recipe.task, MultiLabelConfig):
+        return replace(vocabularies, thresholds=load_thresholds(folder, vocabularies.labels))
     return vocabularies
 
 

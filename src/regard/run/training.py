@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from regard.config import dump_toml
@@ -23,7 +24,7 @@ from regard.files.run_folder import (
     list_checkpoints,
 )
 from regard.nn.fast.sdpa import disable_cudnn_attention
-from regard.run.conclusion import write_baselines, write_summaries
+from regard.run.conclusion import write_baselines, write_summaries, write_thresholds
 from regard.run.preflight import check_at_once, check_test_data
 from regard.run.recipe import Recipe
 from regard.run.resume import Resumption, latest_checkpoint, restore
@@ -108,6 +109,7 @@ def train_run(
         if world.is_main:
             if ended != STOPPED:
                 write_baselines(out, recipe, task, splits, preparation.base, trainer.metric)
+                write_thresholds(out, task, splits["valid"], recipe.train.tokens_per_batch)
             write_summaries(out, recipe, task, trainer, watcher)
         return ended
 
@@ -184,7 +186,7 @@ def _task(recipe: Recipe, preparation: Preparation, resumption: Resumption, worl
             if measured := preparation.measure_sources():
                 measured.save(folder)
     world.barrier()
-    vocabularies = read_vocabularies(recipe, folder)
+    vocabularies = replace(read_vocabularies(recipe, folder), thresholds={})  # those are tuned when training ends
     preparation.notes += resumption.check_vocabulary(vocabularies)
     task = recipe.task.task(vocabularies)
     refuse_unknown_best(recipe, task)

@@ -15,6 +15,8 @@ from regard.tasks.language_model import LanguageModel as LanguageModel
 from regard.tasks.language_model import LanguageModelConfig as LanguageModelConfig
 from regard.tasks.masked_language_model import MaskedLanguageModel as MaskedLanguageModel
 from regard.tasks.masked_language_model import MaskedLanguageModelConfig as MaskedLanguageModelConfig
+from regard.tasks.multi_label import MultiLabel as MultiLabel
+from regard.tasks.multi_label import MultiLabelConfig as MultiLabelConfig
 from regard.tasks.summarisation import Summarisation as Summarisation
 from regard.tasks.summarisation import SummarisationConfig as SummarisationConfig
 from regard.tasks.tagging import Tagging as Tagging

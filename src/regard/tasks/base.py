@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal, TypedDict, Unpack, cast
@@ -42,7 +42,7 @@ PER_EXAMPLE = ("tokenizer.dropout", "tokenizer.alpha", "data.max_length", "data.
 TRAINING_SETTINGS = frozenset({"kind", "smoothing", "consistency"})
 Tokens = Padded | Packed
 Verb = Literal["translate", "generate", "classify"]
-Scoring = Literal["texts", "tokens", "masked_tokens", "labels"]
+Scoring = Literal["texts", "tokens", "masked_tokens", "labels", "multi_labels"]
 
 
 class StorePlace(TypedDict):
@@ -58,6 +58,8 @@ class Vocabularies:
 
     tokenizers: Mapping[str, Tokenizer]
     labels: Sequence[str] = ()
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Of each label, where they were tuned."""
 
     def save(self, folder: Path) -> None:
         save_tokenizers(self.tokenizers, folder)
@@ -336,6 +338,19 @@ class Task(ABC):
     ) -> list[dict[str, float] | None]:
         """The probability of each label for each input; None for a blank one."""
         raise ConfigError("task", f"a model of {self.config.kind} gives no labels")
+
+    def given_labels(self, probabilities: Mapping[str, float]) -> list[str]:
+        """The labels of an input, likeliest first: one, unless a task gives several."""
+        return [max(probabilities, key=probabilities.__getitem__)]
+
+    @property
+    def several_labels(self) -> bool:
+        """Whether an input may have any number of labels."""
+        return type(self).given_labels is not Task.given_labels
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """The probability of each label from its logits."""
+        return logits.float().softmax(-1)
 
 
 class GenerationTask(Task):

@@ -164,16 +164,20 @@ class Classification(LabelTask):
 
     def plain_losses(self, model: nn.Module, inputs: Inputs) -> Losses:
         if not self.adversarial:
-            return super().plain_losses(model, inputs)
+            return self.reading(model, inputs)
         readings: list[Losses] = []
 
         def objective() -> Tensor:
-            readings.append(super(Classification, self).plain_losses(model, inputs))
+            readings.append(self.reading(model, inputs))
             return readings[-1].objective
 
         valid = sequences(inputs.arguments[0]).layout.valid
         loss = adversarial_loss(cast(nn.Module, model.embedding), objective, valid, self.adversarial)
         return Losses(loss, readings[0].cross_entropy)  # of the texts as they are
+
+    def reading(self, model: nn.Module, inputs: Inputs) -> Losses:
+        """The losses of one reading of the texts."""
+        return super().plain_losses(model, inputs)
 
     @torch.no_grad()
     def classify(
@@ -187,7 +191,7 @@ class Classification(LabelTask):
         refuse_overlong([len(row) for row in rows], longest)
 
         def work(batch: list[list[int]]) -> list[dict[str, float]]:
-            probabilities = model(Sequences.padded(batch, device=device)).float().softmax(-1).tolist()
+            probabilities = self.probabilities(model(Sequences.padded(batch, device=device))).tolist()
             return [dict(zip(self.vocabularies.labels, row, strict=True)) for row in probabilities]
 
         answers = iter(in_batches([row for row in rows if row], work, tokens_per_batch=TOKENS_PER_BATCH))

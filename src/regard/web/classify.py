@@ -46,6 +46,8 @@ class Classified(BaseModel):
     """A text's label; none for a blank text."""
 
     label: str | None
+    labels: list[str] | None = None
+    """Of a run that gives several labels a text: all above the threshold, likeliest first."""
     probabilities: dict[str, float] | None
     unseen: list[str] | None = None
     """Words that are not in the training data, if any."""
@@ -97,7 +99,7 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
             raise RequestError(413, f"this server takes at most {CHARACTERS:,} characters at once")
         job = Job(Classification(), texts, longest=max(map(served.length, texts)))
         rows, unseen = await results_of(request, served.worker, job), served.unseen_words(texts)
-        labels = [_labels(row, words) for row, words in zip(rows, unseen, strict=True)]
+        labels = [_labels(served, row, words) for row, words in zip(rows, unseen, strict=True)]
         return labels[0] if isinstance(body.text, str) else labels
 
     @router.post("/images", response_model=Seen, responses=documented(Problem, 404, 422, 500, 503))
@@ -115,8 +117,13 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
     return router
 
 
-def _labels(row: dict[str, float] | None, unseen: list[str]) -> Labels:
-    label: Labels = {"label": max(row, key=row.__getitem__) if row else None, "probabilities": row}
+def _labels(served: ServedRun, row: dict[str, float] | None, unseen: list[str]) -> Labels:
+    """The label of a text, and all of its labels where it may have several."""
+    task = served.run.task
+    given = task.given_labels(row) if row else []
+    label: Labels = {"label": given[0] if given else None, "probabilities": row}
+    if task.several_labels:
+        label["labels"] = given if row else None
     return {**label, "unseen": unseen} if unseen else label
 
 

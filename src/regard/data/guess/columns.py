@@ -11,19 +11,21 @@ from regard.errors import ConfigError, DataError, nearest
 
 CONTENTS: dict[str, Content] = {
     "translation": "pairs", "summarisation": "pairs", "classification": "labelled", "language_model": "text",
+    "multi_label_classification": "multi-labelled",
     "masked_language_model": "text", "tagging": "tagged", "image_classification": "images",
     "image_description": "captions",
 }  # fmt: skip
 """What the data of each task holds."""
 OPTIONS: dict[str, str] = {
     "pairs": "--source COLUMN and --target COLUMN", "labelled": "--text COLUMN and --label COLUMN",
+    "multi-labelled": "--text COLUMN and --label COLUMN",
     "text": "--text COLUMN", "images": "--label COLUMN", "captions": "--target COLUMN",
 }  # fmt: skip
 
 _names = str.split
 LABELS = _names("""
     label labels class category sentiment polarity intent topic emotion genre klasse kategorie target tag stars
-    rating score grade
+    rating score grade topics tags categories classes genres emotions keywords
 """)
 TEXTS = _names("""
     text sentence review comment content tweet message document article body utterance question description
@@ -90,6 +92,8 @@ class ColumnRoles:
     task: str
     columns: dict[str, str | int]
     reasons: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    """What a recipe must say beside them."""
 
 
 def needs_header(table: Table, roles: ColumnRoles) -> bool:
@@ -97,7 +101,7 @@ def needs_header(table: Table, roles: ColumnRoles) -> bool:
     indices = [column for column in roles.columns.values() if isinstance(column, int)]
     if table.header is not False or len(indices) < len(roles.columns):
         return False
-    labels = [number for number, role in enumerate(roles.columns) if role == "label"]
+    labels = [number for number, role in enumerate(roles.columns) if role in ("label", "labels")]
     first, *others = [[cells[index] for index in indices] for cells in table.sample]
     return looks_like_header(first, others, labels)
 
@@ -117,16 +121,13 @@ class _Guesser:
         self.images = [one for one in self.free if one.is_image]
 
     def roles(self) -> ColumnRoles:
-        content = self.options.content
-        if content == "labelled" and self.images and self.options.task is None and "text" not in self.named:
-            content = "images"
-        if content == "pairs" and self.images and self.options.task is None and "source" not in self.named:
-            content = "captions"
-        match content or self._content():
+        match self._content_of_options() or self._content():
             case "pairs":
                 return self._pairs()
             case "labelled":
                 return self._labelled()
+            case "multi-labelled":
+                return self._multi_labelled()
             case "text":
                 return self._text()
             case "images":
@@ -137,8 +138,22 @@ class _Guesser:
                 problem = f"tagging needs a tag for each word: a .conllu file; {self.table.file} is a table"
                 raise ConfigError("--task", problem)
 
+    def _content_of_options(self) -> Content | None:
+        """What the options ask for; where they name no task, as the columns tell it."""
+        content = self.options.content
+        if self.options.task is not None:
+            return content
+        label = self.table.columns.get(self.named.get("label", ""))
+        if content == "labelled" and label is not None and label.has_several_labels:
+            return "multi-labelled"
+        if content == "labelled" and self.images and "text" not in self.named:
+            return "images"
+        return "captions" if content == "pairs" and self.images and "source" not in self.named else content
+
     def _content(self) -> Content:
-        labels, texts = _labels(self.free), _texts(self.free)
+        labels, texts, several = _labels(self.free), _texts(self.free), _several(self.free)
+        if several and not self.images and ("text" in self.named or _texts(one for one in texts if one not in several)):
+            return "multi-labelled"
         if self.images:
             return "images" if _best(labels, LABELS) or not texts else "captions"
         if "text" not in self.named and _named_pair(self.free):
@@ -174,12 +189,22 @@ class _Guesser:
         return ColumnRoles(task or "translation", {"source": source.name, "target": target.name}, reasons)
 
     def _labelled(self) -> ColumnRoles:
+        text, label, why = self._text_and_label(_labels(self.free), "a column of labels, few values that repeat")
+        return ColumnRoles("classification", {"text": text, "label": label}, why)
+
+    def _multi_labelled(self) -> ColumnRoles:
+        text, label, why = self._text_and_label(_several(self.free), "a column of lists of labels")
+        separator = self.table.columns[label].separator
+        settings = {} if separator in ("", ",") else {"separator": separator}
+        return ColumnRoles("multi_label_classification", {"text": text, "labels": label}, why, settings)
+
+    def _text_and_label(self, labels: Sequence[ColumnProfile], missing: str) -> tuple[str | int, str | int, list[str]]:
+        """The column of texts, that of labels, and why these."""
         label, why = self.named.get("label"), list[str]()
         if label is None:
-            labels = _labels(self.free)
             best = _best(labels, LABELS) or (labels[0] if len(labels) == 1 else None)
             if best is None:
-                what = "which column holds the label" if labels else "a column of labels, few values that repeat"
+                what = "which column holds the label" if labels else missing
                 raise self._undecided(what, f"{OPTIONS['labelled']} decide it")
             label = best.name
             has = f"'{label}' has" if isinstance(label, str) else f"column {label}:"
@@ -188,7 +213,7 @@ class _Guesser:
         if text is None:
             others = [one for one in self.free if one.name != label]
             text = self._the_text(_texts(others) or others, f"{OPTIONS['labelled']} decide it")
-        return ColumnRoles("classification", {"text": text, "label": label}, why)
+        return text, label, why
 
     def _text(self) -> ColumnRoles:
         why = [] if self.options.task or self.named else ["one column of text and no labels"]
@@ -255,6 +280,12 @@ def _labels(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
     """Those that hold labels: few values that repeat, fewer still where the name is no usual one."""
     labels = [one for one in columns if one.is_label]
     return [one for one in labels if one.repeats_often or _rank(one.name, LABELS) is not None]
+
+
+def _several(columns: Iterable[ColumnProfile]) -> list[ColumnProfile]:
+    """Those that hold several labels a row: lists of them; texts with a sign between only where the name is usual."""
+    several = [one for one in columns if one.has_several_labels]
+    return [one for one in several if one.lists or _rank(one.name, LABELS) is not None]
 
 
 def _named_pair(columns: Sequence[ColumnProfile]) -> tuple[ColumnProfile, ColumnProfile] | None:

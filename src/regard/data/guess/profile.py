@@ -23,6 +23,12 @@ MOST_LABEL_WORDS = 4  # of a label, on average
 MOST_EMPTY = 0.05  # share of rows in which a label may be missing
 FEW, OFTEN = 20, 10  # different values, or times that each occurs, that make labels whatever the column is called
 SAMPLES = 3
+SEPARATORS = ("|", ";", ",")
+"""What may stand between the labels of a row."""
+MOST_PER_ROW = 5
+"""Labels of a row, on average."""
+SEVERAL = 0.2
+"""Share of rows that have more than one label, where labels stand between signs."""
 MANY, LONG_PREFIX = 20, 8  # values of which all begin with so many equal characters are no texts to learn from
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?")
 _CODE = re.compile(r"[!-~]*[\d/:@#][!-~]*")  # one word with digits or signs: ids, dates, addresses
@@ -47,10 +53,19 @@ class ColumnProfile:
     samples: list[str] = field(default_factory=list)
     prefix: str | None = None
     """How all values begin."""
+    lists: int = 0
+    """Values that are lists of labels."""
+    parts: dict[str, Counter[str]] = field(default_factory=dict)
+    """How often each label occurs where values are lists, and where they are cut at a sign."""
+    cut: Counter[str] = field(default_factory=Counter)
+    """How many values each sign cuts."""
+    repeated: int = 0
+    """Lists in which a value occurs twice, as words of a text do."""
 
     def add(self, value: object, folder: Path) -> None:
         """Counts one value; names of images start at `folder`."""
         self.rows += 1
+        self._add_parts(value)
         if value is None or value == "":
             return
         self.filled += 1
@@ -70,6 +85,45 @@ class ColumnProfile:
         self.prefix = text if self.prefix is None else _common(self.prefix, text)
         if len(self.samples) < SAMPLES:
             self.samples.append(text)
+
+    def _add_parts(self, value: object) -> None:
+        """Counts the labels of a value that may have several."""
+        if is_list(value) and all(isinstance(part, str | int) for part in value):
+            self.lists += 1
+            self.repeated += len(set(map(str, value))) < len(value)
+            self._count_parts("", [str(part) for part in value])
+        elif isinstance(value, str):
+            for sign in SEPARATORS if value else ():
+                parts = [part.strip() for part in value.split(sign)]
+                self.cut[sign] += len(parts) > 1
+                self._count_parts(sign, parts)
+
+    def _count_parts(self, sign: str, parts: Sequence[str]) -> None:
+        counts = self.parts.setdefault(sign, Counter())
+        counts.update(part for part in parts if part in counts or len(counts) < MOST_LABELS)
+
+    @property
+    def separator(self) -> str:
+        """The sign between several labels; empty where they are lists."""
+        return "" if self.lists else next((sign for sign, _ in self.cut.most_common(1)), "")
+
+    @property
+    def has_several_labels(self) -> bool:
+        """Whether its values are lists, or texts with a sign between, of few short labels that repeat in other rows."""
+        counts = self.parts.get(self.separator, Counter[str]())
+        occurrences, different = sum(counts.values()), len(counts)
+        words = sum(len(label.split()) * count for label, count in counts.items()) / max(occurrences, 1)
+        if self.lists:
+            joined = self.lists == self.filled and not self.repeated
+        else:  # signs that combine labels, and do not only stand in their names
+            joined = self.cut[self.separator] >= max(2, SEVERAL * self.filled) and different < len(self.values)
+        return (
+            joined
+            and 2 <= different <= MOST_CLASSES
+            and occurrences >= 2 * different
+            and occurrences <= MOST_PER_ROW * max(self.filled, 1)
+            and words <= MOST_LABEL_WORDS / 2
+        )
 
     @property
     def mean_words(self) -> float:
@@ -110,6 +164,10 @@ class ColumnProfile:
             return "empty"
         if self.is_image:
             return "images"
+        if self.has_several_labels and not chosen_as_text:
+            counts = self.parts[self.separator]
+            shown = ", ".join(label[:20] for label, _ in counts.most_common(4))
+            return f"several of {len(counts)} labels a row: {shown}{', …' if len(counts) > 4 else ''}"
         if self.others:
             return "values that are neither text nor label"
         if chosen_as_text:

@@ -109,7 +109,9 @@ def _table_source(table: Table, roles: ColumnRoles, base: Path) -> SourceConfig:
     settings = dict(table.settings)
     if table.header and not any(isinstance(column, str) for column in roles.columns.values()):
         settings["header"] = True
-    return SourceConfig.from_tree({"file": relative_name(table.file, base), **roles.columns, **settings})
+    return SourceConfig.from_tree(
+        {"file": relative_name(table.file, base), **roles.columns, **settings, **roles.settings}
+    )
 
 
 def _treebank(files: Sequence[DataFile], base: Path, options: GuessOptions) -> Guess:
@@ -200,14 +202,16 @@ def _count(guess: Guess, base: Path) -> None:
             if not guess.sample and split == "train":
                 guess.sample = shown(example)
             if isinstance(example, Labelled | LabelledPicture):
-                labels.add(example.label)
+                labels.update(example.classes)
         if not has_text:  # a line of running text may be blank, but not all of them
             raise DataError(source.files(base)[0], "no examples")
         more = "at least " if number == MOST_ROWS else ""
         of = f" of {len(labels)} labels" if labels else ""
         guess.counts[split] = f"{more}{counted(number, source.unit)}{of}"
-        if split == "train" and source.content in ("labelled", "images") and len(labels) < 2:
-            only = f"all {number:,} examples have the label '{next(iter(labels))}'"
+        if split == "train" and source.content in ("labelled", "multi-labelled", "images") and len(labels) < 2:
+            only = (
+                f"all {number:,} examples have the label '{next(iter(labels))}'" if labels else "no example has a label"
+            )
             raise DataError(source.files(base)[0], f"{only}; at least two are needed to tell apart")
     guess.remarks += [str(summary) for summary in findings.summaries()]
     if "valid" not in guess.sources:
@@ -240,7 +244,8 @@ HELD_OUT = "# valid: none was found; a part of the training data is held out for
 NOT_TESTED = "# test = … : what `regard evaluate` scores; without it, the validation data"
 SETTINGS = {
     "tokenizer": {
-        "translation summarisation classification language_model masked_language_model image_description": [
+        "translation summarisation classification multi_label_classification language_model masked_language_model "
+        "image_description": [
             "size = 8000             # entries of the vocabulary",
         ],
     },

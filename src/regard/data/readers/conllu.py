@@ -108,7 +108,7 @@ class ConlluFormat(FileFormat):
 
     @override
     def check(self, source: FileSource) -> None:
-        for setting, column in (("label", source.label), ("image", source.image)):
+        for setting, column in (("label", source.label), ("labels", source.labels), ("image", source.image)):
             if column is not None:
                 raise refuse(setting, "a .conllu file has words and their tags, no labels and no images; leave it out")
         for setting, column in (("source", source.source), ("target", source.target), ("text", source.text)):

@@ -47,6 +47,8 @@ class FileSource(Protocol):
     @property
     def label(self) -> str | int | None: ...
     @property
+    def labels(self) -> str | int | None: ...
+    @property
     def image(self) -> str | int | None: ...
     @property
     def header(self) -> bool | None: ...
@@ -54,6 +56,8 @@ class FileSource(Protocol):
     def has_header(self) -> bool: ...
     @property
     def delimiter(self) -> str | None: ...
+    @property
+    def separator(self) -> str | None: ...
     @property
     def tags(self) -> Literal["upos", "xpos"] | None: ...
 
@@ -102,7 +106,7 @@ class RecordFormat(FileFormat):
     @override
     def examples(self, source: FileSource, file: Path, findings: Findings) -> Iterator[Example]:
         rows = pick_columns(self.records(file, source.columns, findings), source.columns, findings)
-        return row_examples(rows, source.content, source.columns, findings)
+        return row_examples(rows, source.content, source.columns, findings, source.separator)
 
     @override
     def untyped_examples(self, file: Path, findings: Findings) -> Iterator[Row]:

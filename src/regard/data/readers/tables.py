@@ -61,7 +61,7 @@ class SeparatedFormat(FileFormat):
         header = True if source.header is None and source.has_header else source.header
         cells = table_cells(file, self.separator(source), findings)
         rows = table_rows(cells, source.columns, header, findings, source.label)
-        return row_examples(rows, source.content, source.columns, findings)
+        return row_examples(rows, source.content, source.columns, findings, source.separator)
 
     @override
     def untyped_examples(self, file: Path, findings: Findings) -> Iterator[Row]:

@@ -71,13 +71,26 @@ class OnnxModel:
         return target.decode_batch([self.greedy(prompt, max_length)[0] for prompt in prompts])
 
     def classify(self, inputs: Sequence[str]) -> list[str]:
-        """The likeliest label of each text or image; of a sentence to tag, the tags of its words, one space apart."""
+        """The likeliest label of each text or image; of a sentence to tag, the tags of its words, one space apart.
+
+        Where a text may have several labels, those above their thresholds, with commas between.
+        """
         labels = self.settings["labels"]
+        if "thresholds" in self.settings:
+            return [", ".join(row) for row in self.several_labels(inputs)]
         if self.settings["task"] != "tagging":
             return [labels[number] for number in self.scores(self._encode(inputs)).argmax(-1)]
         cuts = [self.tokenizers["text"].encode_words(text.split()) for text in inputs]
         chosen = self.scores(padded([cut.tokens for cut in cuts])).argmax(-1)
         return [" ".join(labels[row[at]] for at in cut.starts) for cut, row in zip(cuts, chosen, strict=True)]
+
+    def several_labels(self, inputs: Sequence[str]) -> list[list[str]]:
+        """The labels of each text above their thresholds, likeliest first."""
+        thresholds = np.array([self.settings["thresholds"][label] for label in self.settings["labels"]], np.float32)
+        probabilities = 1 / (1 + np.exp(-self.scores(self._encode(inputs))))
+        given = [[(-p, label) for p, label, least in zip(row, self.settings["labels"], thresholds, strict=True)
+                  if p >= least] for row in probabilities]  # fmt: skip
+        return [[label for _, label in sorted(row)] for row in given]
 
     def scores(self, inputs: Inputs) -> Array:
         """The scores of the labels, a row for each text or image, or for each token of it."""

@@ -91,6 +91,7 @@ def write_onnx(exported: ExportedModel, folder: Path) -> str:
         "longest": exported.length,
         "documents": exported.documents,
         "labels": list(exported.labels),
+        **({"thresholds": dict(exported.thresholds)} if exported.thresholds else {}),
         "state": _state(written),
         **exported.input_settings(),
         **({"image": exported.images.tree()} if exported.images is not None else {}),

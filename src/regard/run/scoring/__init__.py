@@ -11,7 +11,7 @@ from regard.errors import ConfigError
 from regard.files.run_folder import CACHE_FOLDER
 from regard.metrics.registry import require_registered
 from regard.progress import phase
-from regard.run.scoring.labels import score_labels
+from regard.run.scoring.labels import score_labels, score_multi_labels
 from regard.run.scoring.lengths import with_overlong, without_overlong
 from regard.run.scoring.loss import score_language_model, score_masked
 from regard.run.scoring.report import Report as Report
@@ -27,6 +27,7 @@ SCORERS: Mapping[Scoring, Callable[[ScoringRequest], Report]] = {
     "tokens": score_language_model,
     "masked_tokens": score_masked,
     "labels": score_labels,
+    "multi_labels": score_multi_labels,
 }
 
 

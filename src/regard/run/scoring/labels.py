@@ -15,7 +15,9 @@ from regard.data.store import Store
 from regard.nn.loss import IGNORED
 from regard.run.scoring.loss import open_source
 from regard.run.scoring.report import Report, ScoringRequest, content_of, fingerprint, targets_of
+from regard.tasks import MultiLabel
 from regard.tasks.evaluation import MeasuredBatch, measure
+from regard.tasks.multi_label import measure_matrices
 
 MOST_LABELS = 200
 """Labels up to which the confusion matrix, which has a cell for each two, is given."""
@@ -56,6 +58,28 @@ def score_labels(request: ScoringRequest) -> Report:
         values, len(right), time.perf_counter() - began, {"macro_f1": f"labels:{labels}"}, details,
         {"right": [one == other for one, other in zip(predicted, right, strict=True)]},
         fingerprint(map(content_of, tested)), targets_of(request.task), unit=unit,
+    )  # fmt: skip
+
+
+def score_multi_labels(request: ScoringRequest) -> Report:
+    """Loss, micro-F1, macro-F1 and average precision of a model that gives several labels; by label in the details."""
+    began, task = time.perf_counter(), request.task
+    assert isinstance(task, MultiLabel)
+    store, batches = open_source(request)
+    values, scores, expected = measure_matrices(task, request.model, batches, request.device)
+    values["average_precision"] = metrics.mean_average_precision(scores, expected)
+    tested, left_out = _tested(request, store)
+    names, given = list(task.vocabularies.labels), task.chosen(scores)
+    details: dict[str, Any] = {"left_out": left_out} if left_out else {}
+    details["labels"] = [
+        {"label": name, "expected": int(wanted.sum()), "given": int(got.sum()), "right": int((got & wanted).sum()),
+         "threshold": task.thresholds[name]}
+        for name, wanted, got in zip(names, expected.T, given.T, strict=True)
+    ]  # fmt: skip
+    right = (given == expected).all(1)
+    return Report(
+        values, len(store), time.perf_counter() - began, {"micro_f1": f"labels:{len(names)}"}, details,
+        {"right": right.tolist()}, fingerprint(map(content_of, tested)), targets_of(task), unit="example",
     )  # fmt: skip
 
 
