@@ -120,10 +120,10 @@ def test_average_precision_and_the_best_threshold_by_trying_all(pairs: list[tupl
 def test_micro_and_macro_f1_by_hand():
     predicted = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=bool)
     expected = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], dtype=bool)
-    micro, macro = f1(label_sums(predicted, expected), 3)
+    micro, macro = f1(label_sums(predicted, expected))
     assert micro == pytest.approx(2 * 2 / (3 + 3))
     assert macro == pytest.approx((2 * 1 / 3 + 2 * 1 / 3) / 2)  # the third label is neither given nor expected
-    assert f1(label_sums(expected & False, expected & False), 3) == (1.0, 1.0)
+    assert f1(label_sums(expected & False, expected & False)) == (1.0, 1.0)
     assert mean_average_precision(predicted.astype(float), expected) == pytest.approx(
         np.mean([average_precision(predicted[:, n].astype(float), expected[:, n]) for n in (0, 1)])
     )

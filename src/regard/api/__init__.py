@@ -164,14 +164,17 @@ def classify(run: Run | str | Path, texts: str | Texts) -> str | list[str | None
 
     Of a model that gives several labels: all above the threshold, with commas between; `classify_labels` has the list.
     """
-    labels = [None if row is None else ", ".join(row) for row in classify_labels(run, _as_list(texts))]
+    labels = [None if row is None else ", ".join(row) for row in _labels(_opened(run), _as_list(texts))]
     return labels[0] if isinstance(texts, str) else labels
 
 
 def classify_labels(run: Run | str | Path, texts: Texts) -> list[list[str] | None]:
     """The labels of each text, likeliest first: one, or any number where the task gives several; None for a blank."""
-    opened = _opened(run)
-    return [None if row is None else opened.task.given_labels(row) for row in opened.classify(_as_list(texts))]
+    return _labels(_opened(run), _as_list(texts))
+
+
+def _labels(run: Run, texts: Sequence[str]) -> list[list[str] | None]:
+    return [None if row is None else run.task.given_labels(row) for row in run.classify(texts)]
 
 
 def attention(

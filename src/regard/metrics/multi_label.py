@@ -21,14 +21,14 @@ def label_sums(predicted: Decisions, expected: Decisions) -> dict[str, float]:
             for label, count in enumerate(matrix.sum(0))}  # fmt: skip
 
 
-def f1(sums: Mapping[str, float], labels: int) -> tuple[float, float]:
+def f1(sums: Mapping[str, float]) -> tuple[float, float]:
     """Micro-F1, of all decisions together, and macro-F1, the mean over labels that are given or expected at all.
 
     F1 = 2·right / (given + expected); where nothing is given and nothing expected, all is right.
     """
+    labels = [name.partition(".")[2] for name in sums if name.startswith("right.")]
     right, given, expected = (
-        np.array([sums.get(f"{name}.{label}", 0.0) for label in range(labels)])
-        for name in ("right", "given", "expected")
+        np.array([sums[f"{name}.{label}"] for label in labels]) for name in ("right", "given", "expected")
     )
     either = given + expected
     of_label = 2 * right[either > 0] / either[either > 0]

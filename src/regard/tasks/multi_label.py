@@ -132,7 +132,7 @@ class MultiLabel(Classification):
     @override
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         loss = sums["nll"] / sums["count"] if sums["count"] else math.nan
-        micro, macro = f1(sums, len(self.number))
+        micro, macro = f1(sums)
         return {"loss": loss, "micro_f1": micro, "macro_f1": macro}
 
     def chosen(self, probabilities: Float[np.ndarray, "rows labels"]) -> Bool[np.ndarray, "rows labels"]:
@@ -154,10 +154,10 @@ class MultiLabel(Classification):
         trained, validated = (self._matrix(store) for store in (train, valid))
         shares = trained.mean(0)
         ranked = np.argsort(-shares, kind="stable")
-        scores = [f1(label_sums(self._always(ranked[:k], trained), trained), len(ranked))[0]
+        scores = [f1(label_sums(self._always(ranked[:k], trained), trained))[0]
                   for k in range(1, len(ranked) + 1)]  # fmt: skip
         best = ranked[: int(np.argmax(scores)) + 1]
-        micro, macro = f1(label_sums(self._always(best, validated), validated), len(ranked))
+        micro, macro = f1(label_sums(self._always(best, validated), validated))
         p = np.clip(shares, 1e-6, 1 - 1e-6)
         loss = float(-(validated * np.log(p) + (1 - validated) * np.log(1 - p)).mean())
         names = ", ".join(f"'{self.vocabularies.labels[int(number)]}'" for number in best[:3])
