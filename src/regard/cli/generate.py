@@ -264,10 +264,11 @@ def classify(
         several = opened.task.several_labels
         if as_json:
             text = line.text if isinstance(line, Tagged) else line
-            given = {"labels": labels if row else None} if several else {"label": labels[0] if labels else None}
-            print(json.dumps({"text": text, **given, "probabilities": row, **problems}, ensure_ascii=False))
+            chosen = {"labels": labels if row else None} if several else {"label": labels[0] if labels else None}
+            print(json.dumps({"text": text, **chosen, "probabilities": row, **problems}, ensure_ascii=False))
         elif several:
-            print(", ".join(f"{label} {row[label]:.2f}" for label in labels) or ("(none)" if row else ""))
+            given = ", ".join(f"{label} {(row or {})[label]:.2f}" for label in labels)
+            print(given or ("(none)" if row else ""))
         else:
             print("".join(labels))
 
