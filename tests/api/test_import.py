@@ -60,7 +60,7 @@ with run.patch("encoder", layer=0, head=1, position=2):
     print(run.logits("the dog").probabilities.shape, run.hidden("the dog").encoder.mean())
 saved: Path = run.look("the dog").save("page.html")
 scores: dict[str, float] = run.evaluate("valid").metrics
-table = regard.compare({"a": {}, "b": {"model.width": 32}}, recipe="pairs", out="runs/ab", seeds=1)
+table = regard.compare({"a": {}, "b": {"model.width": 32}}, pairs, task="translation", out="runs/ab", seeds=1)
 print([row.name for row in table.rows], run.folder.name, run.step + 1)
 try:
     run.export("onnx", "exported")

@@ -61,8 +61,8 @@ def write_rows(data: object, file: Path, content: Content | None, name: str = "d
 
 def roles_of(columns: Sequence[str], content: Content | None) -> dict[str, str]:
     """The columns by role, where they are called by their roles; none where they must be guessed."""
-    wanted = COLUMNS.get(content, ("text",)) if content else ("text",) if [*columns] == ["text"] else ()
-    return {role: role for role in wanted} if {*wanted} <= {*columns} else {}
+    roles = COLUMNS.get(content, ("text",)) if content else ("text",) if [*columns] == ["text"] else ()
+    return {role: role for role in roles} if {*roles} <= {*columns} else {}
 
 
 def rows_of(data: object, content: Content | None, name: str = "data") -> Iterator[Row]:
@@ -178,12 +178,12 @@ def file_names(data: object) -> list[Path] | None:
 
 
 def write_again(data: object, file: Path, content: Content | None, name: str = "data") -> list[str]:
-    """Checks that the rows of a run that resumes are those it was begun with, and returns the columns of the first."""
+    """Checks that rows are those in a file, with which a run was begun, and returns the columns of the first."""
     again = file.with_name(f"again-{file.name}")
     try:
         columns = write_rows(data, again, content, name)
         if again.read_bytes() != file.read_bytes():
-            raise ConfigError(name, "is not what the run was begun with; data_changed=True accepts it")
+            raise ConfigError(name, f"other rows than those in {file}; choose another out=…, or data_changed=True")
         return columns
     finally:
         again.unlink(missing_ok=True)

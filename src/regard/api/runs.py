@@ -37,7 +37,7 @@ from regard.errors import ConfigError
 from regard.export.parity import Parity
 from regard.files.run_folder import DATA_FOLDER, LOCK_FILE, METRICS_FILE, is_run
 from regard.look.activations import PartName, patched
-from regard.run.defaults.plan import Plan, plan_tree
+from regard.run.defaults.plan import plan_tree
 from regard.run.recipe import Recipe
 from regard.run.scoring import Report
 from regard.run.trained import Run as OpenedRun
@@ -282,8 +282,8 @@ class Run:
         return Look(text, api.look(self.opened, text, target, against=other, **options))
 
     def _search(self, options: SearchOptions) -> Any:  # noqa: ANN401
-        given: dict[str, object] = {("size" if name == "beam" else name): value for name, value in options.items()}
-        return self.opened.search_with({**given, "n_best": 1}, {"size": "beam"})
+        changes: dict[str, object] = {("size" if name == "beam" else name): value for name, value in options.items()}
+        return self.opened.search_with({**changes, "n_best": 1}, {"size": "beam"})
 
 
 def load(
@@ -348,10 +348,10 @@ def train(
         recipe = _recipe_of(data)
         if recipe is None:
             refuse_mixing(folder, resume)
+            plugins, overrides = load_plugins({}, overrides, Path())
             options = GuessOptions(_kind(task), text, label, source, target)
-            parts = {**as_splits(data), **({"valid": valid} if valid is not None else {})}
-            parts |= {"test": test} if test is not None else {}
-            recipe = _plan(parts, task, options, folder, overrides, resume, data_changed)
+            written = _written(data, valid, test, task, options, folder / DATA_FOLDER, resume and not data_changed)
+            recipe = plan_tree({**plugins, **written}, overrides, run=folder if resume else None)
             overrides = []
         elif valid is not None or test is not None or source or target or text or label:
             raise ConfigError("data", "a recipe names its own data and columns; change them with settings")
@@ -366,9 +366,12 @@ def train(
 
 def compare(
     variants: Mapping[str, Mapping[str, object]] | str | Path | Sequence[str | Path],
+    data: object = None,
     *,
     out: str | Path,
-    recipe: str | Path | None = None,
+    task: str | Mapping[str, object] | None = None,
+    valid: object = None,
+    test: object = None,
     seeds: int | None = None,
     budget: str | None = None,
     tune: bool | None = None,
@@ -376,30 +379,34 @@ def compare(
 ) -> Comparison:
     """Trains variants with equal budgets and several seeds; the table says which differ significantly.
 
-    `variants` are settings by name on top of a `recipe`, or a sweep file, or several recipes. Runs that are complete in
-    the folder are not trained again.
+    `variants` are settings by name, on top of a recipe or of data, as `train` takes them; or a sweep file, or several
+    recipes. Further settings hold for all. Runs that are complete in the folder are not trained again.
 
     >>> import regard
     >>> table = regard.compare(
     ...     {"learned": {"model.position": "learned"}, "none": {"model.position": "none"}},
-    ...     recipe="reviews", out="runs/positions", seeds=1, budget="steps=2",
+    ...     data="reviews", out="runs/positions", seeds=1, budget="steps=2",
     ... )
     >>> [row.name for row in table.rows], table.metric
     (['learned', 'none'], 'accuracy')
     """
-    with in_python():
-        if not isinstance(variants, Mapping):
-            if recipe is not None:
-                raise ConfigError("recipe", "belongs to variants that are given as a dict; leave it out")
-            return api.compare(variants, *as_overrides(settings), out=out, seeds=seeds, budget=budget, tune=tune)
-        if recipe is None:
-            raise ConfigError("recipe", "needed: what the variants' settings are laid on")
-        base = str(recipe) if str(recipe) in shipped() else str(Path(recipe).absolute())
-        sweep = {"base": base, "variants": {name: as_overrides(changes) for name, changes in variants.items()}}
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "sweep.toml"
-            file.write_text(dump_toml(sweep), encoding="utf-8")
-            return api.compare(file, *as_overrides(settings), out=out, seeds=seeds, budget=budget, tune=tune)
+    overrides = as_overrides(settings)
+    with in_python(), TemporaryDirectory() as folder, _data_folder(Path(out)):
+        files = variants
+        if isinstance(variants, Mapping):
+            recipe = _recipe_of(data)
+            if recipe is None:
+                load_plugins({}, overrides, Path())
+                recipe = Path(folder) / "recipe.toml"
+                written = _written(data, valid, test, task, GuessOptions(_kind(task)), Path(out) / DATA_FOLDER, True)
+                recipe.write_text(dump_toml(written), encoding="utf-8")
+            base = str(recipe) if str(recipe) in shipped() else str(Path(str(recipe)).absolute())
+            rows = {name: as_overrides(changes) for name, changes in variants.items()}
+            files = Path(folder) / "sweep.toml"
+            files.write_text(dump_toml({"base": base, "variants": rows}), encoding="utf-8")
+        elif data is not None:
+            raise ConfigError("data", "belongs to variants that are settings by name; files of recipes have their own")
+        return api.compare(files, *overrides, out=out, seeds=seeds, budget=budget, tune=tune)
 
 
 # Data
@@ -422,34 +429,36 @@ def _kind(task: str | Mapping[str, object] | None) -> str | None:
     return kind if isinstance(kind, str) and kind in CONTENTS else None
 
 
-def _plan(
-    parts: Mapping[str, object],
+def _written(
+    data: object,
+    valid: object,
+    test: object,
     task: str | Mapping[str, object] | None,
     options: GuessOptions,
-    out: Path,
-    overrides: Sequence[str],
-    resume: bool,
-    data_changed: bool,
-) -> Plan:
-    """The complete recipe of data that is no recipe: its rows are written, its task and columns guessed."""
-    tree, rest = load_plugins({}, overrides, Path())
+    folder: Path,
+    again: bool,
+) -> dict[str, Any]:
+    """The recipe of data that is no recipe: its rows written into a folder, its task and columns guessed.
+
+    With `again`, rows that are there already must be the same.
+    """
+    parts = {**as_splits(data), **{name: part for name, part in (("valid", valid), ("test", test)) if part is not None}}
     content, files = _content(task), {split: _files(part) for split, part in parts.items()}
-    base = Path() if all(files.values()) else out / DATA_FOLDER
+    base = Path() if all(files.values()) else folder
     sources, guessed = dict[str, SourceConfig](), ""
     for split, part in parts.items():
         paths, columns = files[split], options
         if paths is None:
             paths = [base / f"{split}.jsonl"]
-            write = write_again if resume and not data_changed and paths[0].is_file() else write_rows
-            written = write(part, paths[0], content, "data" if split == "train" else split)
-            columns = replace(options, **{**roles_of(written, content), **options.columns})
+            write = write_again if again and paths[0].is_file() else write_rows
+            names = write(part, paths[0], content, "data" if split == "train" else split)
+            columns = replace(options, **{**roles_of(names, content), **options.columns})
         guess = guess_data(paths, base, columns)
         sources |= guess.sources if split == "train" else {split: guess.sources["train"]}
         guessed = guessed or guess.task
-    data = {split: _tree(source) for split, source in sources.items()}
-    return plan_tree(
-        {**tree, "task": guessed if task is None else task, "data": data}, rest, base, out if resume else None
-    )
+    trees = {split: _tree(source) for split, source in sources.items()}
+    kind = guessed if task is None else task
+    return {"task": kind, "data": {"folder": str(base.resolve()), **trees}}
 
 
 def _content(task: str | Mapping[str, object] | None) -> Content | None:

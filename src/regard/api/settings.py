@@ -20,7 +20,11 @@ OPTIONS = {
 
 
 def as_overrides(settings: Mapping[str, object]) -> list[str]:
-    """`key=value` settings as the command line has them."""
+    """`key=value` settings as the command line has them; files of plugins are named from the current folder."""
+    if isinstance(plugins := settings.get("plugins"), list | tuple):
+        names = [str(name) for name in cast(Sequence[object], plugins)]
+        absolute = [str(Path(name).absolute()) if name.endswith(".py") else name for name in names]
+        settings = {**settings, "plugins": absolute}
     return [f"{name.replace('__', '.')}={_toml(value, name)}" for name, value in settings.items()]
 
 
