@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -57,12 +57,15 @@ FileName = Annotated[str, AfterValidator(_file_name)]
 """The type of settings that name a file or a folder."""
 
 
+Made = TypeVar("Made")
+
+
 class _Sentences(ModelMetaclass):
     """Makes `SomeConfig(...)` raise ConfigError; pydantic's own nested validation does not pass through here."""
 
-    def __call__(self, *args: object, **settings: object) -> Any:  # noqa: ANN401  (the class's own instance)
+    def __call__(self: type[Made], *args: object, **settings: object) -> Made:
         try:
-            return super().__call__(*args, **settings)
+            return type.__call__(self, *args, **settings)
         except ValidationError as error:
             assert issubclass(self, Config)
             raise first_problem(self, error) from None

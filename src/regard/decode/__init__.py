@@ -3,8 +3,6 @@
 from regard.decode.beam import BeamConfig as BeamConfig
 from regard.decode.beam import BeamSearch as BeamSearch
 from regard.decode.beam import LengthPenalty as LengthPenalty
-from regard.decode.constraints import Constraints as Constraints
-from regard.decode.job import GeneratedToken as GeneratedToken
 from regard.decode.job import Hypothesis as Hypothesis
 from regard.decode.job import Job as Job
 from regard.decode.job import batches as batches
@@ -16,10 +14,8 @@ from regard.decode.scoring import score as score
 from regard.decode.search import AnySearch as AnySearch
 from regard.decode.search import SearchConfig as SearchConfig
 from regard.decode.search import search as search
-from regard.decode.search import search_with as search_with
 from regard.decode.search import stream as stream
 from regard.decode.steppers import AnyStepper as AnyStepper
 from regard.decode.steppers import Ensemble as Ensemble
-from regard.decode.stepwise import Greedy as Greedy
 from regard.decode.stepwise import GreedyConfig as GreedyConfig
 from regard.decode.trace import Trace as Trace

@@ -1,6 +1,5 @@
 """Scores of what models write and choose; no torch."""
 
-from regard.metrics.baseline import Baseline as Baseline
 from regard.metrics.classification import confusion_matrix as confusion_matrix
 from regard.metrics.classification import macro_f1 as macro_f1
 from regard.metrics.language import Restoration as Restoration
@@ -9,14 +8,6 @@ from regard.metrics.language import perplexity as perplexity
 from regard.metrics.multi_label import average_precision as average_precision
 from regard.metrics.multi_label import mean_average_precision as mean_average_precision
 from regard.metrics.registry import METRICS as METRICS
-from regard.metrics.registry import Metric as Metric
-from regard.metrics.registry import Score as Score
-from regard.metrics.registry import Texts as Texts
-from regard.metrics.registry import metric as metric
-from regard.metrics.registry import register as register
-from regard.metrics.registry import require_registered as require_registered
-from regard.metrics.registry import text_metrics as text_metrics
-from regard.metrics.significance import Comparison as Comparison
 from regard.metrics.significance import accuracy_test as accuracy_test
 from regard.metrics.significance import paired_test as paired_test
 from regard.metrics.significance import sign_flips as sign_flips

@@ -19,7 +19,7 @@ from typing import Literal
 from regard.config.values import TASK, read_toml, task_of
 from regard.errors import DataError, InputError, OverlongError
 from regard.files.run_folder import RECIPE_FILE, SENTENCES_FILE, is_run
-from regard.files.strict_json import from_json
+from regard.files.strict_json import table_from_json
 from regard.text.inputs import Items, Overlong, Work, run_handling_overlong
 from regard.text.outputs import EMPTY_OUTPUT, Output, Paragraph, best_combinations, concatenate
 from regard.text.sentences import line_spans, sentence_spans
@@ -70,8 +70,8 @@ class SourceStatistics:
 
     @classmethod
     def load(cls, file: Path) -> "SourceStatistics":
-        with suppress(ValueError, RecursionError, OSError):
-            match from_json(file.read_bytes()):
+        with suppress(ValueError, OSError):
+            match {"language": None, **table_from_json(file.read_bytes())}:
                 case {"examples": int(examples), "several": int() | float() as several,
                       "line_breaks": int() | float() as breaks, "language": str() | None as language}:  # fmt: skip
                     return cls(examples, several, breaks, language)
