@@ -6,7 +6,7 @@
 A model that generates is a `Stepper` too: `start`, `step`, `reorder`.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -58,6 +58,15 @@ class ModelConfig(Family):
 AnyConfig = TypeVar("AnyConfig", bound=ModelConfig)
 
 
+class DecodingState(Protocol):
+    """What a model keeps of the tokens so far; each model has its own kind."""
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> "DecodingState": ...
+
+
+State = TypeVar("State", bound=DecodingState)
+
+
 class Model(nn.Module, Generic[AnyConfig]):
     """Base of all models."""
 
@@ -74,19 +83,16 @@ class Model(nn.Module, Generic[AnyConfig]):
         raise NotImplementedError(f"{type(self).__name__} must compute its vectors")
 
 
-class GenerativeModel(Model[AnyConfig]):
+class GenerativeModel(Model[AnyConfig], Generic[AnyConfig, State]):
     """A model that decodes token by token: a `Stepper`, whose contract stands in stepper.py."""
 
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Any:  # noqa: ANN401
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> State:
         raise NotImplementedError(f"{type(self).__name__} must start decoding")
 
     def step(
-        self,
-        tokens: Int[Tensor, "batch time"],
-        state: Any,  # noqa: ANN401
-        lengths: Int[Tensor, " batch"] | None = None,
-    ) -> tuple[Float[Tensor, "batch time vocab"], Any]:
+        self, tokens: Int[Tensor, "batch time"], state: State, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], State]:
         raise NotImplementedError(f"{type(self).__name__} must decode")
 
-    def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401
-        return state.reorder(rows)
+    def reorder(self, state: State, rows: Int[Tensor, " rows"]) -> State:
+        return cast(State, state.reorder(rows))

@@ -90,7 +90,7 @@ class EncoderDecoderConfig(TextStackConfig):
         return total + self.head.flops(self.width, vocab, batch * target, factor)
 
 
-class EncoderDecoder(GenerativeModel[StackConfig]):
+class EncoderDecoder(GenerativeModel[StackConfig, DecoderState]):
     """decoder(target so far, encoder(source)); a `Stepper`."""
 
     def __init__(self, config: EncoderDecoderConfig, source_vocab: int, target_vocab: int) -> None:

@@ -23,10 +23,11 @@ from regard.nn.experts import ExpertsConfig as ExpertsConfig  # registers itself
 from regard.nn.fast.packed import prepare_key_ranges
 from regard.nn.feedforward import AnyFeedForwardConfig, FeedForwardConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
+from regard.nn.layers import Layers
 from regard.nn.layout import Layout
 from regard.nn.norm import LayerNormConfig, NormConfig
 from regard.nn.pattern import Causal, Padding, Pattern, Shifted
-from regard.nn.position import PositionConfig, RotaryConfig, SinusoidalConfig
+from regard.nn.position import Position, PositionConfig, RotaryConfig, SinusoidalConfig
 
 Vectors = Float[Tensor, "batch time width"]
 
@@ -165,13 +166,13 @@ class Stack(nn.Module):
         self.layer_kinds = self.attention.layer_kinds
         shape: dict[str, Any] = {"width": config.width, "heads": config.heads, "head_width": config.head_width}
         count, in_first = depth if position.per_layer else 1, position.in_heads and not position.every_layer
-        self.positions = nn.ModuleList(position.build(**shape, causal=causal) for _ in range(count))
+        self.positions = Layers[Position](position.build(**shape, causal=causal) for _ in range(count))
         self.input_norm = config.norm.build(config.width) if input_norm else nn.Identity()
         self.dropout = nn.Sequential(DropWords(config.dropout.word), Dropout(config.dropout.embedding))
         self.shared = self.attention.build_shared(config.heads)
         added = self.attention.added_tokens
         self.added = nn.Parameter(torch.randn(added, config.width) * config.width**-0.5) if added else None
-        self.blocks = nn.ModuleList(
+        self.blocks = Layers[Block](
             self._block(kind, NO_POSITION if layer and in_first else self.positions[layer % count], cross)
             for layer, kind in enumerate(by_layer(self.attention, depth))
         )
@@ -214,7 +215,7 @@ class Stack(nn.Module):
             valid = None if valid is None else F.pad(valid, (len(self.added), 0), value=True)
         for layer, block in enumerate(self.blocks):
             if layer == 0 or every:
-                x = self.positions[layer % len(self.positions)].embed(x, context)  # type: ignore[operator]
+                x = self.positions[layer % len(self.positions)].embed(x, context)
             if layer == 0:
                 x = self.dropout(self.input_norm(x))
                 x = x.to(self.residual_dtype) if self.residual_dtype is not None and self.training else x

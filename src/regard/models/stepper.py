@@ -4,7 +4,7 @@ A stepper decodes sequences token by token. Transformers with their key/value ca
 baselines and ensembles all implement it, so greedy search, beam search and sampling exist once.
 """
 
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -42,17 +42,23 @@ class Stepper(Protocol[State]):
         ...
 
 
+@runtime_checkable
+class SkipsLogits(Protocol[State]):
+    """A stepper that computes the logits after a prompt alone."""
+
+    def last_logits(
+        self, tokens: Int[Tensor, "batch time"], state: State, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch vocab"], State]: ...
+
+
 def last_logits(
-    stepper: Any,  # noqa: ANN401
+    stepper: "Stepper[State]",
     tokens: Int[Tensor, "batch time"],
     state: State,
     lengths: Int[Tensor, " batch"] | None = None,
 ) -> tuple[Float[Tensor, "batch vocab"], State]:
-    """Feeds a prompt; the logits after each row's last token.
-
-    A stepper that can skip all other logits has a method of this name.
-    """
-    if hasattr(stepper, "last_logits"):
+    """Feeds a prompt; the logits after each row's last token."""
+    if isinstance(stepper, SkipsLogits):
         return stepper.last_logits(tokens, state, lengths)
     logits, state = stepper.step(tokens, state, lengths)
     return at_last(logits, lengths), state
@@ -73,17 +79,17 @@ def padded_source(source: Sequences | None, rows: int) -> Sequences:
     return source
 
 
-class PrefixDecoder:
+class PrefixDecoder(Generic[State]):
     """A decoder used as encoder-decoder: source, separator and target as one text.
 
     The begin token is replaced by the separator, and the source's end token is left out. A Stepper.
     """
 
-    def __init__(self, decoder: Any, *, begin: int, separator: int) -> None:  # noqa: ANN401
+    def __init__(self, decoder: Stepper[State], *, begin: int, separator: int) -> None:
         self.decoder, self.begin, self.separator = decoder, begin, separator
 
     @torch.no_grad()
-    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> Any:  # noqa: ANN401
+    def start(self, source: Sequences | None, *, rows: int, capacity: int) -> State:
         """Feeds the source as a prompt."""
         source = padded_source(source, rows)
         lengths = source.layout.lengths - 1
@@ -95,12 +101,9 @@ class PrefixDecoder:
         return last_logits(self.decoder, source.tokens[:, :time], state, None if even else lengths)[1]
 
     def step(
-        self,
-        tokens: Int[Tensor, "batch time"],
-        state: Any,  # noqa: ANN401
-        lengths: Int[Tensor, " batch"] | None = None,
-    ) -> tuple[Float[Tensor, "batch time vocab"], Any]:
+        self, tokens: Int[Tensor, "batch time"], state: State, lengths: Int[Tensor, " batch"] | None = None
+    ) -> tuple[Float[Tensor, "batch time vocab"], State]:
         return self.decoder.step(torch.where(tokens == self.begin, self.separator, tokens), state, lengths)
 
-    def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401
+    def reorder(self, state: State, rows: Int[Tensor, " rows"]) -> State:
         return self.decoder.reorder(state, rows)

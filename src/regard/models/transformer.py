@@ -175,7 +175,7 @@ class DecoderState:
         )
 
 
-class Decoder(SingleStack, GenerativeModel[SingleStackConfig]):
+class Decoder(SingleStack, GenerativeModel[SingleStackConfig, DecoderState]):
     """Every token attends to itself and earlier ones; a `Stepper`."""
 
     def __init__(self, config: DecoderConfig, vocab: int, classes: int | None = None) -> None:

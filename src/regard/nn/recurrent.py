@@ -28,6 +28,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard.errors import ConfigError
 from regard.nn.dropout import LockedDropout
 from regard.nn.experts import Experts
+from regard.nn.layers import Layers
 from regard.nn.layout import Layout
 
 Cell = Literal["rnn", "lstm", "gru"]
@@ -212,7 +213,7 @@ class RecurrentStack(nn.Module):
         experts: Experts | None = None,
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layers)
+        self.layers = Layers[RecurrentLayer](layers)
         self.residual_from = len(layers) if residual_from is None else residual_from
         self.dropout = LockedDropout(dropout, locked)
         self.experts = experts
@@ -244,4 +245,4 @@ class RecurrentStack(nn.Module):
 
     def initial_state(self, rows: int) -> tuple[HiddenState, ...]:
         """What the layers remember before the first token."""
-        return tuple(layer.initial_state(rows) for layer in self.layers)  # type: ignore[operator]
+        return tuple(layer.initial_state(rows) for layer in self.layers)

@@ -124,7 +124,7 @@ class Seq2SeqConfig(ModelConfig):
 AnySeq2SeqConfig = TypeVar("AnySeq2SeqConfig", bound=Seq2SeqConfig)
 
 
-class Seq2Seq(GenerativeModel[AnySeq2SeqConfig]):
+class Seq2Seq(GenerativeModel[AnySeq2SeqConfig, ConvolutionState]):
     """Embeddings and output layer around `project_source` and `decode`; a `Stepper`."""
 
     def __init__(self, config: Seq2SeqConfig, source_vocab: int, target_vocab: int) -> None:

@@ -16,6 +16,7 @@ from regard.nn.convolution import Convolution, Window, convolution_flops, convol
 from regard.nn.dropout import DropLayers, Dropout, DropoutConfig, DropoutSettings, DropWords
 from regard.nn.head import VocabularyHeadConfig
 from regard.nn.initialise import InitialiseConfig, XavierConfig
+from regard.nn.layers import Layers
 from regard.nn.layout import Sequences
 from regard.nn.norm import LayerNormConfig, NormConfig
 
@@ -140,9 +141,9 @@ class ByteNet(Seq2Seq[ByteNetConfig]):
         self.decoder = self._blocks(config.target_depth, config.target_kernel, causal=True)
         config.initialise.apply(self, config.depth)
 
-    def _blocks(self, depth: int, kernel: int, causal: bool) -> nn.ModuleList:
+    def _blocks(self, depth: int, kernel: int, causal: bool) -> Layers[ByteNetBlock]:
         config, inner, drop = self.config, self.config.inner_width, self.config.dropout
-        blocks = nn.ModuleList()
+        blocks = Layers[ByteNetBlock]()
         for dilation in dilations(depth, config.dilation):
             convolution = Convolution(inner, inner, kernel, dilation=dilation, causal=causal)
             dropout = nn.Sequential(Dropout(drop.residual), DropLayers(drop.layer))
@@ -151,7 +152,7 @@ class ByteNet(Seq2Seq[ByteNetConfig]):
 
     @override
     def decoder_convolutions(self) -> list[Convolution]:
-        return [block.convolution for block in self.decoder]  # type: ignore[misc]
+        return [block.convolution for block in self.decoder]
 
     @override
     def project_source(self, source: Sequences) -> tuple[Tensor, ...]:

@@ -29,6 +29,7 @@ from regard.nn.convolution import (
 from regard.nn.dropout import Dropout, DropWords, Rate
 from regard.nn.embedding import Embedding, EmbeddingConfig
 from regard.nn.initialise import KeepConfig, NormalConfig, XavierConfig
+from regard.nn.layers import Layers
 from regard.nn.layout import Sequences
 from regard.nn.pattern import Padding
 from regard.nn.position import LearnedConfig, NoPositionConfig, Position, SinusoidalConfig
@@ -340,7 +341,7 @@ class GatedEncoder(nn.Module):
         super().__init__()
         shapes, norm = config.shapes(config.depth), config.weight_norm
         self.into = linear_map(config.width, shapes[0].into, weight_norm=norm)
-        self.layers = nn.ModuleList(
+        self.layers = Layers[GatedLayer](
             GatedLayer(shape, dropout=config.dropout.convolution, weight_norm=norm) for shape in shapes
         )
         self.back = linear_map(shapes[-1].out, config.width, weight_norm=norm)
@@ -364,7 +365,7 @@ class GatedDecoder(nn.Module):
         super().__init__()
         shapes, norm = config.shapes(config.target_depth), config.weight_norm
         self.into = linear_map(config.width, shapes[0].into, weight_norm=norm)
-        self.layers = nn.ModuleList(
+        self.layers = Layers[GatedAttentionLayer](
             GatedAttentionLayer(shape, config.width, dropout=config.dropout.convolution, weight_norm=norm)
             for shape in shapes
         )
@@ -392,7 +393,7 @@ class ConvS2S(Seq2Seq[ConvS2SConfig]):
 
     @override
     def decoder_convolutions(self) -> list[Convolution]:
-        return [layer.convolution for layer in self.decoder.layers]  # type: ignore[misc]
+        return [layer.convolution for layer in self.decoder.layers]
 
     @override
     def project_source(self, source: Sequences) -> tuple[Tensor, ...]:

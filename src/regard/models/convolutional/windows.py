@@ -37,6 +37,7 @@ from regard.nn.head import (
     head_for,
 )
 from regard.nn.initialise import InitialiseConfig, XavierConfig
+from regard.nn.layers import Layers
 from regard.nn.layout import Sequences
 from regard.nn.norm import LayerNormConfig, NormConfig
 
@@ -138,7 +139,7 @@ class WindowModel(Model[WindowsConfig]):
         self.embedding = config.embedding.build(vocab, config.width)
         self.input_norm = norm.build(config.width) if config.embedding.norm else nn.Identity()
         self.dropout = nn.Sequential(DropWords(drop.word), Dropout(drop.embedding))
-        self.layers = nn.ModuleList(self._layer(dilation) for dilation in config.dilations)
+        self.layers = Layers[WindowLayer](self._layer(dilation) for dilation in config.dilations)
         self.final_norm = norm.build(config.width) if config.has_final_norm else nn.Identity()
         if isinstance(head, VocabularyHeadConfig):
             shared = self.embedding if config.embedding.shares_output else None
@@ -206,7 +207,7 @@ class WindowDecoderConfig(WindowsConfig):
         return WindowDecoder(self, vocab, classes)
 
 
-class WindowDecoder(WindowModel, GenerativeModel[WindowsConfig]):
+class WindowDecoder(WindowModel, GenerativeModel[WindowsConfig, ConvolutionState]):
     """Every token depends on itself and a few before it; a `Stepper`."""
 
     def __init__(self, config: WindowDecoderConfig, vocab: int, classes: int | None = None) -> None:
@@ -216,7 +217,7 @@ class WindowDecoder(WindowModel, GenerativeModel[WindowsConfig]):
         """The state before the first token; a decoder alone has no source."""
         if source is not None:
             raise ConfigError("model.kind", "a decoder has no source; give the text as a prompt instead")
-        convolutions: list[Convolution] = [layer.convolution for layer in self.layers]  # type: ignore[misc]
+        convolutions = [layer.convolution for layer in self.layers]
         return ConvolutionState.start(convolutions, self.embedding.table.weight, rows, capacity)
 
     @torch.no_grad()

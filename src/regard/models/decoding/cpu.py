@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.models.decoding.step import DecodingStep, QKVProjection, Statistics, decoder_stack, obstacle
+from regard.models.decoding.step import DecodingStep, QKVProjection, Statistics, decoder_stack, linear_of, obstacle
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stepper import last_logits
 from regard.models.transformer import Decoder, DecoderState
@@ -37,9 +37,9 @@ def cpu_obstacle(model: object) -> str:
     """Why a model cannot be decoded by `CPUDecoder`; empty where it can."""
     if why := obstacle(model):
         return why
-    stack = decoder_stack(model)  # type: ignore[arg-type]
+    assert isinstance(model, Decoder | EncoderDecoder)
+    stack = decoder_stack(model)
     for block in stack.blocks:
-        assert isinstance(block, Block)
         attentions = [block.attention] if block.cross is None else [block.attention, block.cross]
         if not all(isinstance(part, HeadProjection) for one in attentions for part in (one.query, one.key, one.value)):
             return "its heads have projections of their own"
@@ -115,7 +115,8 @@ class CPUBlock:
         self.rotate, self.on_values = attention.position.rotate, attention.position.on_values
         self.attention, self.around_attention = CPUAttention(attention), CPUResidual(block.around_attention)
         if cross is not None and block.around_cross is not None:
-            self.cross_query = PrepackedLinear(cross.query.weight, cross.query.bias)  # type: ignore[arg-type]
+            query = linear_of(cross.query)
+            self.cross_query = PrepackedLinear(query.weight, query.bias)
             self.cross, self.around_cross = CPUAttention(cross), CPUResidual(block.around_cross)
         self.feedforward = None if block.feedforward is None else without_lookups(block.feedforward)
         self.around_feedforward = block.around_feedforward and CPUResidual(block.around_feedforward)

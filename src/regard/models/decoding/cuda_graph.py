@@ -8,7 +8,6 @@ to powers of two, so that few graphs serve all batches: unused rows are ignored,
 
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -106,6 +105,10 @@ class StaticState:
         self.filled += int(lengths.max()) - time
 
 
+State = DecoderState | StaticState
+"""After the prompt: in the model's own cache, or in a static one."""
+
+
 class CUDAGraphDecoder:
     """A Stepper around a Transformer decoder or encoder-decoder: the same logits, by a CUDA graph on a GPU.
 
@@ -123,9 +126,9 @@ class CUDAGraphDecoder:
     def step(
         self,
         tokens: Int[Tensor, "batch time"],
-        state: Any,  # noqa: ANN401
+        state: State,
         lengths: Int[Tensor, " batch"] | None = None,
-    ) -> tuple[Float[Tensor, "batch time vocab"], Any]:
+    ) -> tuple[Float[Tensor, "batch time vocab"], State]:
         """Appends tokens to each row: the prompt by the model's own step, then token after token by the graph."""
         if isinstance(state, DecoderState):
             if state.cache_lengths.longest == 0:
@@ -139,9 +142,9 @@ class CUDAGraphDecoder:
     def last_logits(
         self,
         tokens: Int[Tensor, "batch time"],
-        state: Any,  # noqa: ANN401
+        state: State,
         lengths: Int[Tensor, " batch"] | None = None,
-    ) -> tuple[Float[Tensor, "batch vocab"], Any]:
+    ) -> tuple[Float[Tensor, "batch vocab"], State]:
         """A prompt is left to the model, which computes the last logits only."""
         if isinstance(state, DecoderState) and state.cache_lengths.longest == 0:
             return last_logits(self.model, tokens, state, lengths)
@@ -149,7 +152,7 @@ class CUDAGraphDecoder:
         return at_last(logits, lengths), state
 
     @torch.no_grad()
-    def reorder(self, state: Any, rows: Int[Tensor, " rows"]) -> Any:  # noqa: ANN401
+    def reorder(self, state: State, rows: Int[Tensor, " rows"]) -> State:
         """The state of the selected rows; where their number rounds to another, it moves to a cache of that size."""
         if isinstance(state, DecoderState):
             return self.model.reorder(state, rows)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.models.decoding.step import Key, QKVProjection, Query, Statistics, Value, Vectors
+from regard.models.decoding.step import Key, QKVProjection, Query, Statistics, Value, Vectors, linear_of
 from regard.nn.attention.heads import HeadProjection, split_heads
 from regard.nn.attention.reference import reference_attention
 from regard.nn.block import Block, Residual
@@ -90,7 +90,7 @@ def fusable(block: Block) -> bool:
     """Whether the fused kernels support all parts of a block: pre-norm, plain projections, one dtype."""
     around = [block.around_attention, block.around_cross, block.around_feedforward]
     projections = [block.attention.query, block.attention.key, block.attention.value]
-    outputs = [block.attention.output]
+    outputs, dtypes = [block.attention.output], {weight.dtype for weight in block.parameters()}
     if block.cross is not None:
         projections, outputs = [*projections, block.cross.query], [*outputs, block.cross.output]
     return (
@@ -98,7 +98,8 @@ def fusable(block: Block) -> bool:
         and all(type(part) is HeadProjection for part in projections)
         and all(type(part) is nn.Linear for part in outputs)
         and (block.feedforward is None or type(block.feedforward) in (FeedForward, GatedFeedForward))
-        and {weight.dtype for weight in block.parameters()} <= {block.attention.query.weight.dtype} & set(FUSED_DTYPES)  # type: ignore[union-attr]
+        and len(dtypes) == 1
+        and dtypes <= set(FUSED_DTYPES)
     )
 
 
@@ -122,13 +123,14 @@ class FusedBlock(StaticBlock):
         assert self.qkv is not None
         cross, feedforward = block.cross, block.feedforward
         self.qkv_linear = FoldedLinear.of(self.qkv.weight, self.qkv.bias, block.around_attention.norm)
-        self.output = _without_norm(block.attention.output)  # type: ignore[arg-type]
+        self.output = _without_norm(block.attention.output)
         if cross is not None and block.around_cross is not None:
-            self.cross_query = FoldedLinear.of(cross.query.weight, cross.query.bias, block.around_cross.norm)  # type: ignore[arg-type]
-            self.cross_output = _without_norm(cross.output)  # type: ignore[arg-type]
-        if feedforward is not None and block.around_feedforward is not None:
+            query = linear_of(cross.query)
+            self.cross_query = FoldedLinear.of(query.weight, query.bias, block.around_cross.norm)
+            self.cross_output = _without_norm(cross.output)
+        if isinstance(feedforward, FeedForward | GatedFeedForward) and block.around_feedforward is not None:
             self.up = FoldedLinear.of(*_up_projection(feedforward), block.around_feedforward.norm)
-            self.down = _without_norm(feedforward.down)  # type: ignore[union-attr, arg-type]
+            self.down = _without_norm(feedforward.down)
 
     def __call__(
         self, x: Vectors, statistics: Statistics, context: AttentionContext, cache: StaticKVCache, layer: int
@@ -157,10 +159,10 @@ class FusedBlock(StaticBlock):
 
     def _fused_feedforward(self, x: Rows, statistics: Statistics) -> tuple[Rows, Statistics]:
         feedforward = self.block.feedforward
-        if feedforward is None:
+        if not isinstance(feedforward, FeedForward | GatedFeedForward):
             return x, statistics
         gated = isinstance(feedforward, GatedFeedForward)
-        inner = norm_linear(x, self.up, feedforward.activation, gated, statistics=statistics)  # type: ignore[arg-type]
+        inner = norm_linear(x, self.up, feedforward.activation, gated, statistics=statistics)
         return linear_residual(x, inner, self.down)
 
 
@@ -176,14 +178,15 @@ def fused_head(head: nn.Module, norm: nn.Module) -> Callable[[Vectors, Statistic
     return lambda x, statistics: norm_linear(x[:, 0], linear, statistics=statistics)
 
 
-def _without_norm(linear: nn.Linear) -> FoldedLinear:
+def _without_norm(part: nn.Module) -> FoldedLinear:
+    linear = linear_of(part)
     return FoldedLinear.of(linear.weight, linear.bias, nn.Identity())
 
 
-def _up_projection(feedforward: nn.Module) -> tuple[Tensor, Tensor | None]:
+def _up_projection(feedforward: FeedForward | GatedFeedForward) -> tuple[Tensor, Tensor | None]:
     """Weight and bias of the first layer; of a gated one, those of gate and value, one below the other."""
     if not isinstance(feedforward, GatedFeedForward):
-        return feedforward.up.weight, feedforward.up.bias  # type: ignore[union-attr, return-value]
+        return feedforward.up.weight, feedforward.up.bias
     gate, up = feedforward.gate, feedforward.up
     bias = None if gate.bias is None else torch.cat([gate.bias, up.bias]).detach()
     return torch.cat([gate.weight, up.weight]).detach(), bias

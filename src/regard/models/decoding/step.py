@@ -5,11 +5,11 @@ that grow, `static_blocks.py` over a static KV cache, which `cuda_graph.py` capt
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stack import Stack
@@ -27,7 +27,8 @@ Key = Float[Tensor, "rows kv_heads one head_width"]
 Value = Float[Tensor, "rows kv_heads one value_width"]
 Statistics = Float[Tensor, "two parts rows"] | None
 """Row statistics of the residual stream, where the kernel that wrote it stored them (`nn/fast/linear.py`)."""
-DecodingBlock = Callable[[Vectors, Statistics, AttentionContext, Any, int], tuple[Vectors, Statistics]]
+Cache = TypeVar("Cache")
+DecodingBlock = Callable[[Vectors, Statistics, AttentionContext, Cache, int], tuple[Vectors, Statistics]]
 """One block for one token a row; its arguments end with the backend's cache and the layer's index."""
 
 
@@ -53,40 +54,46 @@ def decoder_stack(model: Decoder | EncoderDecoder) -> Stack:
     return model.decoder if isinstance(model, EncoderDecoder) else model.stack
 
 
-class DecodingStep:
+class DecodingStep(Generic[Cache]):
     """The tokens of one step through a decoder, by the blocks of a backend."""
 
-    def __init__(self, model: Decoder | EncoderDecoder, block: Callable[[Block], DecodingBlock]) -> None:
+    def __init__(self, model: Decoder | EncoderDecoder, block: Callable[[Block], DecodingBlock[Cache]]) -> None:
         if why := obstacle(model):
             raise TypeError(f"this model has no fixed decoding step: {why}")
         self.stack = decoder_stack(model)
         self.embedding = model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding
-        self.blocks = [block(part) for part in self.stack.blocks]  # type: ignore[arg-type]
+        self.blocks = [block(part) for part in self.stack.blocks]
 
-    def hidden(self, tokens: Tensor, context: AttentionContext, cache: Any) -> tuple[Vectors, Statistics]:  # noqa: ANN401
+    def hidden(self, tokens: Tensor, context: AttentionContext, cache: Cache) -> tuple[Vectors, Statistics]:
         """The decoder's output for tokens (rows, 1) before the final norm; their keys and values go into the cache."""
         stack, every_layer = self.stack, self.stack.position_config.every_layer
         x, statistics = self.embedding(tokens), None
         for layer, block in enumerate(self.blocks):
             if layer == 0 or every_layer:
-                x, statistics = stack.positions[layer % len(stack.positions)].embed(x, context), None  # type: ignore[operator]
+                x, statistics = stack.positions[layer % len(stack.positions)].embed(x, context), None
             if layer == 0:
                 x = stack.input_norm(x)
             x, statistics = block(x, statistics, context, cache, layer)
         return x, statistics
 
 
+def linear_of(part: nn.Module) -> nn.Linear:
+    """A part of a block, known to be one matrix."""
+    assert isinstance(part, nn.Linear)
+    return part
+
+
 class QKVProjection:
     """Queries, keys and values by one matmul instead of three; the weights are copied."""
 
     def __init__(self, attention: Attention) -> None:
-        projections = (attention.query, attention.key, attention.value)
+        projections = [linear_of(part) for part in (attention.query, attention.key, attention.value)]
         self.heads = (attention.heads, attention.kv_heads, attention.kv_heads)
         widths = (attention.head_width, attention.head_width, attention.value_width)
         self.sizes = tuple(heads * width for heads, width in zip(self.heads, widths, strict=True))
-        self.weight = torch.cat([part.weight.detach() for part in projections])  # type: ignore[arg-type]
-        has_bias = attention.query.bias is not None
-        self.bias = torch.cat([part.bias.detach() for part in projections]) if has_bias else None  # type: ignore[union-attr]
+        self.weight = torch.cat([part.weight.detach() for part in projections])
+        has_bias = projections[0].bias is not None
+        self.bias = torch.cat([part.bias.detach() for part in projections]) if has_bias else None
 
     @staticmethod
     def fits(attention: Attention) -> bool:

@@ -27,6 +27,7 @@ from regard.models.recurrent.translator import (
 )
 from regard.nn.attention.seq2seq import AdditiveConfig, AnySeq2SeqAttentionConfig, Seq2SeqAttention
 from regard.nn.dropout import LockedDropout
+from regard.nn.layers import Layers
 from regard.nn.layout import Layout
 from regard.nn.recurrent import Direction, HiddenState, LayerSpec, RecurrentLayer, Vectors, row_lengths
 
@@ -107,7 +108,7 @@ class FastForward(nn.Module):
 
     def __init__(self, layers: Sequence[RecurrentLayer], dropout: float = 0.0, locked: bool = False) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layers)
+        self.layers = Layers[RecurrentLayer](layers)
         self.dropout = LockedDropout(dropout, locked)
 
     def forward(
@@ -126,7 +127,7 @@ class FastForward(nn.Module):
         for number, layer in enumerate(self.layers):
             if number:
                 context = [attend(h)] if attend is not None and number == 1 else []
-                x = torch.cat([half(self.layers[number - 1], x), self.dropout(h), *context], -1)  # type: ignore[arg-type]
+                x = torch.cat([half(self.layers[number - 1], x), self.dropout(h), *context], -1)
             h, hidden_state = layer(x, lengths, before[number])
             after.append(hidden_state)
         return h, x, tuple(after)
@@ -144,14 +145,14 @@ class DeepAttEncoder(TranslatorEncoder):
 
     def __init__(self, forward: FastForward, backward: FastForward, width: int) -> None:
         super().__init__()
-        self.columns = nn.ModuleList([forward, backward])
+        self.columns = Layers[FastForward]([forward, backward])
         self.join = nn.Linear(6 * width, width)
 
     def forward(self, x: Float[Tensor, "batch time inputs"], layout: Layout) -> Encoded:
         lengths, outputs = row_lengths(layout), []
         for column in self.columns:
             h, inputs, _ = column(x, lengths)
-            outputs += [h, half(column.layers[-1], inputs)]  # type: ignore[union-attr, index]
+            outputs += [h, half(column.layers[-1], inputs)]
         return Encoded(self.join(torch.cat(outputs, -1)), layout)
 
 
@@ -163,7 +164,7 @@ class DeepAttDecoder(TranslatorDecoder):
         self.column, self.cross = column, cross
 
     def initial_state(self, encoded: Encoded) -> TranslatorState:
-        hidden_states = tuple(layer.initial_state(len(encoded.vectors)) for layer in self.column.layers)  # type: ignore[operator]
+        hidden_states = tuple(layer.initial_state(len(encoded.vectors)) for layer in self.column.layers)
         return TranslatorState(
             hidden_states, encoded.source_rows, self.cross.project_source(encoded.vectors, encoded.valid)
         )

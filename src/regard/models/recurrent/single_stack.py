@@ -189,7 +189,7 @@ class RecurrentDecoderState:
         return replace(self, hidden_states=tuple(hidden_state.reorder(rows) for hidden_state in self.hidden_states))
 
 
-class RecurrentDecoder(SingleRecurrent, GenerativeModel[SingleRecurrentConfig]):
+class RecurrentDecoder(SingleRecurrent, GenerativeModel[SingleRecurrentConfig, RecurrentDecoderState]):
     """Every token depends on those before it through the hidden states; a `Stepper`."""
 
     def start(self, source: Sequences | None, *, rows: int, capacity: int) -> RecurrentDecoderState:

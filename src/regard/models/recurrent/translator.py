@@ -145,7 +145,7 @@ class TranslatorConfig(RecurrentConfig):
         return total + self.head.flops(self.head_width, vocab, batch * target, factor)
 
 
-class RecurrentTranslator(GenerativeModel[TranslatorConfig]):
+class RecurrentTranslator(GenerativeModel[TranslatorConfig, TranslatorState]):
     """decoder(target so far, encoder(source)); a `Stepper`."""
 
     def __init__(self, config: TranslatorConfig, source_vocab: int, target_vocab: int) -> None:

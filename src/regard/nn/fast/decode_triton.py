@@ -15,12 +15,12 @@ MANY_PROGRAMS, FEW_PROGRAMS = (4096, 2), (16384, 16)
 
 @jit
 @no_type_check
-def decode_kernel(  # noqa: ANN201
-    q, k, v, k_cache, v_cache, lengths, cache_rows, bias, output,  # noqa: ANN001
-    scale, q_stride, q_head_stride, k_stride, k_head_stride, cache_stride, cache_head_stride,  # noqa: ANN001
-    bias_stride, bias_head_stride,  # noqa: ANN001
-    GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,  # noqa: N803
-    APPEND: tl.constexpr, HAS_BIAS: tl.constexpr, OVERLAP: tl.constexpr,  # noqa: N803
+def decode_kernel(
+    q, k, v, k_cache, v_cache, lengths, cache_rows, bias, output,
+    scale, q_stride, q_head_stride, k_stride, k_head_stride, cache_stride, cache_head_stride,
+    bias_stride, bias_head_stride,
+    GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
+    APPEND: tl.constexpr, HAS_BIAS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     """softmax(q·kᵀ·scale + bias) v over the first `length` keys, block by block with a running maximum.
 

@@ -58,7 +58,7 @@ def fit_shared_memory(launch: Launch, itemsize: int, gated: bool, limit: int) ->
 
 @jit
 @no_type_check
-def activate(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def activate(x, KIND: tl.constexpr):
     """As `nn.feedforward.activate`, in float32."""
     if KIND == "relu":
         x = tl.where(x < 0.0, 0.0, x)  # NaN stays NaN
@@ -76,11 +76,11 @@ def activate(x, KIND: tl.constexpr):  # noqa: ANN001, ANN201, N803
 
 @jit
 @no_type_check
-def one_row_kernel(  # noqa: ANN201
-    x, weight, weight_sums, offset, residual, output, epsilon,  # noqa: ANN001
-    N: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,  # noqa: N803
-    NORM: tl.constexpr, HAS_OFFSET: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
-    HAS_RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,  # noqa: N803
+def one_row_kernel(
+    x, weight, weight_sums, offset, residual, output, epsilon,
+    N: tl.constexpr, K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    NORM: tl.constexpr, HAS_OFFSET: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     """One row: dot products as sums, since tensor cores take sixteen rows at least."""
     offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -118,14 +118,14 @@ def one_row_kernel(  # noqa: ANN201
 
 @jit
 @no_type_check
-def rows_kernel(  # noqa: ANN201
-    x, weight, weight_sums, offset, residual, output, statistics, new_statistics, epsilon,  # noqa: ANN001
-    m, x_stride, residual_stride,  # noqa: ANN001
-    N: tl.constexpr, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,  # noqa: N803
-    LINES: tl.constexpr, LINE: tl.constexpr, PARTS: tl.constexpr, BLOCK_PARTS: tl.constexpr,  # noqa: N803
-    STORE_STATISTICS: tl.constexpr, PART: tl.constexpr,  # noqa: N803
-    NORM: tl.constexpr, HAS_OFFSET: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
-    HAS_RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,  # noqa: N803
+def rows_kernel(
+    x, weight, weight_sums, offset, residual, output, statistics, new_statistics, epsilon,
+    m, x_stride, residual_stride,
+    N: tl.constexpr, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    LINES: tl.constexpr, LINE: tl.constexpr, PARTS: tl.constexpr, BLOCK_PARTS: tl.constexpr,
+    STORE_STATISTICS: tl.constexpr, PART: tl.constexpr,
+    NORM: tl.constexpr, HAS_OFFSET: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     """Several rows on the tensor cores; on request, the row statistics of the output for the norm that follows."""
     offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -180,9 +180,9 @@ def rows_kernel(  # noqa: ANN201
 
 @jit
 @no_type_check
-def write_statistics(  # noqa: ANN201
-    new_statistics, y, m, offs_m, valid_m,  # noqa: ANN001
-    N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PART: tl.constexpr,  # noqa: N803
+def write_statistics(
+    new_statistics, y, m, offs_m, valid_m,
+    N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PART: tl.constexpr,
 ):  # fmt: skip
     """Stores the sums of the output's elements and of their squares, part by part, for the norm that follows."""
     own_parts: tl.constexpr = BLOCK_N // PART
@@ -196,7 +196,7 @@ def write_statistics(  # noqa: ANN201
 
 @jit
 @no_type_check
-def load_statistics(statistics, m, offs_m, valid_m, PARTS: tl.constexpr, BLOCK_PARTS: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def load_statistics(statistics, m, offs_m, valid_m, PARTS: tl.constexpr, BLOCK_PARTS: tl.constexpr):
     """The partial sums that `write_statistics` stored; these loads overlap with the matmul."""
     part = tl.arange(0, BLOCK_PARTS)[:, None]
     offsets, valid = part * m + offs_m[None, :], (part < PARTS) & valid_m[None, :]
@@ -206,7 +206,7 @@ def load_statistics(statistics, m, offs_m, valid_m, PARTS: tl.constexpr, BLOCK_P
 
 @jit
 @no_type_check
-def row_statistics(x_rows, valid_m, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def row_statistics(x_rows, valid_m, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
     """Sum of each row and of its squares.
 
     A loop of its own: inside the matmul's loop, operands that the tensor cores still read are overwritten (Triton 3.6).
@@ -223,7 +223,7 @@ def row_statistics(x_rows, valid_m, K: tl.constexpr, BLOCK_M: tl.constexpr, BLOC
 
 @jit
 @no_type_check
-def load_epilogue(weight_sums, offset, offs_n, valid_n, NORM: tl.constexpr, HAS_OFFSET: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def load_epilogue(weight_sums, offset, offs_n, valid_n, NORM: tl.constexpr, HAS_OFFSET: tl.constexpr):
     """V1 and c of `linear.py`; zero where there is none."""
     weight_sum = tl.zeros(offs_n.shape, tl.float32)
     bias = tl.zeros(offs_n.shape, tl.float32)
@@ -236,9 +236,9 @@ def load_epilogue(weight_sums, offset, offs_n, valid_n, NORM: tl.constexpr, HAS_
 
 @jit
 @no_type_check
-def prefetch_weight(  # noqa: ANN201
-    weight, offs_n,  # noqa: ANN001
-    N: tl.constexpr, K: tl.constexpr, LINES: tl.constexpr, LINE: tl.constexpr, GATED: tl.constexpr,  # noqa: N803
+def prefetch_weight(
+    weight, offs_n,
+    N: tl.constexpr, K: tl.constexpr, LINES: tl.constexpr, LINE: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
     """Prefetches the program's block of the weight, then waits for the kernel that writes x."""
     tl.extra.cuda.gdc_launch_dependents()

@@ -16,9 +16,9 @@ LOWEST = tl.constexpr(-3e38)
 
 @jit
 @no_type_check
-def argmax_kernel(  # noqa: ANN201
-    logits, forbidden, tokens, logprobs, row_stride,  # noqa: ANN001
-    VOCAB: tl.constexpr, FORBIDDEN: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,  # noqa: N803
+def argmax_kernel(
+    logits, forbidden, tokens, logprobs, row_stride,
+    VOCAB: tl.constexpr, FORBIDDEN: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """One pass over the row: the maximum and its index, and the log-sum-exp."""
     row = tl.program_id(0).to(tl.int64)
@@ -62,7 +62,7 @@ def argmax_logprob(logits: Tensor, forbidden: Tensor) -> tuple[Tensor, Tensor]:
 
 @jit
 @no_type_check
-def smoothing_weight(smoothing_weights, token, VOCAB: tl.constexpr, WEIGHTED: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def smoothing_weight(smoothing_weights, token, VOCAB: tl.constexpr, WEIGHTED: tl.constexpr):
     """Each token's share of the probability that label smoothing takes from the target."""
     inside = token < VOCAB
     return (
@@ -74,10 +74,10 @@ def smoothing_weight(smoothing_weights, token, VOCAB: tl.constexpr, WEIGHTED: tl
 
 @jit
 @no_type_check
-def cross_entropy_kernel(  # noqa: ANN201
-    logits, targets, smoothing_weights, losses, nlls, smoothing,  # noqa: ANN001
-    VOCAB: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
-    SMOOTHED: tl.constexpr, WEIGHTED: tl.constexpr,  # noqa: N803
+def cross_entropy_kernel(
+    logits, targets, smoothing_weights, losses, nlls, smoothing,
+    VOCAB: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr,
+    SMOOTHED: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     """Two passes over the row: log-sum-exp and loss, then the gradient in place of the logits."""
     row = tl.program_id(0).to(tl.int64)

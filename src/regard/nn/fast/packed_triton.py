@@ -28,7 +28,7 @@ FORWARD, GRAD_Q, GRAD_KV = Launch(64, 32), Launch(32, 32, warps=2), Launch(32, 6
 
 @jit
 @no_type_check
-def load_block(x, token, valid, stride, offset, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def load_block(x, token, valid, stride, offset, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
     """One head's vectors of some tokens (tokens, BLOCK_D)."""
     column = tl.arange(0, BLOCK_D)
     at = token.to(tl.int64)[:, None] * stride + offset + column[None, :]
@@ -37,7 +37,7 @@ def load_block(x, token, valid, stride, offset, HEAD_DIM: tl.constexpr, BLOCK_D:
 
 @jit
 @no_type_check
-def store_block(x, into, token, valid, stride, offset, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def store_block(x, into, token, valid, stride, offset, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr):
     column = tl.arange(0, BLOCK_D)
     at = token.to(tl.int64)[:, None] * stride + offset + column[None, :]
     tl.store(into + at, x.to(into.dtype.element_ty), mask=valid[:, None] & (column < HEAD_DIM)[None, :])
@@ -45,7 +45,7 @@ def store_block(x, into, token, valid, stride, offset, HEAD_DIM: tl.constexpr, B
 
 @jit
 @no_type_check
-def hash32(x):  # noqa: ANN001, ANN201
+def hash32(x):
     """As `packed._hash32`."""
     x ^= x >> 16
     x *= 0x21F0AAAD
@@ -56,7 +56,7 @@ def hash32(x):  # noqa: ANN001, ANN201
 
 @jit
 @no_type_check
-def dropout_scale(seed, head, offs_m, offs_n, threshold, kept_scale, HEADS: tl.constexpr):  # noqa: ANN001, ANN201, N803
+def dropout_scale(seed, head, offs_m, offs_n, threshold, kept_scale, HEADS: tl.constexpr):
     """As `packed.dropout_scale`; offs_m and offs_n broadcast."""
     row_hash = hash32(hash32((offs_m * HEADS + head).to(tl.uint32)) + tl.load(seed).to(tl.uint32))
     drawn = hash32(row_hash + offs_n.to(tl.uint32) * 0x9E3779B9) >> 8
@@ -65,11 +65,11 @@ def dropout_scale(seed, head, offs_m, offs_n, threshold, kept_scale, HEADS: tl.c
 
 @jit
 @no_type_check
-def forward_kernel(  # noqa: ANN201
-    q, k, v, key_start, key_end, output, lse, log2_scale, query_count, seed, threshold, kept_scale,  # noqa: ANN001
-    q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,  # noqa: ANN001
-    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # noqa: N803
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,  # noqa: N803
+def forward_kernel(
+    q, k, v, key_start, key_end, output, lse, log2_scale, query_count, seed, threshold, kept_scale,
+    q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,
+    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,
 ):  # fmt: skip
     """softmax(qkᵀ·scale) v of a block of queries, one block of keys at a time with a running maximum."""
     head = tl.program_id(1)
@@ -107,12 +107,12 @@ def forward_kernel(  # noqa: ANN201
 
 @jit
 @no_type_check
-def grad_q_kernel(  # noqa: ANN201
-    grad_output, q, k, v, key_start, key_end, output, lse, delta, grad_q, log2_scale, scale, query_count,  # noqa: ANN001
-    seed, threshold, kept_scale,  # noqa: ANN001
-    grad_stride, grad_head_stride, q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,  # noqa: ANN001
-    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # noqa: N803
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,  # noqa: N803
+def grad_q_kernel(
+    grad_output, q, k, v, key_start, key_end, output, lse, delta, grad_q, log2_scale, scale, query_count,
+    seed, threshold, kept_scale,
+    grad_stride, grad_head_stride, q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,
+    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,
 ):  # fmt: skip
     """grad_q of a block of queries; weights are recomputed from the forward pass's lse.
 
@@ -150,12 +150,12 @@ def grad_q_kernel(  # noqa: ANN201
 
 @jit
 @no_type_check
-def grad_kv_kernel(  # noqa: ANN201
-    grad_output, q, k, v, query_start, query_end, delta, lse, grad_k, grad_v,  # noqa: ANN001
-    log2_scale, scale, query_count, key_count, seed, threshold, kept_scale,  # noqa: ANN001
-    grad_stride, grad_head_stride, q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,  # noqa: ANN001
-    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # noqa: N803
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,  # noqa: N803
+def grad_kv_kernel(
+    grad_output, q, k, v, query_start, query_end, delta, lse, grad_k, grad_v,
+    log2_scale, scale, query_count, key_count, seed, threshold, kept_scale,
+    grad_stride, grad_head_stride, q_stride, q_head_stride, k_stride, k_head_stride, v_stride, v_head_stride,
+    HEADS: tl.constexpr, GROUP_SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DROPOUT: tl.constexpr,
 ):  # fmt: skip
     """Gradients of a block of keys and values: over all queries that attend to them, of all heads that share them."""
     kv_head = tl.program_id(1)
