@@ -16,6 +16,7 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from results import last_line, machine, parse_job, readable, regard
 
@@ -91,7 +92,7 @@ def run(job: tuple[str, int, list[str], str], arguments: argparse.Namespace) -> 
     recipe.write_text(dump_toml({"task": task, "data": data}), encoding="utf-8")
     asked = [f"seed={seed}", f"data.folder={arguments.data.resolve() / folder}", f"train.device={arguments.device}"]
     command = ["train", str(recipe), *asked, *settings, "--out", str(out)]
-    result: dict[str, object] = {"name": name, "command": readable(command), "error": None, "scores": {}}
+    result: dict[str, Any] = {"name": name, "command": readable(command), "error": None, "scores": {}}
     began = time.time()
     try:
         result["decided"] = decided([*asked, *settings], recipe)
@@ -102,6 +103,7 @@ def run(job: tuple[str, int, list[str], str], arguments: argparse.Namespace) -> 
         result["training"] = last_line(out / "metrics.jsonl")
         result["validations"] = validations(out / "metrics.jsonl")
         result["recipe"] = tomllib.loads((out / "recipe.toml").read_text(encoding="utf-8"))
+        result["recipe"]["data"]["folder"] = f"data/{folder}"  # wherever the data lies on this machine
     except subprocess.CalledProcessError as error:
         result |= {"error": str(error), "minutes": round((time.time() - began) / 60, 2)}
     return {**result, "machine": machine()}

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, Failure, RegardError, RunError
 from regard.train import log as log_module
-from regard.train.log import MetricsLog, read_metrics
-from regard.train.trackers import TensorBoardTracker, TrackioTracker
+from regard.train.log import MetricsLog, TensorBoardTracker, TrackioTracker, read_metrics
 
 RESUME = {"event": "resume"}
 

@@ -6,7 +6,7 @@
 A model that generates is a `Stepper` too: `start`, `step`, `reorder`.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -58,6 +58,7 @@ class ModelConfig(Family):
 AnyConfig = TypeVar("AnyConfig", bound=ModelConfig)
 
 
+@runtime_checkable
 class DecodingState(Protocol):
     """What a model keeps of the tokens so far; each model has its own kind."""
 

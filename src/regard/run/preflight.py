@@ -26,8 +26,8 @@ from regard.run.scoring import ScoringRequest, score
 from regard.tasks import Task
 from regard.tasks.contract import as_stepper, config_of
 from regard.tasks.prepare import Preparation
+from regard.train.log import require_trackers
 from regard.train.settings import TrainConfig
-from regard.train.trackers import require_trackers
 
 TRIED_EXAMPLES, TRIED_TOKENS = 4, 2
 EXTRA_TOKENS = 10

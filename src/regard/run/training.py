@@ -35,7 +35,7 @@ from regard.tasks import Task
 from regard.tasks.prepare import Preparation
 from regard.text.training_words import TrainingWords
 from regard.train.advice import Adviser, Facts
-from regard.train.log import MetricsLog, read_metrics
+from regard.train.log import MetricsLog, open_trackers, read_metrics
 from regard.train.loop import STOPPED, Trainer
 from regard.train.memory import report_out_of_memory
 from regard.train.monitor import Quiet, Watcher
@@ -43,7 +43,6 @@ from regard.train.parallel.model import refuse_none
 from regard.train.parallel.processes import World, join_world
 from regard.train.parallel.watchdog import Watchdog
 from regard.train.signals import StopRequest
-from regard.train.trackers import open_trackers
 
 
 def train_run(

@@ -7,12 +7,12 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from regard.train.average import MovingAverageConfig
 from regard.train.budget import BudgetConfig
+from regard.train.log import TrackerName
 from regard.train.optimiser import AdamWConfig, OptimiserConfig
 from regard.train.parallel.experts import ExpertParallelSetting
 from regard.train.parallel.model import ParallelSetting
 from regard.train.precision import PrecisionSetting
 from regard.train.schedule import NoamConfig, ScheduleConfig
-from regard.train.trackers import TrackerName
 
 Interval = PositiveInt | Annotated[float, Field(gt=0, lt=1)]
 """Steps, or a share of the budget."""
