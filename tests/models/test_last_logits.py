@@ -16,7 +16,7 @@ class OnlySteps:
     """A stepper that has no shorter way."""
 
     def __init__(self, model):
-        self.start, self.step = model.start, model.step
+        self.start, self.step, self.reorder = model.start, model.step, model.reorder
 
 
 @pytest.fixture
