@@ -107,7 +107,6 @@ CLASSIFIER, T5, MARIAN, VIT = (
         (LLAMA, {"layer_types": ["sliding_attention"]}, "'layer_types' is no setting"),
         (BERT, {"is_decoder": True}, "is_decoder: expected False, got True"),
         (BERT, {"position_embedding_type": "relative_key"}, "position_embedding_type: expected 'absolute'"),
-        (CLASSIFIER, {"problem_type": "multi_label_classification"}, "problem_type: expected None or 'single_label"),
         (CLASSIFIER, {"problem_type": "regression"}, "problem_type: expected None or 'single_label"),
         (CLASSIFIER, {"id2label": {"0": "a", "2": "c"}}, "id2label: expected a name for each of the numbers 0, 1, 2"),
         (CLASSIFIER, {"id2label": {"0": "a", "1": "a", "2": "b"}}, "id2label: expected a name of its own"),

@@ -267,8 +267,8 @@ def classify(
             chosen = {"labels": labels if row else None} if several else {"label": labels[0] if labels else None}
             print(json.dumps({"text": text, **chosen, "probabilities": row, **problems}, ensure_ascii=False))
         elif several:
-            given = ", ".join(f"{label} {(row or {})[label]:.2f}" for label in labels)
-            print(given or ("(none)" if row else ""))
+            shown = ", ".join(f"{label} {(row or {})[label]:.2f}" for label in labels)
+            print(shown or ("(none)" if row else ""))
         else:
             print("".join(labels))
 

@@ -68,8 +68,8 @@ def _recorded(
     if not is_cross(name):
         for kind in ("query", "key", "value"):
             positions = torch.arange(vectors[kind].shape[2], device=vectors[kind].device)[None]
-            place = module.position.on_values if kind == "value" else module.position.rotate
-            vectors[kind] = place(vectors[kind], positions)
+            encode = module.position.on_values if kind == "value" else module.position.rotate
+            vectors[kind] = encode(vectors[kind], positions)
     heads = steps.weights.shape[1]  # keys and values that query heads share are repeated for each of them
     vectors = {kind: x[0].repeat_interleave(heads // x.shape[1], dim=0) for kind, x in vectors.items()}
     return RecordedAttention(name, module, steps, vectors if _gives_scores(vectors, steps) else {})

@@ -27,10 +27,10 @@ def f1(sums: Mapping[str, float]) -> tuple[float, float]:
     F1 = 2·right / (given + expected); where nothing is given and nothing expected, all is right.
     """
     labels = [name.partition(".")[2] for name in sums if name.startswith("right.")]
-    right, given, expected = (
+    right, predicted, expected = (
         np.array([sums[f"{name}.{label}"] for label in labels]) for name in ("right", "given", "expected")
     )
-    either = given + expected
+    either = predicted + expected
     of_label = 2 * right[either > 0] / either[either > 0]
     micro = float(2 * right.sum() / either.sum()) if either.sum() else 1.0
     return micro, float(of_label.mean()) if len(of_label) else 1.0

@@ -141,8 +141,8 @@ class MultiLabel(Classification):
 
     @override
     def given_labels(self, probabilities: Mapping[str, float]) -> list[str]:
-        given = [label for label, p in probabilities.items() if np.float32(p) >= np.float32(self.thresholds[label])]
-        return sorted(given, key=lambda label: -probabilities[label])
+        above = [label for label, p in probabilities.items() if np.float32(p) >= np.float32(self.thresholds[label])]
+        return sorted(above, key=lambda label: -probabilities[label])
 
     @override
     def probabilities(self, logits: Tensor) -> Tensor:

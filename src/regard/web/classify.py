@@ -120,10 +120,10 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
 def _labels(served: ServedRun, row: dict[str, float] | None, unseen: list[str]) -> Labels:
     """The label of a text, and all of its labels where it may have several."""
     task = served.run.task
-    given = task.given_labels(row) if row else []
-    label: Labels = {"label": given[0] if given else None, "probabilities": row}
+    labels = task.given_labels(row) if row else []
+    label: Labels = {"label": labels[0] if labels else None, "probabilities": row}
     if task.several_labels:
-        label["labels"] = given if row else None
+        label["labels"] = labels if row else None
     return {**label, "unseen": unseen} if unseen else label
 
 

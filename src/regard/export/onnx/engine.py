@@ -88,9 +88,9 @@ class OnnxModel:
         """The labels of each text above their thresholds, likeliest first."""
         thresholds = np.array([self.settings["thresholds"][label] for label in self.settings["labels"]], np.float32)
         probabilities = 1 / (1 + np.exp(-self.scores(self._encode(inputs))))
-        given = [[(-p, label) for p, label, least in zip(row, self.settings["labels"], thresholds, strict=True)
+        chosen = [[(-p, label) for p, label, least in zip(row, self.settings["labels"], thresholds, strict=True)
                   if p >= least] for row in probabilities]  # fmt: skip
-        return [[label for _, label in sorted(row)] for row in given]
+        return [[label for _, label in sorted(row)] for row in chosen]
 
     def scores(self, inputs: Inputs) -> Array:
         """The scores of the labels, a row for each text or image, or for each token of it."""

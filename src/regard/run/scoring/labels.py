@@ -69,14 +69,14 @@ def score_multi_labels(request: ScoringRequest) -> Report:
     values, scores, expected = measure_matrices(task, request.model, batches, request.device)
     values["average_precision"] = metrics.mean_average_precision(scores, expected)
     tested, left_out = _tested(request, store)
-    names, given = list(task.vocabularies.labels), task.chosen(scores)
+    names, chosen = list(task.vocabularies.labels), task.chosen(scores)
     details: dict[str, Any] = {"left_out": left_out} if left_out else {}
     details["labels"] = [
-        {"label": name, "expected": int(wanted.sum()), "given": int(got.sum()), "right": int((got & wanted).sum()),
+        {"label": name, "expected": int(y.sum()), "given": int(predicted.sum()), "right": int((predicted & y).sum()),
          "threshold": task.thresholds[name]}
-        for name, wanted, got in zip(names, expected.T, given.T, strict=True)
+        for name, y, predicted in zip(names, expected.T, chosen.T, strict=True)
     ]  # fmt: skip
-    right = (given == expected).all(1)
+    right = (chosen == expected).all(1)
     return Report(
         values, len(store), time.perf_counter() - began, {"micro_f1": f"labels:{len(names)}"}, details,
         {"right": right.tolist()}, fingerprint(map(content_of, tested)), targets_of(task), unit="example",
