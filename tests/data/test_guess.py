@@ -109,6 +109,41 @@ TABLES = {
         "translation",
         {"source": 0, "target": 1},
     ),
+    "semicolons, quoted cells over several lines, names of languages in their own": (
+        "a.csv",
+        rows(
+            [(i, f'"{a};\n{a}"', f'"{b}\n{b}"', "ok" * (i % 2)) for i, (a, b) in enumerate(PAIRS)],
+            ";",
+            "Nr.;English;Français;Note",
+        ),
+        "translation",
+        {"source": "English", "target": "Français"},
+    ),
+    "a name with a question mark": (
+        "a.csv",
+        rows(
+            [(f"Hotel {i % 3}", f'"{a}"', b, "yn"[i % 2]) for i, (a, b) in enumerate(REVIEWS)],
+            ",",
+            "Hotel,Review Text,Rating,Helpful?",
+        ),
+        "classification",
+        {"text": "Review Text", "label": "Rating"},
+    ),
+    "records in lists": (
+        "a.jsonl",
+        "".join(json.dumps({"body": a, "annotations": [{"label": NAMES[b], "by": "x"}]}) + "\n" for a, b in REVIEWS),
+        "classification",
+        {"text": "body", "label": "annotations.0.label"},
+    ),
+    "conversations": (
+        "a.jsonl",
+        "".join(
+            json.dumps({"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]}) + "\n"
+            for a, b in PAIRS
+        ),
+        "translation",
+        {"source": "messages.0.content", "target": "messages.1.content"},
+    ),
     "nested": ("a.jsonl", NESTED, "translation", {"source": "translation.en", "target": "translation.de"}),
     "questions": (
         "a.tsv",
@@ -366,3 +401,11 @@ def test_formats_that_are_no_plain_text_are_not_taken_for_it(tmp_path: Path, nam
     write(tmp_path, {name: 'msgid "Open"\nmsgstr "Auf"\n'})
     with pytest.raises(RegardError, match="files are not read; convert it"):
         guessed(tmp_path, [name])
+
+
+def test_how_to_convert_is_said(tmp_path: Path):
+    write(tmp_path, {"a.json": "[]", "one line.txt": "word " * 500})
+    with pytest.raises(RegardError, match=r"jq -c '\.\[\]' in\.json > out\.jsonl"):
+        guessed(tmp_path, ["a.json"])
+    with pytest.raises(RegardError, match="break it into lines: fold -s"):
+        guessed(tmp_path, ["one line.txt"])

@@ -27,6 +27,7 @@ from regard.data.sources import DividedSource, Part, SourceConfig, parse_part
 from regard.errors import ConfigError, RegardError
 
 HERE = Path()
+NOT_DIVIDED = "of which nothing can be held out; break it into lines: fold -s -w 200 text.txt > lines.txt"
 Whole = Callable[[], Iterator[Example]]
 AT_ONCE = 64
 """Examples of other sources that are read at a time; they may hold images."""
@@ -183,7 +184,7 @@ def _divided_text(whole: Whole, held_out: bool, part: Part) -> Iterator[Example]
             last = total
         total += _size(example, by_characters=True)
     if total and not last:
-        raise ConfigError("data.valid", "needed: data.train is a text of one line, of which nothing can be held out")
+        raise ConfigError("data.valid", f"needed: data.train is a text of one line, {NOT_DIVIDED}")
     cut = min(part.of(total).start, last)
     return _stretch(whole(), range(cut, total + 1) if held_out else range(cut), by_characters=True)
 

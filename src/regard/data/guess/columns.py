@@ -47,7 +47,9 @@ CODES = _names("""
 """)
 LANGUAGES = _names("""
     english german french spanish italian portuguese dutch czech russian chinese japanese korean polish swedish
-    danish finnish turkish arabic hindi ukrainian romanian hungarian greek hebrew deutsch englisch
+    danish finnish turkish arabic hindi ukrainian romanian hungarian greek hebrew deutsch englisch français francais
+    español espanol italiano português portugues nederlands polski svenska dansk norsk suomi türkçe magyar română
+    čeština русский українська ελληνικά 中文 日本語 한국어
 """)
 NO_TEXTS = {
     "id", "idx", "index", "date", "time", "url", "link", "file", "filename", "path", "author", "user", "username",

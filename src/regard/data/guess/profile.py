@@ -19,6 +19,7 @@ MOST_ROWS = 1_000_000  # rows that are looked at
 LONGEST_NAME = 255  # characters of a file's name
 PEEKED = 50  # lines that tell the format of a file whose name does not
 MOST_CLASSES = 1000  # more different values are no labels
+MOST_ITEMS = 4  # records in a list that are columns of their own
 MOST_LABEL_WORDS = 4  # of a label, on average
 MOST_EMPTY = 0.05  # share of rows in which a label may be missing
 FEW, OFTEN = 20, 10  # different values, or times that each occurs, that make labels whatever the column is called
@@ -136,18 +137,22 @@ class ColumnProfile:
     @property
     def is_label(self) -> bool:
         """Whether few short values repeat, one in nearly every row."""
+        return self._repeats and self.filled >= (1 - MOST_EMPTY) * self.rows
+
+    @property
+    def _repeats(self) -> bool:
         different = len(self.values)
         return (
             not (self.images or self.others)
             and 2 <= different <= MOST_CLASSES
-            and self.filled >= max(2 * different, (1 - MOST_EMPTY) * self.rows)
+            and self.filled >= 2 * different
             and self.mean_words <= MOST_LABEL_WORDS
         )
 
     @property
     def repeats_often(self) -> bool:
-        """Whether its values are so few that they are hardly texts, however short."""
-        return self.is_label and (len(self.values) <= FEW or self.filled >= OFTEN * len(self.values))
+        """Whether its values are so few that they are hardly texts, however short, and be they missing in some rows."""
+        return self._repeats and (len(self.values) <= FEW or self.filled >= OFTEN * len(self.values))
 
     @property
     def is_text(self) -> bool:
@@ -280,6 +285,9 @@ def _leaves(record: object, path: str = "") -> Iterator[tuple[str | int, object]
     if is_record(record) and not (path and _holds_image(record)):
         for key, value in record.items():
             yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    elif path and is_list(record) and record and is_record(record[0]):  # as the messages of a conversation
+        for index, value in enumerate(record[:MOST_ITEMS]):
+            yield from _leaves(value, f"{path}.{index}")
     elif path:
         yield path, record
     elif is_list(record):

@@ -29,6 +29,11 @@ NOT_READ = {
     ".npy", ".npz", ".ods", ".odt", ".pdf", ".pickle", ".pkl", ".po", ".pot", ".pt", ".pth", ".rar", ".rtf",
     ".safetensors", ".sqlite", ".tar", ".tgz", ".tmx", ".xlf", ".xliff", ".xls", ".xlsx", ".xz", ".zip",
 }  # fmt: skip
+HOW_TO_CONVERT = {
+    ".json": "; of a list of objects: jq -c '.[]' in.json > out.jsonl",
+    ".xlsx": "; a spreadsheet program saves it as .csv",
+    ".ods": "; a spreadsheet program saves it as .csv",
+}
 
 
 class FileSource(Protocol):
@@ -121,6 +126,6 @@ def format_of(file: str | PurePath) -> str:
     if suffix in NOT_READ:
         raise ValueError(
             f"'{suffix}' files are not read; convert it to text, .tsv, .csv, .jsonl (one object a line) or .parquet, "
-            "each also as .gz or .zst"
+            f"each also as .gz or .zst{HOW_TO_CONVERT.get(suffix, '')}"
         )
     return next((name for name, format in FORMATS.items() if suffix in format.suffixes), "text")

@@ -38,7 +38,7 @@ en de fr es it pt nl cs ru zh ja ko pl sv da fi tr ar hi uk ro hu el he
 """
 NAMES = frozenset(_NAMES.split())
 """What columns are often called."""
-_NAME = re.compile(r"[^\W\d][\w .#/()-]{0,39}")
+_NAME = re.compile(r"[^\W\d][\w .#/()-]{0,39}[?:*%]?")
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?")
 
 
@@ -87,10 +87,14 @@ class CsvFormat(SeparatedFormat):
 
 
 def column_count(lines: Sequence[str], separator: str) -> int:
-    """Into how many columns a separator splits all lines; 0 where it does not. Quoted text is not split."""
-    plain = lines if separator == "\t" else [re.sub(r'"[^"]*"', '""', text) for text in lines]
-    counts = {text.count(separator) for text in plain}
-    return counts.pop() + 1 if len(counts) == 1 and counts != {0} else 0
+    """Into how many columns a separator splits all lines; 0 where it does not. Quoted text, of several lines too, is
+    not split."""
+    if separator == "\t":
+        counts = {text.count(separator) + 1 for text in lines}
+    else:
+        rows = [len(cells) for cells in csv.reader(lines, delimiter=separator)]
+        counts = {*(rows if len(rows) == 1 else rows[:-1])}  # the last may continue in the next line
+    return counts.pop() if len(counts) == 1 and counts != {1} else 0
 
 
 def table_rows(
