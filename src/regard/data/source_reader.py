@@ -64,8 +64,10 @@ def read_blocks(
     blocks = aligned_blocks(files[0], files[1], findings)
     if isinstance(source, DividedSource):
         is_held_out = _is_held_out(partial(_whole, source, base, findings), _keys(source))
-        chosen = lambda text: is_held_out(fingerprint(text)) == source.held_out  # noqa: E731
-        blocks = (block.select(map(chosen, block.sources)) for block in blocks)
+        blocks = (
+            block.select([is_held_out(fingerprint(text)) == source.held_out for text in block.sources])
+            for block in blocks
+        )
     yield from inspected_blocks(blocks, findings, files[0])
 
 

@@ -88,11 +88,11 @@ class WordCache:
         """The tokens of words, each with the space before it, if there is one."""
         if len(self._tokens) > KEPT:
             self._tokens, self._before = {}, self._tokens
-        found = list(map(self._tokens.get, words))
-        missing = [word for word, tokens in zip(words, found, strict=True) if tokens is None]
+        cached = list(map(self._tokens.get, words))
+        missing = [word for word, tokens in zip(words, cached, strict=True) if tokens is None]
         self._tokens.update((word, self._before[word]) for word in missing if word in self._before)
         self._add([word for word in missing if word not in self._tokens])
-        parts = [tokens or self._tokens[word] for word, tokens in zip(words, found, strict=True)]
+        parts = [tokens or self._tokens[word] for word, tokens in zip(words, cached, strict=True)]
         lengths = np.fromiter(map(len, parts), np.int64, len(parts)) // 4
         return np.frombuffer(b"".join(parts), np.int32), lengths
 
