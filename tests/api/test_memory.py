@@ -140,9 +140,7 @@ def test_a_run_resumes_with_the_data_it_was_begun_with(tmp_path: Path):
     regard.train(FILMS, task="classification", out=out, quiet=True, **small)
     with pytest.raises(RunError, match="a run is here already; continue it with resume=True, or choose another out=…"):
         regard.train(FILMS, task="classification", out=out, quiet=True, **small)
-    with pytest.raises(
-        ConfigError, match=r"data: other rows than those in .*, or data_changed=True"
-    ):
+    with pytest.raises(ConfigError, match=r"data: other rows than those in .*, or data_changed=True"):
         regard.train(FILMS[1:], task="classification", out=out, quiet=True, resume=True, **small)
     longer = {**small, "train.steps": 3}
     assert (

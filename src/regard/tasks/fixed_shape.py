@@ -119,8 +119,8 @@ class PackedShape:
         lengths = F.pad(torch.cat([lengths, filling]), (0, self.count - len(lengths) - len(filling)))
         layout = dataclasses.replace(Layout.packing(lengths), longest=self.longest)
         if part.layout.tree is not None:
-            own = torch.arange(part.tokens.shape[1], time)[None]  # each added token is its own root
-            layout = layout.with_tree(torch.cat([part.layout.tree, own], 1))
+            roots = torch.arange(part.tokens.shape[1], time)[None]  # each added token is its own root
+            layout = layout.with_tree(torch.cat([part.layout.tree, roots], 1))
         return Sequences(F.pad(part.tokens, (0, rest)), layout)
 
 

@@ -19,7 +19,7 @@ from regard.text.vocabulary import Vocabulary
 
 MANY = 4096
 """Texts from which on words are worth telling apart."""
-KEPT = 300_000
+MOST_WORDS = 300_000
 """Words that are kept at a time, beside as many before them: about 100 MB."""
 WORDS_AT_ONCE = 128
 """New words that are encoded as one text."""
@@ -86,7 +86,7 @@ class WordCache:
 
     def _of_words(self, words: Sequence[str]) -> Encoded:
         """The tokens of words, each with the space before it, if there is one."""
-        if len(self._tokens) > KEPT:
+        if len(self._tokens) > MOST_WORDS:
             self._tokens, self._before = {}, self._tokens
         cached = list(map(self._tokens.get, words))
         missing = [word for word, tokens in zip(words, cached, strict=True) if tokens is None]
