@@ -63,7 +63,7 @@ def test_what_the_library_takes_for_white_space_is_white_space_here():
 
 
 def test_old_words_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(word_cache, "KEPT", 4)
+    monkeypatch.setattr(word_cache, "MOST_WORDS", 4)
     tokenizer = TOKENIZERS[1]
     cache = cache_of(tokenizer)
     for start in range(0, len(SENTENCES), 3):
