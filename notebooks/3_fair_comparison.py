@@ -35,7 +35,7 @@ table = regard.compare(
     model__dropout=0.1,
     out="runs/positions",
     seeds=1 if MINIATURE else 3,
-    budget="flops=1e10" if MINIATURE else "flops=4e12",
+    budget="flops=1e10" if MINIATURE else "flops=5e11",
     **SEARCH,
 )
 table

@@ -114,7 +114,7 @@ def test_every_python_block_of_the_tour_runs(copy: Path):
 
 
 def test_linked_files_exist():
-    for document in ("README.md", "docs/tour.md", "docs/architecture.md", "CONTRIBUTING.md"):
+    for document in ("README.md", "docs/tour.md", "docs/python.md", "docs/architecture.md", "CONTRIBUTING.md"):
         for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text(encoding="utf-8")):
             assert ((ROOT / document).parent / link).exists(), f"{document} links to {link}"
 

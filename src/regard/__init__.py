@@ -62,7 +62,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 def __getattr__(name: str) -> object:
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(HOMES[name]), name)
+    function = getattr(import_module(HOMES[name]), name)
+    return globals().get(name, function)  # the package of that name, if there is one, is loaded by now
 
 
 def __dir__() -> list[str]:

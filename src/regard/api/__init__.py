@@ -1,4 +1,4 @@
-"""regard from Python: the commands of the command line as functions.
+"""The commands of the command line as functions; `import regard` offers objects on top of them (`runs.py`).
 
 run = regard.api.train("recipes/demo.toml", out="runs/demo")
 run = regard.api.load("runs/demo")

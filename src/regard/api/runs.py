@@ -392,7 +392,6 @@ def compare(
     """
     overrides = as_overrides(settings)
     with in_python(), TemporaryDirectory() as folder, _data_folder(Path(out)):
-        files = variants
         if isinstance(variants, Mapping):
             recipe = _recipe_of(data)
             if recipe is None:
@@ -402,11 +401,12 @@ def compare(
                 recipe.write_text(dump_toml(written), encoding="utf-8")
             base = str(recipe) if str(recipe) in shipped() else str(Path(str(recipe)).absolute())
             rows = {name: as_overrides(changes) for name, changes in variants.items()}
-            files = Path(folder) / "sweep.toml"
-            files.write_text(dump_toml({"base": base, "variants": rows}), encoding="utf-8")
-        elif data is not None:
+            sweep = Path(folder) / "sweep.toml"
+            sweep.write_text(dump_toml({"base": base, "variants": rows}), encoding="utf-8")
+            return api.compare(sweep, *overrides, out=out, seeds=seeds, budget=budget, tune=tune)
+        if data is not None:
             raise ConfigError("data", "belongs to variants that are settings by name; files of recipes have their own")
-        return api.compare(files, *overrides, out=out, seeds=seeds, budget=budget, tune=tune)
+        return api.compare(variants, *overrides, out=out, seeds=seeds, budget=budget, tune=tune)
 
 
 # Data
