@@ -12,9 +12,11 @@ Everything is loaded when it is first used, so that `import regard` takes millis
 import os
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # what typing calls so; typing itself takes longer to load than all of this
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from regard.api.inside import Attention as Attention
     from regard.api.inside import AttentionWeights as AttentionWeights
     from regard.api.inside import Hidden as Hidden
@@ -71,10 +73,22 @@ def __dir__() -> list[str]:
 
 
 class CallablePackage(ModuleType):
-    """A package of the same name as a public function, such as `regard.train`: calling it calls the function."""
+    """A package of the same name as a public function, such as `regard.train`: called and explained as the function."""
 
-    __signature__: object
+    def __call__(self, *arguments: object, **options: object) -> object:
+        return self._function(*arguments, **options)
 
-    def __call__(self, *arguments: Any, **options: Any) -> object:  # noqa: ANN401
+    @property
+    def _function(self) -> "Callable[..., object]":
         name = self.__name__.rpartition(".")[2]
-        return getattr(import_module(HOMES[name]), name)(*arguments, **options)
+        return getattr(import_module(HOMES[name]), name)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self._function.__doc__
+
+    @property
+    def __signature__(self) -> object:
+        from inspect import signature  # here, as few programs need it
+
+        return signature(self._function)

@@ -20,9 +20,9 @@ def python(program: str) -> str:
 def test_importing_is_quick_and_loads_nothing_heavy():
     program = "import sys; before = {*sys.modules}; import regard; print(*({*sys.modules} - before))"
     loaded = {name.partition(".")[0] for name in python(program).split()}
-    assert not loaded & {"torch", "numpy", "pydantic", "pyarrow", "tokenizers", "inspect"}
-    timed = "import time; began = time.perf_counter(); import regard; print(time.perf_counter() - began)"
-    assert min(float(python(timed)) for _ in range(3)) < 0.05
+    assert not loaded & {"torch", "numpy", "pydantic", "pyarrow", "tokenizers", "inspect", "typing"}
+    timed = "import time; began = time.process_time(); import regard; print(time.process_time() - began)"
+    assert min(float(python(timed)) for _ in range(3)) < 0.05  # of CPU, as other programs may run meanwhile
 
 
 def test_names_that_are_packages_too_can_be_called_in_any_order():

@@ -5,11 +5,9 @@ The examples below run on the three runs of the tour: `runs/pairs`, `runs/review
 
 import importlib.util
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, TypedDict, Unpack, overload
@@ -514,8 +512,3 @@ def _one(text: str) -> str:
 
 def _listed(texts: str | Texts) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else texts
-
-
-for function in (train, compare):  # packages of the same names stand before them; help() is to show the functions
-    package = sys.modules[f"regard.{function.__name__}"]
-    package.__doc__, vars(package)["__signature__"] = function.__doc__, signature(function)
