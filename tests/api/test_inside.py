@@ -122,4 +122,9 @@ def test_a_page_for_notebooks(text: regard.Run, tmp_path: Path):
 def test_a_short_repr_and_readable_metrics(text: regard.Run):
     assert repr(text).endswith(": language_model, decoder, 437,248 parameters, step 4)")
     assert [line["step"] for line in text.metrics if line["split"] == "train"] == [1, 2, 3, 4]
-    assert len(repr(text.evaluate("valid"))) < 2000
+
+
+def test_the_scores_of_a_translator_have_a_short_repr(pairs: regard.Run):
+    report = pairs.evaluate([(SOURCE, TARGET)] * 30)
+    assert len(report.details["written"]) == 30
+    assert len(repr(report)) < 1200

@@ -59,9 +59,9 @@ class Report:
     seconds: float
     signatures: dict[str, str] = field(default_factory=dict)
     """How scores were computed, as sacrebleu writes it."""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
     """What is no single number: the confusion matrix, the generated texts."""
-    evidence: dict[str, list[Any]] = field(default_factory=dict)
+    evidence: dict[str, list[Any]] = field(default_factory=dict, repr=False)
     """What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses` of
     batches and `targets`, which stand for what each batch predicts, or
     under a score's own name its value for each example."""
