@@ -120,7 +120,7 @@ def test_no_body_is_a_failure_of_the_server(server, http, route, body):
     ({"q": ["a", 5], "source": "en", "target": "de"}, "q.1: Input should be a valid string"),
     ({"q": "a", "source": None, "target": "de"}, "source: Input should be a valid string"),
     ({"q": "a", "target": "de"}, "source: Field required"),
-    ({"q": "a", "source": "en", "target": "de", "format": "html"}, "format: Input should be 'text'"),
+    ({"q": "a", "source": "en", "target": "de", "format": "docx"}, "format: Input should be 'text' or 'html'"),
     ({"q": "a", "source": "en", "target": "de", "alternatives": -1}, "alternatives: Input should be greater"),
     ({"q": "\udc00", "source": "en", "target": "de"}, "q: Input should be a valid string, unable to parse raw data"),
 ])  # fmt: skip

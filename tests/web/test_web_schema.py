@@ -25,7 +25,8 @@ def document(server: str) -> schemathesis.BaseSchema:
 
 
 ROUTES = [
-    "POST /translate", "GET /languages", "POST /v1/completions", "GET /v1/models", "GET /v1/models/{name}",
+    "POST /translate", "POST /translate_file", "GET /download_file/{name}", "GET /languages",
+    "POST /v1/completions", "GET /v1/models", "GET /v1/models/{name}",
     "POST /classify", "POST /attention", "POST /images", "GET /runs/{name}/metrics", "GET /", "GET /health",
     "GET /metrics",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from regard.cli.documents import document_of, translate_document
 from regard.cli.engines import (
     OPTIONS,
     Engine,
@@ -38,6 +39,9 @@ Text = TypeVar("Text")
 Result = TypeVar("Result")
 RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
 FileArgument = Annotated[Path | None, typer.Argument(help="Input, a text a line; standard input when left out.")]
+DocumentArgument = Annotated[
+    Path | None, typer.Argument(help="Input, a text a line, or a document; standard input when left out.")
+]
 FilesArgument = Annotated[
     list[Path] | None, typer.Argument(help="Inputs, a text a line, or images; standard input when left out.")
 ]
@@ -48,7 +52,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 def translate(
     run: RunArgument,
-    file: FileArgument = None,
+    file: DocumentArgument = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy. Default: the run's search.")] = None,
     nbest: Annotated[
         int | None,
@@ -70,8 +74,14 @@ def translate(
     no_split: Annotated[
         bool, typer.Option("--no-split", help="Translate each line as one input, without splitting it into sentences.")
     ] = False,
+    languages: Annotated[
+        str, typer.Option(metavar="en-de", help="Languages of a document; default: as the run's data names them.")
+    ] = "",
 ) -> None:
     """Translate line by line. Sentence by sentence; a blank line stays blank.
+
+    Documents (.po, .xliff, .tmx, .srt, .md, .html) are translated as a whole: markup and placeholders stay; --out names
+    the new file.
 
     Spaces between and around sentences stay. A run that was trained on several sentences a line translates each line as
     a whole. Sentences that are too long are cut or left out, and reported.
@@ -81,14 +91,17 @@ def translate(
     treatment = overlong_for(run, overlong)
     options = {name: value for name, value in {"size": beam, "n_best": nbest}.items() if value is not None}
     only_torch = {"--ensemble": ensemble, "--unknown": unknown, "--dictionary": dictionary}
-    only_torch |= {"--out without --engine ctranslate2": out if engine == "auto" and not int8 else None}
-    if out is None:
+    document = document_of(file, {"--json": as_json, "--nbest": nbest, "--format": part_format,
+                                  "--lines-per-part": lines_per_part}, languages)  # fmt: skip
+    if document is None:
+        only_torch |= {"--out without --engine ctranslate2": out if engine == "auto" and not int8 else None}
+    if out is None or document is not None:
         refuse_many()
         refuse_parts(part_format, lines_per_part)
     elif as_json and part_format not in (None, "json"):
         raise ConfigError("--json", f"asks for parts of JSON, and --format for {part_format}; leave one of them out")
     choice = choose_engine(run, engine, "translation", options, int8=int8, device=device, only_torch=only_torch)
-    if out is not None:
+    if out is not None and document is None:
         kind, lines = "json" if as_json else part_format or "text", lines_per_part or LINES_PER_PART
         translate_parts(
             run, file, out, kind, lines, choice, options, device, ensemble or [], unknown, dictionary, treatment,
@@ -101,6 +114,9 @@ def translate(
         work = _torch_translator(run, options, device, ensemble or [], unknown, dictionary)
     batches = [[image_input(file)]] if file and task_of(run) == "image_description" else read_lines(file)
     splitting = None if no_split else load_splitting(run)
+    if document is not None and file is not None:
+        translate_document(run, document, file, out, work, treatment, splitting, languages)
+        return
     for line, outputs, problems in _results(batches, work, treatment, run, "translating", is_typed(file), splitting):
         if as_json:
             tree = {"source": line, "outputs": [vars(output) for output in outputs], **problems}

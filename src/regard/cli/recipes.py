@@ -23,7 +23,8 @@ def init(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Your data: two aligned texts, a table (.tsv, .csv, .jsonl, .parquet), one text, a .conllu file, or a "
+            help="Your data: two aligned texts, a table (.tsv, .csv, .jsonl, .parquet), a translator's "
+            "file (.tmx, .xliff, .po), one text, a .conllu file, or a "
             "folder of them or of images by class. Names with train, valid or test in them become the splits."
         ),
     ],

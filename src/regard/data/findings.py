@@ -17,7 +17,7 @@ Severity = Literal["error", "warning"]
 KindName = Literal[
     "unreadable", "encoding", "nul", "alignment", "column", "columns", "header", "json", "conllu", "tree", "value",
     "image", "label", "division", "nothing", "bom", "crlf", "empty", "separator", "odd", "long", "duplicate",
-    "leak", "overlap", "similar",
+    "leak", "overlap", "similar", "untranslated", "fuzzy", "obsolete",
 ]  # fmt: skip
 
 
@@ -50,6 +50,9 @@ KINDS: dict[KindName, Kind] = {
     "empty": Kind("warning", "empty line", "empty lines"),
     "separator": Kind("warning", "text with a hidden line separator", "texts with a hidden line separator"),
     "odd": Kind("warning", "text with odd characters", "texts with odd characters"),
+    "untranslated": Kind("warning", "untranslated entry, left out", "untranslated entries, left out"),
+    "fuzzy": Kind("warning", "fuzzy entry, left out", "fuzzy entries, left out"),
+    "obsolete": Kind("warning", "obsolete entry, left out", "obsolete entries, left out"),
     "long": Kind("warning", "over-long text", "over-long texts"),
     "duplicate": Kind("warning", "duplicate", "duplicates"),
     "leak": Kind("warning", "leak from the training data", "leaks from the training data"),

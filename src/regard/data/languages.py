@@ -1,5 +1,6 @@
 """Which languages a translation run stands between: what its recipe's data is called tells, or the user does."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ NAMES = {
     "vi": "Vietnamese", "zh": "Chinese",
 }  # fmt: skip
 
+LANGUAGE_TAG = re.compile(r"([A-Za-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3}|\d{3}))+")
+
 
 class Pair(NamedTuple):
     """From one language into another, by their codes."""
@@ -31,8 +34,13 @@ def pair_of(data: SourceConfig | None) -> Pair:
         return Pair("source", "target")
     if data.street is not None:
         return Pair("en", "de")
-    codes = [_code(str(column)) for column in (data.source, data.target)]
+    codes = [code_of(str(column)) for column in (data.source, data.target)]
     return Pair(codes[0] or "source", codes[1] or "target")
+
+
+def known_codes(pair: Pair) -> tuple[str, str]:
+    """The codes of a pair; empty where its data does not name them."""
+    return ("" if pair.source == "source" else pair.source, "" if pair.target == "target" else pair.target)
 
 
 def parse_pair(text: str) -> Pair:
@@ -43,7 +51,10 @@ def parse_pair(text: str) -> Pair:
     return Pair(source, target)
 
 
-def _code(name: str) -> str | None:
-    """The language code in a column's or a file's name, such as `train.en.gz` or `translation.en`."""
+def code_of(name: str) -> str | None:
+    """The language code in a column's or a file's name, such as `train.en.gz`, `translation.en` or `en-CA`."""
+    tag = LANGUAGE_TAG.fullmatch(name)
+    if tag and tag.group(1).lower() in NAMES:
+        return tag.group(1).lower()
     parts = Path(name).name.lower().replace("_", ".").replace("-", ".").split(".")
     return next((part for part in reversed(parts) if part in NAMES), None)

@@ -5,6 +5,7 @@ train = { file = "pairs.tsv", source = "en", target = "de" }       columns by na
 train = { file = "reviews.csv", text = "review", label = "stars" }
 train = { file = "messages.jsonl", text = "text", labels = "topics" }    several labels a text, a list
 train = { file = "input.txt", part = "0%-90%" }                    a running text, or any part of a file
+train = { file = "memory.tmx", source = "en", target = "de" }      languages of a .tmx, .xliff or .po file
 train = { file = "train.conllu", tags = "upos" }                   sentences with their trees, a tag a word
 train = { file = "train.conllu", source = "words", target = "brackets" }
 train = { hub = "owner/name", split = "train", source = "translation.en", target = "translation.de" }
@@ -71,10 +72,11 @@ class SourceConfig(Config):
     """Where examples lie: two aligned text files, one file, a Hugging Face dataset, or the embedded corpus."""
 
     file: FileName | None = None
-    """One file for all: .tsv, .csv, .jsonl, .parquet, .conllu, or text under any other name; each also as .gz
-    or .zst."""
+    """One file for all: .tsv, .csv, .jsonl, .parquet, .conllu, .tmx, .xliff, .po, or text under any other name; each
+    also as .gz or .zst."""
     source: Column | None = None
-    """Beside `file` or `hub`: the column to translate from, by name, number from 0 or path. Alone: a text file."""
+    """Beside `file` or `hub`: the column to translate from, by name, number from 0 or path; of a .tmx, .xliff or .po
+    file, the language. Alone: a text file."""
     target: Column | None = None
     """Beside `file` or `hub`: the column to translate into. Alone: a text file aligned with `source` line by line."""
     text: Column | None = None

@@ -48,6 +48,12 @@ class Splitting:
         return sentence_spans(text, self.language) if self.unit == "sentence" else line_spans(text)
 
 
+def whole_spans(text: str) -> list[tuple[int, int]]:
+    """A text as one input, without the white space around it."""
+    start = len(text) - len(text.lstrip())
+    return [(start, len(text.rstrip()))] if text.strip() else []
+
+
 @dataclass(frozen=True)
 class SourceStatistics:
     examples: int

@@ -20,7 +20,7 @@ from granian.server.embed import Server
 from regard import __version__
 from regard.data.languages import Pair
 from regard.errors import ConfigError
-from regard.web import classify, completions, look, translate
+from regard.web import classify, completions, documents, look, translate
 from regard.web.engine import RunEngine
 from regard.web.guard import Guard
 from regard.web.prometheus import ServerMetrics
@@ -28,7 +28,7 @@ from regard.web.registry import ANY_TASK, EngineFor, ModelRegistry, open_runs
 from regard.web.requests import HANDLED, Json, OpenAIProblemBody, Problem, documented, handle_error
 from regard.web.settings import ServeConfig
 
-ROUTES = (translate.routes, completions.routes, classify.routes, look.routes)
+ROUTES = (translate.routes, documents.routes, completions.routes, classify.routes, look.routes)
 """A new route is a new module here."""
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 DEFAULTS = ServeConfig()

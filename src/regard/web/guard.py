@@ -7,8 +7,10 @@ import asyncio
 import base64
 import binascii
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from hashlib import blake2b
 from secrets import compare_digest
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,7 +20,9 @@ from regard.web.requests import CLIENT_CLOSED_REQUEST, DisconnectError, RequestE
 from regard.web.settings import ServeConfig, is_loopback
 
 OPEN_ROUTES = ("/health",)
-KEY_IN_BODY = ("/translate", "/languages")
+LINKS, LINK_SECRET = "/download_file/", secrets.token_bytes(32)
+"""Links with a name that this server has signed need no key."""
+KEY_IN_BODY = ("/translate", "/translate_file", "/languages")
 """Routes whose clients send their key as a field of the body."""
 HEADERS = {
     b"content-security-policy": b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -73,7 +77,8 @@ class Guard:
         headers = dict(scope["headers"])
         self._check_site(scope, headers)
         path, key = scope["path"], self.config.api_key
-        authorised = key is None or path in OPEN_ROUTES or matches(key_in_headers(headers), key)
+        is_open = path in OPEN_ROUTES or is_signed(path.removeprefix(LINKS))
+        authorised = key is None or is_open or matches(key_in_headers(headers), key)
         if not authorised and path not in KEY_IN_BODY:
             raise unauthorised(path)
         body = await self._body(headers, receive)
@@ -174,6 +179,14 @@ def key_in_headers(headers: Mapping[bytes, bytes]) -> str | None:
         except (binascii.Error, UnicodeDecodeError):
             return None
     return None
+
+
+def signed(name: str) -> str:
+    return f"{blake2b(name.encode(), key=LINK_SECRET, digest_size=16).hexdigest()}.{name}"
+
+
+def is_signed(name: str) -> bool:
+    return compare_digest(signed(name.partition(".")[2]).encode(), name.encode())
 
 
 def key_in_body(body: bytes, content_type: str) -> str | None:

@@ -95,6 +95,10 @@ class ServedRun:
             return SplitTexts.of(texts, None)
         return SplitTexts.of(texts, replace(self.run.splitting, language=self.pair.source))
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Start and end of each input of the model in a line of text."""
+        return list(self.paragraphs([text]).spans[0])
+
     def prompt_ids(self, prompt: str | list[int], max_tokens: int) -> list[int]:
         """The token ids of a prompt, with the BOS token where the model expects it."""
         size = self.tokenizer.vocab_size

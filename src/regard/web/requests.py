@@ -6,6 +6,8 @@ Clients of LibreTranslate expect a sentence, those of OpenAI an object.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email import message_from_string
+from email.message import Message
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -156,6 +158,7 @@ def _field_path(error: ErrorDetails) -> list[str | int]:
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
+MULTIPART = "multipart/form-data"
 FIELDS = 200
 
 
@@ -200,11 +203,21 @@ PLAIN = AfterValidator(plain_text)
 """For a text: no lone surrogates, which JSON can encode, and no byte order mark."""
 
 
+@dataclass(frozen=True)
+class UploadedFile:
+    """A file in a form."""
+
+    name: str
+    content: bytes
+
+
 def fields_of(body: bytes, content_type: str) -> Json:
     """The fields of a body; in a form, a field that comes more than once is a list."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == FORM:
         return _form(body)
+    if kind == MULTIPART:
+        return _multipart(body, content_type)
     if kind != JSON:
         raise RequestError(415, f"expected a body of {JSON} or {FORM}, got '{kind}'")
     try:
@@ -225,3 +238,26 @@ def _form(body: bytes) -> Json:
     for name, value in pairs:
         fields.setdefault(name, []).append(value)
     return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
+
+
+def _multipart(body: bytes, content_type: str) -> Json:
+    """The fields of a form with files, as browsers and LibreTranslate's clients send them."""
+    header = Message()
+    header["Content-Type"] = content_type
+    boundary = header.get_boundary()
+    parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode("utf-8", "replace")) if boundary else []
+    if not 2 <= len(parts) <= FIELDS:
+        raise RequestError(422, f"expected a form of at most {FIELDS} fields, each between boundaries")
+    fields: Json = {}
+    for part in parts[1:-1]:
+        head, blank, content = part.partition(b"\r\n\r\n")
+        disposition = message_from_string(head.decode("utf-8", "replace").lstrip())
+        name = disposition.get_param("name", header="content-disposition")
+        if not blank or not isinstance(name, str):
+            raise RequestError(422, "a field of the form has no name")
+        file = disposition.get_filename()
+        try:
+            fields[name] = content.decode() if file is None else UploadedFile(file, content)
+        except UnicodeDecodeError:
+            raise RequestError(422, "expected a form in UTF-8") from None
+    return fields

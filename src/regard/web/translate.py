@@ -1,14 +1,19 @@
 """Translation for LibreTranslate's clients: POST /translate, GET /languages."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from asyncio import to_thread
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regard.data.languages import NAMES
 from regard.tasks.generation import AnyInput, Output
+from regard.text.documents.html import html_document
+from regard.text.documents.segments import Request as Sentence
+from regard.text.documents.segments import Results
+from regard.text.outputs import EMPTY_OUTPUT
 from regard.web.engine import Engine
 from regard.web.prometheus import ServerMetrics
 from regard.web.registry import ModelRegistry, ServedRun
@@ -17,6 +22,7 @@ from regard.web.requests import (
     FORM,
     INTEGER,
     JSON,
+    MULTIPART,
     PLAIN,
     OrNull,
     Problem,
@@ -26,10 +32,11 @@ from regard.web.requests import (
     validation_message,
     without_null,
 )
-from regard.web.settings import ALTERNATIVES, CHARACTERS, TEXTS
+from regard.web.settings import ALTERNATIVES, CHARACTERS, SENTENCES_AT_ONCE, TEXTS
 from regard.web.worker import Job, results_of
 
 EXAMPLE = {"q": "Anna threw away the old chair.", "source": "en", "target": "de"}
+Translated = TypeVar("Translated")
 Text = Annotated[str, Field(max_length=CHARACTERS), BLANK, PLAIN]
 
 
@@ -46,8 +53,8 @@ class TranslateRequest(BaseModel):
     """Code of the language to translate from; `auto` is the source language of the run."""
     target: str
     """Code of the language to translate into."""
-    format: Annotated[Literal["text"], OrNull("text")] = "text"
-    """Plain text is the only one."""
+    format: Annotated[Literal["text", "html"], OrNull("text")] = "text"
+    """Of HTML, all tags are kept."""
     alternatives: Annotated[int, Field(ge=0, le=ALTERNATIVES), INTEGER, OrNull(0)] = 0
     """Further translations of each text."""
     api_key: str | None = None
@@ -109,6 +116,11 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
         texts = [body.q] if isinstance(body.q, str) else body.q
         if (size := sum(map(len, texts))) > CHARACTERS:
             raise RequestError(413, f"{size:,} characters; this server takes at most {CHARACTERS:,} at once")
+        if body.format == "html":
+            if body.alternatives:
+                raise RequestError(400, "alternatives: only plain texts have them; leave it out, or format: html")
+            translated = [await translate_html(request, served, text) for text in texts]
+            return _response(body, [[replace(EMPTY_OUTPUT, text=text)] for text in translated], served)
         paragraphs = served.paragraphs(texts)
         outputs: list[list[Output]] = []
         if paragraphs.sentences:
@@ -129,9 +141,39 @@ def routes(registry: ModelRegistry, _metrics: ServerMetrics) -> APIRouter:
     return router
 
 
+async def translate_document(
+    request: Request, served: ServedRun, steps: Generator[list[Sentence], Results, Translated]
+) -> Translated:
+    """What the steps of a document's translation return; some sentences at a time, so that others have their turn."""
+    results: list[str] | None = None
+    while True:
+        requests, finished = await to_thread(_step, steps, results)
+        if finished:
+            return finished[0]
+        results = []
+        for start in range(0, len(requests), SENTENCES_AT_ONCE):
+            texts = [text for text, _ in requests[start : start + SENTENCES_AT_ONCE]]
+            job = Job(Translation(), texts, longest=max(map(served.length, texts)))
+            results += [row[0].text for row in await results_of(request, served.worker, job)]
+
+
+def _step(
+    steps: Generator[list[Sentence], Results, Translated], results: list[str] | None
+) -> tuple[list[Sentence], list[Translated]]:
+    """The next sentences, or in a list what the steps return."""
+    try:
+        return next(steps) if results is None else steps.send(results), []
+    except StopIteration as finished:
+        return [], [finished.value]
+
+
+async def translate_html(request: Request, served: ServedRun, text: str) -> str:
+    return await translate_document(request, served, html_document(text).translation(served.spans))
+
+
 def _parse(body: bytes, content_type: str) -> TranslateRequest:
     fields = fields_of(body, content_type)
-    is_form = content_type.lower().startswith(FORM)
+    is_form = content_type.lower().startswith((FORM, MULTIPART))
     try:
         return TranslateRequest.model_validate(fields, strict=not is_form)  # a form has only strings
     except ValidationError as error:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from regard.data.guess.profile import ColumnProfile, Table
+from regard.data.languages import LANGUAGE_TAG
 from regard.data.readers.tables import looks_like_header
 from regard.data.sources import Content
 from regard.errors import ConfigError, DataError, nearest
@@ -38,7 +39,7 @@ PAIRS = [
     ("source", "target"), ("src", "tgt"), ("src", "trg"), ("source", "translation"), ("original", "translation"),
     ("input", "output"), ("question", "answer"), ("prompt", "completion"), ("prompt", "response"),
     ("instruction", "output"), ("instruction", "response"), ("text", "translation"), ("input", "target"),
-    ("data", "text"),
+    ("data", "text"), ("msgid", "msgstr"),
 ]  # fmt: skip
 """Names of columns that make pairs, beside those of two languages."""
 CODES = _names("""
@@ -305,6 +306,8 @@ def _named_pair(columns: Sequence[ColumnProfile]) -> tuple[ColumnProfile, Column
 
 def _is_language(name: str | int) -> bool:
     parts = _parts(name)
+    if LANGUAGE_TAG.fullmatch(str(name)) and parts[0] in CODES:
+        return True
     return any(part in LANGUAGES for part in parts) or (bool(parts) and parts[-1] in CODES)
 
 

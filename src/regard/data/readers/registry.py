@@ -26,8 +26,8 @@ Layout = Literal["text", "table", "treebank"]
 """What a file holds: lines of text, rows with columns, or sentences of words."""
 NOT_READ = {
     ".7z", ".arrow", ".bin", ".bz2", ".ckpt", ".db", ".doc", ".docx", ".epub", ".feather", ".joblib", ".json", ".mo",
-    ".npy", ".npz", ".ods", ".odt", ".pdf", ".pickle", ".pkl", ".po", ".pot", ".pt", ".pth", ".rar", ".rtf",
-    ".safetensors", ".sqlite", ".tar", ".tgz", ".tmx", ".xlf", ".xliff", ".xls", ".xlsx", ".xz", ".zip",
+    ".npy", ".npz", ".ods", ".odt", ".pdf", ".pickle", ".pkl", ".pt", ".pth", ".rar", ".rtf",
+    ".safetensors", ".sqlite", ".tar", ".tgz", ".xls", ".xlsx", ".xz", ".zip",
 }  # fmt: skip
 HOW_TO_CONVERT = {
     ".json": "; of a list of objects: jq -c '.[]' in.json > out.jsonl",
