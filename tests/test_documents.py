@@ -11,8 +11,7 @@ import pytest
 
 from regard.config import read_toml
 from regard.run import read_recipe
-from regard.run.demo import demo_recipe
-from regard.run.recipe import resolve_recipe
+from regard.run.recipe import demo_recipe, resolve_recipe
 
 ROOT = Path(__file__).parents[1]
 NAMED = re.findall(r"`([a-z_/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))

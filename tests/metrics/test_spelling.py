@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard.metrics import Restoration, bits_per_byte
 from regard.metrics.language import bits_to_spell
-from regard.run.scoring.loss import restore
+from regard.run.scoring.scorers import restore
 from regard.text.tokenizer import BpeConfig, ByteConfig, CharConfig, Tokenizer, UnigramConfig, WordConfig
 
 TEXTS = ["The cat sat on the mat.\n", "the dog sat on a mat\n", "Hello, World! 12 ﬁsh\n"]

@@ -7,10 +7,9 @@ import pytest
 
 from regard.config import layered
 from regard.run.defaults.cost import Candidate, Effort, Machine
-from regard.run.defaults.decisions import Decider
 from regard.run.defaults.facts import Facts, Images
-from regard.run.defaults.job import Job, dropout, heads
-from regard.run.defaults.plan import RULES
+from regard.run.defaults.job import Decider, Job, dropout, heads
+from regard.run.defaults.rules import RULES
 from regard.run.recipe import Recipe, resolve_recipe
 
 CPU, GPU = Machine("cpu", 2e11), Machine("cuda", 6e14)

@@ -7,7 +7,7 @@ import pytest
 
 from regard import api
 from regard.data import street
-from regard.run.demo import demo_recipe
+from regard.run.recipe import demo_recipe
 from regard.text.training_words import TrainingWords
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from regard.errors import ConfigError, RegardError
 from regard.models import EncoderConfig, RecurrentEncoderConfig, WindowEncoderConfig
 from regard.nn.layout import Sequences
 from regard.run.recipe import resolve_recipe
-from regard.run.scoring.loss import spread_tokens
+from regard.run.scoring.scorers import spread_tokens
 from regard.tasks import MaskedLanguageModelConfig, Vocabularies
 from regard.tasks.evaluation import measuring_batches
 from regard.tasks.masked_language_model import MaskedLanguageModel, head_flops, masked_ids, masked_nlls

@@ -14,7 +14,7 @@ from regard.data.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode import GreedyConfig
 from regard.run.scoring import Report, ScoringRequest
-from regard.run.scoring.text import score_texts
+from regard.run.scoring.scorers import score_texts
 from regard.tasks import TranslationConfig
 
 TREEBANK = Path(__file__).parents[2] / "examples" / "syntax" / "test.conllu"

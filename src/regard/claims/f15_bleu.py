@@ -12,7 +12,7 @@ from regard.data.street import pairs
 from regard.decode import GreedyConfig
 from regard.files.run_folder import METRICS_FILE
 from regard.metrics.texts import bleu
-from regard.run.demo import demo_recipe
+from regard.run.recipe import demo_recipe
 from regard.train.log import read_metrics
 
 STORED = Path(__file__).parents[3] / "docs" / "measurements" / "baselines"

@@ -17,8 +17,7 @@ from regard.errors import ConfigError
 from regard.nn.context import AttentionContext
 from regard.nn.layout import Layout, Sequences
 from regard.run import Run
-from regard.run.demo import demo_recipe
-from regard.run.recipe import Recipe
+from regard.run.recipe import Recipe, demo_recipe
 from regard.run.training import train_run
 from regard.tasks import Translation
 from regard.train.monitor import Quiet

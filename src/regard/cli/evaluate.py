@@ -13,6 +13,7 @@ from regard.errors import ConfigError, counted
 if TYPE_CHECKING:
     from regard.decode.search import AnySearch
     from regard.run import Run
+    from regard.run.scoring.report import OverlongSummary
     from regard.text.inputs import Overlong
 
 
@@ -72,7 +73,7 @@ def evaluate(
         signature = report.signatures.get(name, "")
         print(f"  {name:14} {value:10.4f}  {signature}".rstrip())
     _show_overlong(report.overlong)
-    if "confusion" in report.details:
+    if "labels" in report.details and "confusion" in report.details:
         _show_confusion(report.details["labels"], report.details["confusion"])
 
 
@@ -92,7 +93,7 @@ def _overlong(opened: "Run", run: Path, option: str) -> "Overlong":
     return overlong_for(run, option, IMAGES)
 
 
-def _show_overlong(overlong: dict[str, Any]) -> None:
+def _show_overlong(overlong: "OverlongSummary | None") -> None:
     if not overlong:
         return
     count, first = overlong["count"], overlong["examples"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.ctranslate2.choice import Choice
     from regard.data.sources import SourceConfig
     from regard.decode.search import AnySearch
-    from regard.run.output_writer import PartFormat as Format
+    from regard.run.parts import PartFormat as Format
     from regard.run.scoring import Report
     from regard.run.trained import Run
     from regard.text.inputs import Overlong
@@ -64,7 +64,7 @@ def translate_parts(
     split: bool,
 ) -> None:
     """Translates a file into a folder, together with whoever else does."""
-    from regard.run.output_writer import SUFFIXES
+    from regard.run.parts import SUFFIXES
     from regard.text.splitting import load_splitting
 
     if file is None:
@@ -106,7 +106,7 @@ def _fast_parts(
     from regard.ctranslate2.model import CTranslate2Engine, Workers
     from regard.ctranslate2.threads import load_engine
     from regard.files.machine import cores
-    from regard.run.output_writer import write_file
+    from regard.run.parts import write_file
 
     converted, search = choice.converted, choice.search
     assert converted is not None

@@ -90,7 +90,7 @@ def demo(
     from regard.files.run_folder import is_run
     from regard.progress import shown_on
     from regard.progress.display import make_display
-    from regard.run.demo import demo_recipe
+    from regard.run.recipe import demo_recipe
 
     recipe = demo_recipe(settings or [])
     if out.exists() and not is_run(out) and not (out.is_dir() and not any(out.iterdir())):

@@ -163,7 +163,7 @@ def main(words: Sequence[str]) -> int:
     try:
         convert(folder, "int8" if precision == "int8" else "float32", json.loads(words[2]) if len(words) > 2 else None)
     except RegardError as error:
-        print(f"regard: {error}", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(f"regard: {error}\n")
         return error.exit_code
     return 0
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from regard.config import Config
+from regard.config.values import Tree, is_table
 from regard.data.content_hash import tree_sha256
 from regard.data.store import Store
 from regard.errors import ConfigError, RunError
@@ -27,7 +27,7 @@ class ExamplesFingerprint(Config):
 class Fingerprint(Config):
     """All that the weights of a checkpoint depend on, named by contents and not by place."""
 
-    recipe: dict[str, Any]
+    recipe: Tree
     """The recipe in force, so that a change can be named."""
     data: dict[str, ExamplesFingerprint]
     """The examples of each split that training reads."""
@@ -78,21 +78,23 @@ class Fingerprint(Config):
         return [f"data.{name} ({_counts(old, new)})" for name, old, new in both if old != new]
 
 
-def changed_settings(old: Recipe, new: Recipe) -> Iterator[tuple[str, Any, Any]]:
+def changed_settings(old: Recipe, new: Recipe) -> Iterator[tuple[str, object, object]]:
     """The settings in which two recipes differ, with both values; None stands for one that is not given."""
     one, other = dict(_leaves(old.tree())), dict(_leaves(new.tree()))
     for path in dict.fromkeys([*one, *other]):
         before, after = one.get(path), other.get(path)
-        moved = path == "start.run" and before and after and Path(before).resolve() == Path(after).resolve()
-        if path == "plugins" and before and after:  # the same files, wherever they are
-            moved = [plugin["sha256"] for plugin in before] == [plugin["sha256"] for plugin in after]
+        moved = False
+        if path == "start.run" and before and after:
+            moved = Path(str(before)).resolve() == Path(str(after)).resolve()
+        elif path == "plugins" and before and after:  # the same files, wherever they are
+            moved = [plugin.sha256 for plugin in old.plugins] == [plugin.sha256 for plugin in new.plugins]
         if before != after and not moved and path != "defaults":
             yield path, before, after
 
 
-def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(tree: Tree, above: str = "") -> Iterator[tuple[str, object]]:
     for key, value in tree.items():
-        if isinstance(value, Mapping):
+        if is_table(value):
             yield from _leaves(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value

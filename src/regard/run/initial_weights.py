@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import Field, NonNegativeInt
@@ -108,7 +107,7 @@ class StartConfig(Config):
                     f"{self.run} has other tokens for {field}; a model started from it keeps its vocabulary",
                 )
 
-    def _require_fit(self, config: Any, trained_config: Any) -> None:  # noqa: ANN401
+    def _require_fit(self, config: object, trained_config: object) -> None:
         """Refuses a model whose weights have another size throughout, or the same size and another meaning."""
         for name in ("width", "heads"):
             mine, theirs = getattr(config, name, None), getattr(trained_config, name, None)

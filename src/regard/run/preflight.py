@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -64,7 +63,7 @@ def try_validation(
     model: nn.Module,
     valid: Batches,
     preparation: Preparation,
-    autocast: Callable[[], AbstractContextManager[Any]],
+    autocast: Callable[[], AbstractContextManager[object]],
 ) -> None:
     """A small validation and test: one example through the model, a few generated tokens and their scores."""
     training, device = model.training, next(model.parameters()).device

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
 from regard.config import Config, Plugins, kinds, layered, parse_override, read_toml, resolve
 from regard.config.plugins import load_plugins, require_plugins
 from regard.config.shipped import data_folder, recipe_file
-from regard.config.values import is_table, table_of
+from regard.config.values import Tree, is_table, table_of
 from regard.data.settings import DataConfig
 from regard.decode import BeamConfig, GreedyConfig, SampleConfig, SearchConfig
 from regard.errors import ConfigError
@@ -90,15 +90,15 @@ class Recipe(Config):
             )
 
 
-def recipe_tree(file: Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Sequence[str]]:
+def recipe_tree(file: Path, overrides: Sequence[str] = ()) -> tuple[Tree, Sequence[str]]:
     """What a recipe's file says, and the settings on top, once its plugins are loaded; ConfigError for a sweep."""
     tree = read_toml(file)
-    if isinstance(tree.get("variants"), dict) and "task" not in tree:
+    if is_table(tree.get("variants")) and "task" not in tree:
         raise ConfigError("", f"{file}: is a sweep of several recipes; train it with: regard compare {file}")
     return load_plugins(tree, overrides, file.parent)
 
 
-def read_run_tree(run: Path) -> dict[str, Any]:
+def read_run_tree(run: Path) -> Tree:
     """The recipe in a run folder; RunError where it was trained with plugins that the user has not allowed."""
     tree = read_toml(run / RECIPE_FILE)
     require_plugins(tree, run)
@@ -112,11 +112,16 @@ def read_recipe(file: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     """
     file = file if file is None else recipe_file(file)
     recipe = resolve_recipe(*(recipe_tree(file, overrides) if file is not None else ({}, overrides)))
-    folder = data_folder(recipe.data.folder) if recipe.data.folder else file.parent if file else Path()
-    return recipe.but(data=recipe.data.but(folder=str(folder.resolve())))
+    return with_folder(recipe, file.parent if file else Path())
 
 
-def resolve_recipe(tree: dict[str, Any], overrides: Sequence[str] = (), below: dict[str, Any] | None = None) -> Recipe:
+def with_folder(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe with the folder that names of files start at, unless it sets one."""
+    data = data_folder(recipe.data.folder) if recipe.data.folder else folder
+    return recipe.but(data=recipe.data.but(folder=str(data.resolve())))
+
+
+def resolve_recipe(tree: Tree, overrides: Sequence[str] = (), below: Tree | None = None) -> Recipe:
     """A tree with overrides on top; `model.preset` and `model.from`, wherever they are given, go below both.
 
     What lies below all of them are settings decided from the data; without any, the model's kind is the task's usual.
@@ -134,29 +139,28 @@ def resolve_recipe(tree: dict[str, Any], overrides: Sequence[str] = (), below: d
     return resolve(Recipe, tree, overrides)
 
 
-def _with_usual_model(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def _with_usual_model(tree: Tree, overrides: Sequence[str]) -> Tree:
     """The tree with the kind of model that its task usually has, where it names none."""
     model = tree.get("model", {})
-    if not isinstance(model, dict) or "kind" in model:
+    if not is_table(model) or "kind" in model:
         return tree
-    task: Any = tree.get("task")
+    task = tree.get("task")
     for path, value in map(parse_override, overrides):
         if path == ["task"] or path == ["task", "kind"]:
             task = value
-    kind = task.get("kind") if isinstance(task, dict) else task
-    member = kinds(Recipe.model_fields["task"].annotation).get(str(kind or TranslationConfig().kind))
-    return tree if member is None else {**tree, "model": {"kind": member.usual_model, **model}}  # type: ignore[attr-defined]
+    kind = task.get("kind") if is_table(task) else task
+    member = kinds(TaskConfig).get(str(kind or TranslationConfig().kind))
+    usual = cast(type[TaskConfig] | None, member)
+    return tree if usual is None else {**tree, "model": {"kind": usual.usual_model, **model}}
 
 
-def pop_model_key(
-    key: str, tree: dict[str, Any], overrides: Sequence[str]
-) -> tuple[dict[str, Any], list[str], str | None]:
+def pop_model_key(key: str, tree: Tree, overrides: Sequence[str]) -> tuple[Tree, list[str], str | None]:
     """Tree and overrides without `model.key`, and its last value."""
     parsed = [(override, *parse_override(override)) for override in overrides]
     values = [value for _, path, value in parsed if path == ["model", key]]
     rest = [override for override, path, _ in parsed if path != ["model", key]]
     model = tree.get("model")
-    if isinstance(model, dict) and key in model:
+    if is_table(model) and key in model:
         values.insert(0, model[key])
         tree = {**tree, "model": {name: value for name, value in model.items() if name != key}}
     name = values[-1] if values else None
@@ -165,7 +169,7 @@ def pop_model_key(
     return tree, rest, name
 
 
-def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def _from_run(run: str, tree: Tree, overrides: Sequence[str]) -> Tree:
     """A tree on top of a run's own model and tokenizer settings, to start with its weights."""
     if not is_run(Path(run)):
         raise ConfigError("model.from", f"{run} is no run folder, it has no {RECIPE_FILE}")
@@ -178,7 +182,7 @@ def _from_run(run: str, tree: dict[str, Any], overrides: Sequence[str]) -> dict[
     return merged
 
 
-def _model_of(before: dict[str, Any], tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def _model_of(before: Tree, tree: Tree, overrides: Sequence[str]) -> Tree:
     """The settings of a run's model; its output layer only where the new task can use it."""
     task_overrides = [override for override in overrides if parse_override(override)[0][0] == "task"]
     task = resolve(Recipe, {key: value for key, value in tree.items() if key == "task"}, task_overrides).task
@@ -186,3 +190,34 @@ def _model_of(before: dict[str, Any], tree: dict[str, Any], overrides: Sequence[
     same = task.kind == (old.get("kind") if is_table(old) else old)
     fits = not task.has_classes and table_of(model, "head").get("kind") == "vocabulary"
     return model if same or fits else {name: value for name, value in model.items() if name != "head"}
+
+
+# The demo: the embedded corpus needs no file beside the program
+
+DEMO: Tree = {
+    "defaults": "fixed",
+    "task": {"kind": "translation", "smoothing": 0.0},
+    "data": {"train": {"street": "train"}, "valid": {"street": "valid"}, "test": {"street": "test"}},
+    "tokenizer": {"kind": "bpe", "size": 3000, "prefix_space": True},
+    "model": {
+        "kind": "encoder-decoder",
+        "width": 128,
+        "depth": 3,
+        "decoder_depth": 2,
+        "heads": 4,
+        "position": "rotary",
+        "dropout": 0.0,
+    },
+    "train": {
+        "steps": 2500,
+        "tokens_per_batch": 640,
+        "save_every": 625,
+        "optimiser": "muon",
+        "schedule": {"kind": "linear", "lr": 2e-3, "warmup": 100},
+    },
+}
+
+
+def demo_recipe(overrides: Sequence[str] = ()) -> Recipe:
+    """The demo with `key=value` settings on top."""
+    return resolve_recipe(DEMO, overrides)

@@ -11,19 +11,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
+from regard.config.values import Tree
 from regard.data.source_reader import read_pairs
 from regard.data.sources import SourceConfig
 from regard.decode.search import AnySearch
 from regard.errors import ConfigError
 from regard.files.atomic import sha256_of
 from regard.files.run_folder import CHECKPOINTS_FOLDER, MANIFEST_FILE, step_folder
-from regard.run.output_writer import LINES_PER_PART, SUFFIXES, Note, PartFormat, Write, maker, write_file
-from regard.run.parts import Parts
-from regard.run.scoring import Report
-from regard.run.scoring.lengths import overlong_pairs, refuse, with_overlong
-from regard.run.scoring.text import GeneratedTexts, report_texts
+from regard.run.parts import LINES_PER_PART, SUFFIXES, Note, PartFormat, Parts, Write, maker, write_file
+from regard.run.scoring import Report, overlong_pairs, refuse, with_overlong
+from regard.run.scoring.scorers import GeneratedTexts, report_texts
 from regard.run.trained import Run
 from regard.text.inputs import Overlong
 
@@ -88,7 +86,7 @@ def _translator(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Wr
     return lambda batch, cut: run.translate(batch, search, others, cut, split=False)
 
 
-def _request_of(run: Run, search: AnySearch | None, others: Sequence[Run]) -> dict[str, Any]:
+def _request_of(run: Run, search: AnySearch | None, others: Sequence[Run]) -> Tree:
     """All that the result depends on beside the input."""
     named = getattr(run.recipe.task, "dictionary", None)
     dictionary = Path(run.recipe.data.folder or "") / named if named else None  # relative to the data
@@ -101,7 +99,7 @@ def _request_of(run: Run, search: AnySearch | None, others: Sequence[Run]) -> di
     }
 
 
-def _identity(run: Run) -> dict[str, Any]:
+def _identity(run: Run) -> Tree:
     """Which model it is, wherever its folder lies: the manifest of its checkpoint names the SHA-256 of each file."""
     vocabularies = {name: tokenizer.identity for name, tokenizer in run.task.vocabularies.tokenizers.items()}
     checkpoint = sha256_of(run.folder / CHECKPOINTS_FOLDER / step_folder(run.step) / MANIFEST_FILE)

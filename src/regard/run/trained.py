@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -108,7 +107,7 @@ class Run(Trained):
         limits = [run.longest for run in (self, *others) if run.longest is not None]
         return min(limits, default=None)
 
-    def but(self, **task: Any) -> "Run":  # noqa: ANN401
+    def but(self, **task: object) -> "Run":
         """The same run with some settings of its task changed, such as how unknown words are handled."""
         recipe = self.recipe.but(task=self.recipe.task.but(**task))
         recipe.check()
@@ -165,7 +164,7 @@ class Run(Trained):
         inputs, search, generator = self._inputs(texts), self._search(search), self.generator(*others)
         if not split or self.splitting is None:
             return generator.translate(inputs, search, cut=cut)
-        parts = SplitTexts.of(inputs, self.splitting)
+        parts = SplitTexts.of([str(text) for text in inputs], self.splitting)
         with parts.errors_by_text():
             return parts.join(generator.translate(parts.sentences, search, cut=cut))
 
@@ -190,7 +189,7 @@ class Run(Trained):
         cut = self.cuts if cut is None else cut
         return self.task.classify(self.model, self._inputs(texts), self.device, self.longest, cut)
 
-    def _inputs(self, texts: Sequence[Any]) -> list[Any]:
+    def _inputs(self, texts: AnyInputs) -> AnyInputs:
         """Checked inputs: texts, or images and sentences of treebanks where the task reads these."""
         accepted = (Tagged, Picture, bytes, Path) if self.recipe.task.content in OTHER_THAN_TEXT else ()
         if not accepted or isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
@@ -199,7 +198,7 @@ class Run(Trained):
         plain = plain_texts("" if isinstance(item, accepted) else item for item in inputs)
         return [item if isinstance(item, accepted) else text for item, text in zip(inputs, plain, strict=True)]
 
-    def search_with(self, options: Mapping[str, Any], called: Mapping[str, str] = AS_NAMED) -> AnySearch:
+    def search_with(self, options: Mapping[str, object], called: Mapping[str, str] = AS_NAMED) -> AnySearch:
         """The run's own search with options on top, such as `{"n_best": 3}`; `called` is what the person calls them."""
         return search_with(self.recipe.usual_search, options, called)
 

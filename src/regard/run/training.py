@@ -68,7 +68,10 @@ def train_run(
     if world.is_main:
         check_at_once(recipe)
     stop, trainers = stop or StopRequest(), list[Trainer]()
-    begun = lambda: any(trainer.spent.steps for trainer in trainers)  # noqa: E731
+
+    def begun() -> bool:
+        return any(trainer.spent.steps for trainer in trainers)
+
     with report_out_of_memory(), locked_folder(out, world.rank, begun):
         refuse_mixing(out, resume)
         saved, problems = latest_checkpoint(out / CHECKPOINTS_FOLDER) if resume else (None, [])

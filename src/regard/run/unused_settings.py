@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from regard.config import Unused, unused_sentences
 from regard.errors import ConfigError
+from regard.models import ModelConfig
 from regard.models.recurrent.single_stack import RecurrentConfig
 from regard.models.stack import StackConfig
 from regard.nn.attention.kinds import MemoryCompressedConfig
@@ -59,15 +59,15 @@ def _in_data(recipe: Recipe) -> Iterator[Unused]:
         yield Unused("tokenizer.sample", "on bytes, which are not trained on any text")
 
 
-def _in_model(model: Any) -> Iterator[Unused]:  # noqa: ANN401
+def _in_model(model: ModelConfig) -> Iterator[Unused]:
     if _kind(model, "norm") == "none":
         for name in ("norm_place", "final_norm", "embedding.norm"):
             yield Unused(f"model.{name}", "with model.norm = none")
     if _kind(model, "feedforward") == "none":
         yield Unused("model.dropout.feedforward", "with model.feedforward = none")
-    attention: Any = getattr(model, "attention", None)
+    attention = getattr(model, "attention", None)
     encodes = model.shape in ("encoder", "vision") or getattr(model, "decoder_attention", None) is not None
-    if _kind(model, "attention") == "memory-compressed" and encodes and not USUAL_BLOCK % attention.stride:
+    if isinstance(attention, MemoryCompressedConfig) and encodes and not USUAL_BLOCK % attention.stride:
         yield Unused("model.attention.block", "in an encoder, where queries see the whole memory")
     if getattr(getattr(model, "head", None), "transform", None) is None:
         yield Unused("model.head.transform_epsilon", "without model.head.transform")
@@ -75,7 +75,7 @@ def _in_model(model: Any) -> Iterator[Unused]:  # noqa: ANN401
         yield Unused("model.kernel", "beside model.stages, each of which has its own")
 
 
-def _in_recurrent(model: Any) -> Iterator[Unused]:  # noqa: ANN401
+def _in_recurrent(model: RecurrentConfig) -> Iterator[Unused]:
     drop = model.dropout
     if _kind(model, "attention") in (None, "none"):
         yield Unused("model.dropout.attention", f"on {model.kind} without attention")
@@ -84,9 +84,9 @@ def _in_recurrent(model: Any) -> Iterator[Unused]:  # noqa: ANN401
         yield Unused("model.dropout.between", "with model.depth = 1")
     if not (drop.embedding or drop.between or drop.output):
         yield Unused("model.dropout.locked", "without model.dropout.embedding, between or output")
-    if getattr(model, "cell", "lstm") != "lstm":
-        yield Unused("model.initialise.forget", f"on {model.cell}, which has no forget gate of its own")
+    if (cell := getattr(model, "cell", "lstm")) != "lstm":
+        yield Unused("model.initialise.forget", f"on {cell}, which has no forget gate of its own")
 
 
-def _kind(model: Any, part: str) -> str | None:  # noqa: ANN401
+def _kind(model: ModelConfig, part: str) -> str | None:
     return getattr(getattr(model, part, None), "kind", None)

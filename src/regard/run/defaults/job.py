@@ -1,14 +1,16 @@
-"""Rules that all tasks share: model size, batch size, budget and validation.
+"""Decisions about single settings, and the rules that all tasks share: model size, batch size, budget and validation.
 
-A model is as large as the data supports, and no larger than the budget can train. Sources: docs/defaults.md.
+What the recipe states is kept; what it leaves out gets a value and a reason. A model is as large as the data supports,
+and no larger than the budget can train. Sources: docs/defaults.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import log2
+from typing import TypeVar, cast
 
+from regard.config.values import Tree, is_table
 from regard.run.defaults.cost import Candidate, Effort, Machine
-from regard.run.defaults.decisions import Decider
 from regard.run.defaults.facts import Facts
 
 MINUTES = 9.0
@@ -31,6 +33,10 @@ PATIENCE = 5
 """Validations without a better one that end a run."""
 WARMUP, FLOOR = 0.08, 0.01
 
+LIMITS = ("steps", "epochs", "minutes", "flops", "tokens")
+"""The names of a budget's limits, below `train`."""
+
+Value = TypeVar("Value")
 Sizes = Sequence[tuple[float, int, int]]
 """From so many bytes of text on: width and depth."""
 
@@ -38,6 +44,87 @@ Sizes = Sequence[tuple[float, int, int]]
 def power_of_two(number: float, least: int, most: int) -> int:
     """The nearest power of two within limits, which are such powers too."""
     return int(2 ** round(log2(min(max(number, least), most))))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A setting that the recipe leaves out, its value, and why it has this one."""
+
+    path: str
+    value: object
+    why: str
+
+
+class Decider:
+    """Values by path: those that the recipe states, and what was decided so far."""
+
+    def __init__(self, stated: Iterable[tuple[str, object]]) -> None:
+        self.stated = dict(stated)
+        self.decisions: list[Decision] = []
+        self.kinds: dict[str, str] = {}
+        """The kinds in force, stated or decided, by the path of their family."""
+
+    def has(self, path: str) -> bool:
+        """Whether the recipe sets this setting, or the whole table that it stands in; a bare name is a kind only."""
+        table, _, name = path.rpartition(".")
+        if path in self.stated or (name == "kind" and isinstance(self.stated.get(table), str)):
+            return True
+        parts = path.split(".")
+        above = [".".join(parts[:end]) for end in range(1, len(parts))]
+        return any(table in self.stated and not isinstance(self.stated[table], str) for table in above)
+
+    def sets_below(self, table: str) -> list[str]:
+        """The settings below a table that the recipe sets."""
+        return [path.removeprefix(f"{table}.") for path in self.stated if path.startswith(f"{table}.")]
+
+    def __call__(self, path: str, value: Value, why: str) -> Value:
+        """The value in force: the recipe's own, or this one, which is noted with its reason.
+
+        The recipe's own may be of another type, which validation refuses.
+        """
+        if self.has(path):
+            return cast(Value, self.stated.get(path, value))
+        if (value_in_force := self.value(path)) is not None:
+            return cast(Value, value_in_force)
+        self.decisions.append(Decision(path, value, why))
+        return value
+
+    def value(self, path: str) -> object:
+        """The value in force of a setting, as far as it is known here."""
+        return next((decision.value for decision in self.decisions if decision.path == path), self.stated.get(path))
+
+    def number(self, path: str, default: int) -> int:
+        """A number that the recipe states, or the default."""
+        return int(cast(int, self.stated.get(path, default)))
+
+    def kind(self, path: str, value: str, why: str) -> str:
+        """The kind in force of a family of settings; a bare name is a kind."""
+        named = self.stated.get(path)
+        if is_table(named):
+            named = named.get("kind", value)
+        self.kinds[path] = str(self(f"{path}.kind", value, why) if named is None else named)
+        return self.kinds[path]
+
+    def withdraw(self, paths: Collection[str]) -> None:
+        """Removes decisions that have no effect beside what the recipe sets."""
+        self.decisions = [decision for decision in self.decisions if decision.path not in paths]
+
+    def limits(self) -> dict[str, float]:
+        """The limits of the budget that the recipe sets."""
+        limits = {name: self.stated.get(f"train.{name}") for name in LIMITS}
+        return {name: float(limit) for name, limit in limits.items() if isinstance(limit, int | float)}
+
+    def tree(self) -> Tree:
+        """What was decided, as a tree; each table has the kind for which it was decided."""
+        tree: Tree = {}
+        named = [(f"{path}.kind", kind) for path, kind in self.kinds.items()]
+        for path, value in [*named, *((decision.path, decision.value) for decision in self.decisions)]:
+            *tables, name = path.split(".")
+            table = tree
+            for key in tables:
+                table = cast(Tree, table.setdefault(key, {}))
+            table[name] = value
+        return tree
 
 
 @dataclass
@@ -49,6 +136,8 @@ class Job:
     decide: Decider
     limits: dict[str, float] = field(init=False)
     """The budget that the recipe sets."""
+    is_usual_model: bool = True
+    """Whether the model is of its task's usual kind; the size of others is the recipe's, or that kind's own default."""
     most_minutes: float = field(default_factory=lambda: MINUTES)
     """Longest budget where the recipe sets none."""
     minutes: float = 0.0
@@ -112,8 +201,7 @@ class Job:
         effort, why = None, ""
         for index in range(largest, -1, -1):
             _, width, depth = sizes[index]
-            width = int(self.decide.stated.get("model.width", width))
-            depth = int(self.decide.stated.get("model.depth", depth))
+            width, depth = self.decide.number("model.width", width), self.decide.number("model.depth", depth)
             effort = self.effort(make(width, depth), target_epochs, batch)
             epochs = effort.epochs(self.budget(target_epochs))
             seen = epochs * self.facts.examples * effort.candidate.tokens
@@ -133,9 +221,6 @@ class Job:
             number = heads(candidate.width, head_width)
             self.decide("model.heads", number, f"each {candidate.width // number} wide")
         return effort
-
-    is_usual_model: bool = True
-    """Whether the model is of its task's usual kind; the size of others is the recipe's, or that kind's own default."""
 
     def effort(self, candidate: Candidate, target_epochs: float, batch: Callable[[Candidate, float], int]) -> Effort:
         """A candidate with its batches."""

@@ -10,36 +10,25 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard.config import parse_override
-from regard.config.shipped import data_folder, recipe_file
+from regard.config.shipped import recipe_file
+from regard.config.values import Tree, is_list, is_table, table_of
 from regard.errors import ConfigError, RegardError
 from regard.files.run_folder import is_run
 from regard.models import preset
-from regard.run.defaults import generation, labels
 from regard.run.defaults.cost import Machine
-from regard.run.defaults.decisions import Decider, Decision
 from regard.run.defaults.facts import Facts, survey
-from regard.run.defaults.job import Job
-from regard.run.recipe import Recipe, pop_model_key, read_run_tree, recipe_tree, resolve_recipe
+from regard.run.defaults.job import Decider, Decision, Job
+from regard.run.defaults.rules import RULES
+from regard.run.recipe import Recipe, pop_model_key, read_run_tree, recipe_tree, resolve_recipe, with_folder
 from regard.run.unused_settings import unused
 from regard.tasks import TaskConfig
 from regard.train.parallel.processes import parse_device
 from regard.train.precision import machine_peak
 
-RULES: Mapping[str, Callable[[Job], None]] = {
-    "translation": generation.translation,
-    "summarisation": generation.summarisation,
-    "language_model": generation.language_model,
-    "masked_language_model": generation.masked_language_model,
-    "classification": labels.classification,
-    "tagging": labels.tagging,
-    "image_classification": labels.image_classification,
-    "image_description": labels.image_description,
-}
 RULED = ("task", "tokenizer", "model", "train")
 """Tables that hold decided settings; of `data`, those of RULED_DATA."""
 RULED_DATA = ("held_out", "max_length", "overlong", "batching")
@@ -63,7 +52,7 @@ class Plan:
     minutes: float | None = None
     """How long training takes on this machine, about; None where that was not estimated."""
     facts: Facts | None = None
-    below: Mapping[str, Any] = field(default_factory=dict)
+    below: Tree = field(default_factory=Tree)
     """The decided settings as a tree."""
 
     @property
@@ -87,19 +76,17 @@ def plan_recipe(file: Path | None, overrides: Sequence[str] = (), run: Path | No
     return plan_tree(tree, overrides, file.parent if file else Path(), run)
 
 
-def plan_tree(
-    tree: dict[str, Any], overrides: Sequence[str] = (), folder: Path = Path(), run: Path | None = None
-) -> Plan:
+def plan_tree(tree: Tree, overrides: Sequence[str] = (), folder: Path = Path(), run: Path | None = None) -> Plan:
     """The same for a tree; names of files start at a folder."""
     stated = dict(_stated(tree, overrides))
     if stated.get("defaults") == "fixed":
-        return Plan(_placed(resolve_recipe(tree, overrides), folder))
+        return Plan(with_folder(resolve_recipe(tree, overrides), folder))
     tree, overrides = _with_tables(tree, overrides)
     if run is not None and is_run(run):
         return Plan(complete(tree, overrides, _of_run(run), folder))
     problem = _problem(tree, overrides)
     try:
-        surveyed = _placed(resolve_recipe(*_only(tree, overrides, ("task", "data"))), folder)
+        surveyed = with_folder(resolve_recipe(*_only(tree, overrides, ("task", "data"))), folder)
         facts = survey(surveyed.task, surveyed.data)
     except RegardError:
         if problem is not None:
@@ -107,7 +94,7 @@ def plan_tree(
         raise
     kind = _model_kind(tree, overrides, surveyed)
     job = Job(
-        facts, _machine(stated.get("train.device", "auto")), Decider(_with_model(tree, overrides, stated).items())
+        facts, _machine(str(stated.get("train.device", "auto"))), Decider(_with_model(tree, overrides, stated).items())
     )
     job.decide.kinds["task"] = surveyed.task.kind
     job.is_usual_model = kind == surveyed.task.usual_model and "model" not in job.decide.stated
@@ -137,7 +124,7 @@ class Variants:
     """Settings on top of every file."""
     budget: str | None = None
     """What each of them may spend, as a setting such as train.flops=1e12; the rules must know it."""
-    _plans: dict[Path, Plan] = field(default_factory=dict)
+    _plans: dict[Path, Plan] = field(default_factory=dict[Path, Plan])
 
     def recipe(self, file: Path, variant: Sequence[str], last: Sequence[str]) -> Recipe:
         """The complete recipe of a file with the common settings, a variant's own, and the last on top of all."""
@@ -145,40 +132,34 @@ class Variants:
             self._plans[file] = plan_recipe(file, [*self.common, *last, *([self.budget] if self.budget else [])])
         tree, settings = recipe_tree(file, [*self.common, *variant, *last])
         if dict(_stated(tree, settings)).get("defaults") == "fixed":
-            return _placed(resolve_recipe(tree, settings), file.parent)
+            return with_folder(resolve_recipe(tree, settings), file.parent)
         return complete(tree, settings, self._plans[file].below, file.parent)
 
 
-def complete(tree: dict[str, Any], overrides: Sequence[str], below: Mapping[str, Any], folder: Path) -> Recipe:
+def complete(tree: Tree, overrides: Sequence[str], below: Tree, folder: Path) -> Recipe:
     """A recipe on top of decided settings; nothing more is to be decided for it."""
-    return _placed(resolve_recipe(tree, overrides, dict(below)), folder).but(defaults="fixed")
+    return with_folder(resolve_recipe(tree, overrides, below), folder).but(defaults="fixed")
 
 
-def _placed(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe with the folder that names of files start at."""
-    data = data_folder(recipe.data.folder) if recipe.data.folder else folder
-    return recipe.but(data=recipe.data.but(folder=str(data.resolve())))
-
-
-def _stated(tree: Mapping[str, Any], overrides: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _stated(tree: Mapping[str, object], overrides: Sequence[str]) -> Iterator[tuple[str, object]]:
     """Paths and values of all that a recipe sets."""
     yield from _leaves(tree)
     for override in overrides:
         path, value = parse_override(override)
-        below = _leaves(value, f"{'.'.join(path)}.") if isinstance(value, dict) and value else ()
+        below = _leaves(value, f"{'.'.join(path)}.") if is_table(value) and value else ()
         yield from below or [(".".join(path), value)]
 
 
-def _with_tables(tree: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def _with_tables(tree: Tree, overrides: Sequence[str]) -> tuple[Tree, list[str]]:
     """Tables given as `key={…}` as if the file had them: rules fill what they leave out there, too."""
     tree, rest = deepcopy(tree), list[str]()
     for override in overrides:
         path, value = parse_override(override)
-        table: Any = tree
+        table: object = tree
         for name in path[:-1]:
-            table = table.setdefault(name, {}) if isinstance(table, dict) else None
+            table = table.setdefault(name, {}) if is_table(table) else None
         above = [parse_override(one)[0] for one in rest]
-        if isinstance(value, dict) and isinstance(table, dict) and not any(path[: len(one)] == one for one in above):
+        if is_table(value) and is_table(table) and not any(path[: len(one)] == one for one in above):
             table[path[-1]] = value
             rest = [one for one, below in zip(rest, above, strict=True) if below[: len(path)] != path]
         else:
@@ -186,15 +167,15 @@ def _with_tables(tree: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[s
     return tree, rest
 
 
-def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(tree: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
     for key, value in tree.items():
-        if isinstance(value, dict) and value:
+        if is_table(value) and value:
             yield from _leaves(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
 
 
-def _only(tree: dict[str, Any], overrides: Sequence[str], tables: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def _only(tree: Tree, overrides: Sequence[str], tables: Sequence[str]) -> tuple[Tree, list[str]]:
     """What a recipe says below some of its tables."""
     return (
         {key: value for key, value in tree.items() if key in tables},
@@ -202,7 +183,7 @@ def _only(tree: dict[str, Any], overrides: Sequence[str], tables: Sequence[str])
     )
 
 
-def _problem(tree: dict[str, Any], overrides: Sequence[str]) -> ConfigError | None:
+def _problem(tree: Tree, overrides: Sequence[str]) -> ConfigError | None:
     """What is wrong with the recipe whatever the data is: to be said before the data is complained about."""
     try:
         resolve_recipe(tree, overrides)
@@ -211,37 +192,37 @@ def _problem(tree: dict[str, Any], overrides: Sequence[str]) -> ConfigError | No
     return None
 
 
-def _model_kind(tree: dict[str, Any], overrides: Sequence[str], surveyed: Recipe) -> str:
+def _model_kind(tree: Tree, overrides: Sequence[str], surveyed: Recipe) -> str:
     """The kind of the model, given or usual."""
     stated = dict(_stated(tree, overrides))
     kind = stated.get("model.kind", stated.get("model"))
     return kind if isinstance(kind, str) else surveyed.task.usual_model
 
 
-def _with_model(tree: dict[str, Any], overrides: Sequence[str], stated: dict[str, Any]) -> dict[str, Any]:
+def _with_model(tree: Tree, overrides: Sequence[str], stated: Tree) -> Tree:
     """What is given, with what a preset or a run gives: that is not decided anew."""
     tree, rest, name = pop_model_key("preset", tree, overrides)
     _, _, run = pop_model_key("from", tree, rest)
     if name is None and run is None and "start.run" not in stated:
         return stated
-    model: Mapping[str, Any] = preset(name).model if name is not None else {}
+    model: Mapping[str, object] = preset(name).model if name is not None else {}
     started = {} if name is not None and run is None else {"tokenizer": {}}
     return {**dict(_leaves(model, "model.")), **stated, "model": {}, **started}
 
 
-def _of_run(run: Path) -> dict[str, Any]:
+def _of_run(run: Path) -> Tree:
     """The settings of a run that rules may have decided."""
     tree = read_run_tree(run)
-    data = {name: value for name, value in tree.get("data", {}).items() if name in RULED_DATA}
+    data = {name: value for name, value in table_of(tree, "data").items() if name in RULED_DATA}
     return {**{table: tree[table] for table in RULED if table in tree}, **({"data": data} if data else {})}
 
 
 def _holds(recipe: Recipe, decision: Decision) -> bool:
     """Whether a decided value is in force."""
-    value: Any = recipe
+    value: object = recipe
     for name in decision.path.split("."):
         value = getattr(value, name, None)
-    return value == (tuple(decision.value) if isinstance(decision.value, list) else decision.value)
+    return value == (tuple(decision.value) if is_list(decision.value) else decision.value)
 
 
 @cache

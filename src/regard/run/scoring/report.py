@@ -1,20 +1,25 @@
-"""What a test is given, and what it reports."""
+"""What a test is given, what it reports, and what all tests measure: the loss over the batches of encoded data."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import torch
 from torch import nn
 
+from regard import metrics
+from regard.config.values import Tree
+from regard.data.batches import Batches
 from regard.data.examples import DescribedPicture, Example, Labelled, LabelledPicture, Pair, Tagged, Text
 from regard.data.source_reader import read_examples
 from regard.data.sources import SourceConfig
+from regard.data.store import Store
 from regard.decode.search import AnySearch
-from regard.errors import counted
+from regard.errors import DataError, counted
 from regard.tasks.base import Task
+from regard.tasks.evaluation import MeasuredBatch, measure, measuring_batches
 from regard.tasks.prepare import Preparation
 from regard.text.inputs import Overlong
 
@@ -50,6 +55,46 @@ class ScoringRequest:
         return read_examples(self.source, self.preparation.base) if self.examples is None else self.examples
 
 
+class LabelCounts(TypedDict):
+    """How often a label was expected, given, and rightly given, and from which probability on it is given."""
+
+    label: str
+    expected: int
+    given: int
+    right: int
+    threshold: float
+
+
+class Details(TypedDict, total=False):
+    """Results of a test that are no single number."""
+
+    written: list[str]
+    """The generated texts."""
+    left_out: dict[str, int]
+    """How many examples were not scored, by reason."""
+    labels: "list[str] | list[LabelCounts]"
+    """Those of the confusion matrix; or how each of several labels a text fared."""
+    confusion: list[list[int]]
+    """How often each label was predicted where each was right."""
+
+
+class OverlongSummary(TypedDict):
+    """Examples that are too long for the model."""
+
+    treatment: Overlong
+    count: int
+    examples: list[str]
+    """The first of them."""
+    scores: NotRequired[list[str]]
+    """The scores that they affect, if not all."""
+
+
+Evidence = dict[str, list[Any]]
+"""What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses` of
+batches and `targets`, which stand for what each batch predicts, or under a score's own name its value for each
+example."""
+
+
 @dataclass(frozen=True)
 class Report:
     """The scores of a test."""
@@ -57,24 +102,19 @@ class Report:
     metrics: dict[str, float]
     examples: int
     seconds: float
-    signatures: dict[str, str] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict[str, str])
     """How scores were computed, as sacrebleu writes it."""
-    details: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What is no single number: the confusion matrix, the generated texts."""
-    evidence: dict[str, list[Any]] = field(default_factory=dict, repr=False)
-    """What a test of significance needs: `written` and `references`, or whether each answer is `right`, or `losses` of
-    batches and `targets`, which stand for what each batch predicts, or
-    under a score's own name its value for each example."""
+    details: Details = field(default_factory=Details, repr=False)
+    evidence: Evidence = field(default_factory=Evidence, repr=False)
     fingerprint: str = ""
     """SHA-256 of the examples that were tested: scores of other examples are not comparable."""
     targets: str = ""
     """What a mean over targets is a mean over, as `targets_of` says it."""
-    overlong: dict[str, Any] = field(default_factory=dict)
-    """Of examples that are too long for the model: what became of them, how many there are, and the first of them."""
+    overlong: OverlongSummary | None = None
     unit: str = "example"
     """What `examples` counts: of running text tokens, of a treebank words."""
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> Tree:
         """Plain values, for JSON."""
         return {
             "metrics": self.metrics,
@@ -124,9 +164,37 @@ def targets_of(task: Task) -> str:
     """What a model of this task predicts; means over targets are comparable where it is the same."""
     config, vocabularies = task.config, task.vocabularies
     if config.has_classes:
-        return (
-            f"{counted(len(vocabularies.labels), 'label')} ({fingerprint((name,) for name in vocabularies.labels)[:8]})"
-        )
+        identity = fingerprint((name,) for name in vocabularies.labels)
+        return f"{counted(len(vocabularies.labels), 'label')} ({identity[:8]})"
     tokenizer = vocabularies.tokenizers[config.texts[-1]]
     hidden = "" if config.target_masking is None else f", hidden as {fingerprint([(repr(config.target_masking),)])[:8]}"
     return f"{counted(tokenizer.vocab_size, 'token')} ({tokenizer.identity[:8]}{hidden})"
+
+
+def open_source(request: ScoringRequest) -> tuple[Store, Batches]:
+    """The encoded source and its batches, cut alike for all models with one vocabulary and batch size."""
+    overlong = "cut" if request.overlong == "cut" and not request.task.config.gives_trees else "skip"
+    data = request.preparation.data.but(test=request.source, overlong=overlong)
+    preparation = replace(request.preparation, data=data)
+    store = preparation.open(request.task, "test")
+    return store, measuring_batches(store, preparation.config.batching(preparation.data), request.tokens_per_batch)
+
+
+def measure_batches(request: ScoringRequest, batches: Batches) -> tuple[dict[str, float], Evidence, int]:
+    """The task's metrics over all batches, with perplexity; the evidence, which is loss and targets of each batch; and
+    how many targets there are."""
+    losses: list[float] = []
+    targets: list[str] = []
+    counted = 0.0
+
+    def note(part: MeasuredBatch) -> None:
+        nonlocal counted
+        counted += part.sums["count"]
+        losses.append(part.sums["nll"] / max(1, part.sums["count"]))
+        targets.append(sha256(part.inputs.targets.cpu().numpy().tobytes()).hexdigest()[:16])
+
+    values = measure(request.task, request.model, batches, request.device, note)
+    if not counted:
+        raise DataError("data", "there is no token to predict: no text has more than one")
+    values["perplexity"] = metrics.perplexity(values["loss"], 1)
+    return values, {"losses": losses, "targets": targets}, round(counted)
