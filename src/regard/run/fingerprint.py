@@ -18,8 +18,6 @@ KEY = "fingerprint"
 
 
 class ExamplesFingerprint(Config):
-    """The examples of a split."""
-
     examples: int
     sha256: str
 
@@ -38,7 +36,6 @@ class Fingerprint(Config):
 
     @classmethod
     def of(cls, recipe: Recipe, vocabularies: Vocabularies, splits: Mapping[str, Store]) -> "Fingerprint":
-        """Of a run as it is now."""
         data = {name: ExamplesFingerprint(**store.fingerprint) for name, store in splits.items()}
         return cls(
             recipe=recipe.tree(), data=data, tokenizers=identities(vocabularies), labels=labels_sha256(vocabularies)
@@ -101,18 +98,15 @@ def _leaves(tree: Tree, above: str = "") -> Iterator[tuple[str, object]]:
 
 
 def shown(value: object) -> str:
-    """The value of a setting for a sentence."""
     text = "not given" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def identities(vocabularies: Vocabularies) -> dict[str, str]:
-    """The identity of each field's tokenizer."""
     return {name: tokenizer.identity for name, tokenizer in vocabularies.tokenizers.items()}
 
 
 def labels_sha256(vocabularies: Vocabularies) -> str:
-    """SHA-256 of the labels, in their order."""
     return tree_sha256({"labels": list(vocabularies.labels)})
 
 

@@ -21,7 +21,6 @@ from regard.train import checkpoint
 
 
 def refuse_occupied(out: Path) -> None:
-    """RunError for a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out}: is not empty; name another folder with --out")
 

@@ -147,28 +147,21 @@ class StartConfig(Config):
             raise ConfigError("start.freeze_layers", f"the model has {layers} layers, got {self.freeze_layers}")
         frozen = {name: weight for name, weight in model.named_parameters() if self.is_frozen(name)}
         if len(frozen) == len(names):
-            setting = "start.freeze" if self.freeze else "start.freeze_layers"
-            raise ConfigError(
-                setting, f"freezes all {len(names)} parameters, so nothing would be trained; freeze fewer"
-            )
+            setting = "freeze" if self.freeze else "freeze_layers"
+            problem = f"freezes all {len(names)} parameters, so nothing would be trained; freeze fewer"
+            raise ConfigError(f"start.{setting}", problem)
         for weight in frozen.values():
             weight.requires_grad_(False)
-        return [*self._held(frozen, names), *self._paces(names)]
-
-    def _held(self, frozen: Mapping[str, Tensor], names: Sequence[str]) -> list[str]:
-        if not frozen:
-            return []
-        numbers = sum(weight.numel() for weight in frozen.values())
-        return [f"frozen: {numbers:,} parameters ({_shorten(list(frozen), names)})"]
-
-    def _paces(self, names: Sequence[str]) -> list[str]:
-        if self.layer_rate == 1:
-            return []
-        rates = [self._rate(name, _last(names)) for name in names if not self.is_frozen(name)]
-        return [f"learning rates: from ×{min(rates):.3g} at the bottom to ×{max(rates):.3g} at the top"]
+        sentences: list[str] = []
+        if frozen:
+            count = sum(weight.numel() for weight in frozen.values())
+            sentences.append(f"frozen: {count:,} parameters ({_shorten(list(frozen), names)})")
+        if self.layer_rate != 1:
+            rates = [self._rate(name, layers - 1) for name in names if name not in frozen]
+            sentences.append(f"learning rates: from ×{min(rates):.3g} at the bottom to ×{max(rates):.3g} at the top")
+        return sentences
 
     def is_frozen(self, name: str) -> bool:
-        """Whether a parameter is not trained."""
         layer = _layer(name)
         low = "embedding" in name if layer is None else layer < self.freeze_layers
         return (self.freeze_layers > 0 and low) or any(_fits(name, pattern) for pattern in self.freeze)
@@ -200,8 +193,6 @@ class StartConfig(Config):
 
 @dataclass(frozen=True)
 class WeightTransfer:
-    """What a model took over from another."""
-
     loaded: list[str]
     missing: list[str]
     """Parameters of the model that the other has not, or in another size."""
@@ -213,7 +204,6 @@ class WeightTransfer:
     """All parameters of the model, and all of the other."""
 
     def sentence(self, run: str) -> str:
-        """For people."""
         names_here, names_there = self.everything
         parts = [f"started from {run}: {len(self.loaded)} of {len(names_here)} weights taken over"]
         for names, what, every in ((self.missing, "new", names_here), (self.unused, "unused", names_there)):
@@ -261,7 +251,6 @@ def _layer(name: str) -> int | None:
 
 
 def _last(names: Iterable[str]) -> int:
-    """The number of the topmost layer."""
     return max((layer for name in names if (layer := _layer(name)) is not None), default=0)
 
 

@@ -111,7 +111,6 @@ def text_line(text: str, outputs: Sequence[Output]) -> str:
 
 
 def json_line(text: str, outputs: Sequence[Output], notes: Mapping[str, object]) -> str:
-    """A line and its translations as one JSON object, with scores and tokens."""
     return json.dumps({"source": text, "outputs": [vars(output) for output in outputs], **notes}, ensure_ascii=False)
 
 
@@ -161,11 +160,9 @@ class Parts:
         return -(-self.lines // self.lines_per_part)
 
     def file(self, number: int) -> Path:
-        """The path of a finished part."""
         return self.folder / f"part-{number:06d}{self.suffix}"
 
     def missing(self) -> list[int]:
-        """The parts that are not finished."""
         return [number for number in range(len(self)) if not self.file(number).exists()]
 
     def work(self, read: Callable[[], Iterable[str]], make: Callable[[int, list[str]], bytes]) -> int:

@@ -23,7 +23,7 @@ from regard.progress import tracked
 from regard.run.recipe import Recipe
 from regard.run.scoring import ScoringRequest, score
 from regard.tasks import Task
-from regard.tasks.contract import as_stepper, config_of
+from regard.tasks.contract import as_stepper, config_of, evaluation_mode
 from regard.tasks.prepare import Preparation
 from regard.train.log import require_trackers
 from regard.train.settings import TrainConfig
@@ -66,9 +66,8 @@ def try_validation(
     autocast: Callable[[], AbstractContextManager[object]],
 ) -> None:
     """A small validation and test: one example through the model, a few generated tokens and their scores."""
-    training, device = model.training, next(model.parameters()).device
-    model.eval()
-    with torch.no_grad(), autocast():
+    device = next(model.parameters()).device
+    with torch.no_grad(), autocast(), evaluation_mode(model):
         rows = len(valid.batch(0, 0).examples)
         inputs = task.inputs(valid.batch(0, 0, 0, rows), config_of(model), device)
         metrics = task.summarise(task.measure(model, inputs))
@@ -78,7 +77,6 @@ def try_validation(
             generator.generate([""], _short(recipe.usual_search), documents=train is None or not train.is_running_text)
         elif task.verb == "translate":
             metrics |= _try_translation(recipe, task, model, preparation, device)
-    model.train(training)
     best = recipe.train.best or task.best_metric
     if best == "pronoun" and _has_pronouns(recipe.data.split("valid"), preparation.base):
         return  # though perhaps not in the first few examples
@@ -133,7 +131,6 @@ def score_generated(
 
 
 def _reference(task: Task, example: Example) -> Sequence[int]:
-    """The reference of an example, as tokens."""
     tokenizer, text = task.vocabularies.tokenizers.get("target"), getattr(example, "target", "")
     return tokenizer.encode(text) if tokenizer is not None else ()
 

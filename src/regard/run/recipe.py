@@ -61,7 +61,6 @@ class Recipe(Config):
         return min(limit for limit in (self.model.longest, self.data.max_length) if limit is not None)
 
     def check(self) -> None:
-        """Refuses parts that do not go together."""
         refuse_depth(self.model)
         self.task.check(self.model, self.data)
         if self.search is not None:
@@ -219,5 +218,4 @@ DEMO: Tree = {
 
 
 def demo_recipe(overrides: Sequence[str] = ()) -> Recipe:
-    """The demo with `key=value` settings on top."""
     return resolve_recipe(DEMO, overrides)

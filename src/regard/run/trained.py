@@ -136,7 +136,6 @@ class Run(Trained):
         return choose_backend(self.model, self.device)
 
     def require_same_vocabulary(self, others: Sequence["Run"]) -> None:
-        """An ensemble needs one vocabulary."""
         for other in others:
             if identities(self.task.vocabularies) != identities(other.task.vocabularies):
                 raise ConfigError(
@@ -203,7 +202,6 @@ class Run(Trained):
         return search_with(self.recipe.usual_search, options, called)
 
     def _search(self, search: AnySearch | None) -> AnySearch:
-        """A search, or the run's usual one; ConfigError for anything else."""
         if search is None:
             return self.recipe.usual_search
         if not isinstance(search, GreedyConfig | BeamConfig | SampleConfig):
@@ -213,7 +211,6 @@ class Run(Trained):
         return search
 
     def require(self, verb: Verb) -> None:
-        """ConfigError where the run's task has another verb."""
         if self.task.verb != verb:
             other = f"it can {self.task.verb}" if self.task.verb else "start another run from it"
             raise ConfigError("task", f"{self.folder} is a run of {self.recipe.task.kind} and cannot {verb}; {other}")

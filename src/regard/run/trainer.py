@@ -18,7 +18,7 @@ from regard.run.preflight import check_disk, score_generated, try_validation
 from regard.run.recipe import Recipe
 from regard.run.trained import Run
 from regard.tasks import Task
-from regard.tasks.contract import as_stepper
+from regard.tasks.contract import as_stepper, evaluation_mode
 from regard.tasks.evaluation import limited_steps, measure, measuring_batches
 from regard.tasks.prepare import Preparation
 from regard.train.compilation import fits_any_length
@@ -63,10 +63,9 @@ def build_trainer(
     _initialise_from_run(recipe, task, model, start, watcher)
     if world.is_main:
         if task.verb in ("translate", "generate"):
-            limit = task.generator(as_stepper(model), torch.device("cpu"), None, preparation.base).limit(
-                recipe.usual_search
-            )
-            preparation.notes += [limit] if limit else []
+            generator = task.generator(as_stepper(model), torch.device("cpu"), None, preparation.base)
+            if limit := generator.limit(recipe.usual_search):
+                preparation.notes.append(limit)
         unpartitioned = config.parallel != "fsdp" and expert_size == 1
         candidate = model.to(world.device) if unpartitioned else model
         try_validation(recipe, task, candidate, valid, preparation, precision.autocast)
@@ -89,7 +88,10 @@ def build_trainer(
 
     def validate(candidate: nn.Module) -> dict[str, float]:
         metrics = measure(task, candidate, valid, world.device, lambda _: raise_stopped(), steps)
-        return metrics | _generated_scores(recipe, task, candidate, preparation, world.device, raise_stopped)
+        if needs_text(recipe.train.best) or (task.verb == "translate" and config.score_limit):
+            with evaluation_mode(candidate):
+                metrics |= score_generated(recipe, task, candidate, preparation, world.device, raise_stopped)
+        return metrics
 
     return Trainer(
         config, task, model, batches, validate, out,
@@ -119,26 +121,6 @@ def _initialise_from_run(recipe: Recipe, task: Task, model: nn.Module, start: Ru
         watcher.say(recipe.start.load(model, start.model, task.vocabularies, start.task.vocabularies))
     for sentence in recipe.start.hold(model):
         watcher.say(sentence)
-
-
-def _generated_scores(
-    recipe: Recipe,
-    task: Task,
-    model: nn.Module,
-    preparation: Preparation,
-    device: torch.device,
-    watch: Callable[[], None],
-) -> dict[str, float]:
-    """Scores of generated texts, where one of them chooses the best checkpoint or `train.score_limit` asks for some."""
-    generates = task.verb == "translate" and recipe.train.score_limit
-    if not needs_text(recipe.train.best) and not generates:
-        return {}
-    training = model.training
-    model.eval()
-    try:
-        return score_generated(recipe, task, model, preparation, device, watch)
-    finally:
-        model.train(training)
 
 
 def _amount(store: Store, recipe: Recipe) -> str:

@@ -160,7 +160,6 @@ class TaskConfig(Family):
         raise TypeError(f"{type(self).__name__} must make its task")
 
     def batching(self, data: DataConfig) -> BatchingConfig:
-        """How examples share a batch."""
         return data.batching or BucketedConfig()
 
     def check(self, model: ModelConfig, data: DataConfig) -> None:
@@ -297,7 +296,6 @@ class Task(ABC):
         raise TypeError(f"{type(self).__name__} must give the sizes that models are built with")
 
     def build(self, model: ModelConfig) -> nn.Module:
-        """The model for these vocabularies."""
         return model.build(*self.sizes(model))
 
     def num_params(self, model: ModelConfig) -> int:
@@ -357,7 +355,6 @@ class GenerationTask(Task):
     """A task whose model predicts tokens: the loss is the cross-entropy of each, given all before it."""
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
-        """Cross-entropy of all targets, smoothed if set."""
         smoothing, consistency = self.config.smoothing, self.config.consistency
         parts = token_model(model)
         if consistency:
@@ -369,7 +366,6 @@ class GenerationTask(Task):
         return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy without smoothing."""
         parts = token_model(model)
         return {"nll": float(parts.head.loss(parts.hidden(*inputs.arguments), inputs.targets)), "count": inputs.count}
 
@@ -381,7 +377,6 @@ def with_balance(model: nn.Module, losses: Losses, count: int) -> Losses:
 
 
 def need_shape(model: ModelConfig, shapes: Sequence[str], task: str) -> None:
-    """Refuses a model of another shape than the task can train."""
     if model.shape not in shapes:
         kinds = ", ".join(kind for shape in shapes for kind in sorted(kinds_of(shape), key=lambda kind: kind != shape))
         raise ConfigError("model.kind", f"{task} needs one of {kinds}; got {model.kind}")
@@ -390,6 +385,11 @@ def need_shape(model: ModelConfig, shapes: Sequence[str], task: str) -> None:
 def needs_tree(model: ModelConfig) -> bool:
     """Whether the positions of a model follow the sentence's dependency tree."""
     return bool(getattr(getattr(model, "position", None), "needs_tree", False))
+
+
+def head_kind(model: ModelConfig) -> str | None:
+    """The kind of the model's output layer, where its settings name one."""
+    return getattr(getattr(model, "head", None), "kind", None)
 
 
 def total_tokens(batch: Batch) -> int:

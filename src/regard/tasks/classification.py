@@ -23,7 +23,7 @@ from regard.metrics.baseline import Baseline, most_frequent
 from regard.nn.device import to_device
 from regard.nn.layout import Sequences
 from regard.nn.loss import Losses, cross_entropy, smoothed_losses
-from regard.tasks.base import Inputs, Task, TaskConfig, Vocabularies, need_shape, total_tokens, with_balance
+from regard.tasks.base import Inputs, Task, TaskConfig, Vocabularies, head_kind, need_shape, total_tokens, with_balance
 from regard.tasks.contract import ModelConfig, sequences
 from regard.tasks.generation import AnyInputs
 from regard.tasks.regularisation import adversarial_loss, consistent_losses, twice
@@ -52,7 +52,6 @@ class LabelTask(Task):
         return self.number[label]
 
     def losses(self, model: nn.Module, inputs: Inputs) -> Losses:
-        """Cross-entropy of the labels."""
         smoothing, consistency = self.config.smoothing, self.config.consistency
         if consistency:
             packed = inputs.targets.dim() > 1 and sequences(inputs.arguments[0]).layout.packed
@@ -67,7 +66,6 @@ class LabelTask(Task):
         return smoothed_losses(model(*inputs.arguments), inputs.targets, self.config.smoothing)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy, and how many labels are right."""
         return self.measure_labels(model, inputs)[0]
 
     def measure_labels(self, model: nn.Module, inputs: Inputs) -> tuple[dict[str, float], Tensor | None]:
@@ -86,12 +84,10 @@ class LabelTask(Task):
         return Baseline(f"always '{likeliest}'", most_frequent(*counts))
 
     def label_counts(self, store: Store) -> Int64[np.ndarray, " labels"]:
-        """How often each label occurs."""
         return np.bincount(store.labels[self.config.labels[0]], minlength=len(self.number))
 
 
 def accuracy(sums: Mapping[str, float]) -> dict[str, float]:
-    """The share of targets that are predicted right."""
     return {"accuracy": sums["right"] / sums["count"] if sums["count"] else math.nan}
 
 
@@ -122,7 +118,7 @@ class ClassificationConfig(TaskConfig):
     def check(self, model: ModelConfig, data: DataConfig) -> None:
         super().check(model, data)
         need_shape(model, ["encoder", "decoder"], "classification")
-        if getattr(getattr(model, "head", None), "kind", None) == "token":
+        if head_kind(model) == "token":
             raise ConfigError("model.head", "one label a text needs 'pooled', got 'token'; leave it out")
         if data.batching is not None and data.batching.kind != "bucketed":
             raise ConfigError("data.batching", f"one label a text needs 'bucketed' batches, got '{data.batching.kind}'")
@@ -150,7 +146,6 @@ class Classification(LabelTask):
         return self.tokenizer.vocab_size, len(self.number)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
-        """Texts and the numbers of their labels."""
         text = batch.fields["text"]
         targets = to_device(torch.as_tensor(batch.labels["label"]), device)
         flops = partial(model.flops, vocab=self.tokenizer.vocab_size, classes=len(self.number))

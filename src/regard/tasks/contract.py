@@ -1,5 +1,7 @@
 """What a task asks of a model and of its settings, beside the contract of all models."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, cast
 
 from torch import Tensor, nn
@@ -25,12 +27,9 @@ class Model(Protocol):
 
     config: ModelConfig
     head: Head
-    training: bool
 
     def __call__(self, *arguments: object) -> Tensor: ...
     def hidden(self, *arguments: object) -> Tensor: ...
-    def eval(self) -> nn.Module: ...
-    def train(self, mode: bool = True) -> nn.Module: ...
 
 
 def token_model(model: nn.Module) -> Model:
@@ -46,6 +45,17 @@ def sequences(argument: object) -> Sequences:
     """An argument of a model, known to be sequences of tokens."""
     assert isinstance(argument, Sequences)
     return argument
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Without dropout, whose random numbers would also change those of later steps."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def as_stepper(model: nn.Module) -> AnyStepper:

@@ -12,7 +12,7 @@ from regard.data.store import Store
 from regard.metrics.registry import require_registered
 from regard.progress import tracked
 from regard.tasks.base import Inputs, Task
-from regard.tasks.contract import config_of
+from regard.tasks.contract import config_of, evaluation_mode
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,16 @@ def measure(
     steps: Sequence[int] | None = None,
 ) -> dict[str, float]:
     """The task's metrics over all batches, or those of some steps, in evaluation mode; `watch` is called with each."""
-    was_training = model.training
-    model.eval()
     sums: Counter[str] = Counter()
     chosen = range(batches.num_batches(0)) if steps is None else steps
-    for step in tracked(chosen, "measuring", len(chosen), "batches"):
-        batch = batches.batch(0, step)
-        inputs = task.inputs(batch, config_of(model), device)
-        counts, predicted = task.measure_labels(model, inputs)
-        sums.update(counts)
-        if watch:
-            watch(MeasuredBatch(batch, inputs, counts, predicted))
-    model.train(was_training)
+    with evaluation_mode(model):
+        for step in tracked(chosen, "measuring", len(chosen), "batches"):
+            batch = batches.batch(0, step)
+            inputs = task.inputs(batch, config_of(model), device)
+            counts, predicted = task.measure_labels(model, inputs)
+            sums.update(counts)
+            if watch:
+                watch(MeasuredBatch(batch, inputs, counts, predicted))
     metrics = task.summarise(sums)
     require_registered(metrics)
     return metrics

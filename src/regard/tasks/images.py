@@ -71,7 +71,6 @@ class ImageTaskConfig(TaskConfig):
     """How images are changed at random while training."""
 
     def canvas(self, model: ImageModelConfig) -> Canvas:
-        """The form in which a model takes its images."""
         return Canvas(model.image, model.channels, self.resize, self.resample)
 
     def check(self, model: ModelConfig, data: DataConfig) -> None:
@@ -128,20 +127,17 @@ class ImageTask(Task):
         return ((x - mean[:, None, None]) / deviation[:, None, None]).contiguous()
 
     def read(self, images: AnyInputs, model: ImageModelConfig) -> UInt8[np.ndarray, "batch height width channels"]:
-        """The pixels of images in the form that a model takes."""
         canvas = self.config.canvas(model)
         return np.stack([read_any(image, canvas) for image in images])
 
 
 def with_pictures(examples: Iterable[Example]) -> Iterable[LabelledPicture | DescribedPicture]:
-    """The same examples, known to have images."""
     for example in examples:
         assert isinstance(example, LabelledPicture | DescribedPicture)
         yield example
 
 
 def read_any(image: AnyInput, canvas: Canvas) -> UInt8[np.ndarray, "height width channels"]:
-    """The pixels of an image, wherever it comes from."""
     if isinstance(image, Picture):
         return canvas.picture(image)
     if isinstance(image, bytes):
@@ -164,7 +160,6 @@ def in_groups(
 
 
 def image_config(model: ModelConfig) -> ImageModelConfig:
-    """The settings of a model, known to read images."""
     return cast(ImageModelConfig, model)
 
 
@@ -211,7 +206,6 @@ class ImageClassification(ImageTask, LabelTask):
         return (len(self.number),)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
-        """Images and the numbers of their labels."""
         images = self.normalise(batch.images[IMAGE], device)
         targets = to_device(torch.as_tensor(batch.labels["label"]), device)
         flops = 3.0 * model.flops(len(images), len(self.number)) * self.passes
@@ -299,7 +293,6 @@ class ImageDescription(ImageTask, GenerationTask):
         return (self.target.vocab_size,)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
-        """Images and the shifted sentences about them."""
         target, images = batch.fields["target"], self.normalise(batch.images[IMAGE], device)
         tokens, targets = shift(target, device)
         config = image_config(model)
@@ -311,8 +304,6 @@ class ImageDescription(ImageTask, GenerationTask):
 
 @dataclass(frozen=True)
 class ImageDescriber(TextGenerator):
-    """Generates descriptions of images."""
-
     task: ImageDescription = field(kw_only=True)
     model: ImageModelConfig = field(kw_only=True)
     """The model's settings."""

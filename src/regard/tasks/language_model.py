@@ -41,7 +41,6 @@ class LanguageModelConfig(TaskConfig):
         return LanguageModel(vocabularies, self)
 
     def batching(self, data: DataConfig) -> BatchingConfig:
-        """One long stream unless the recipe says otherwise."""
         return data.batching or StreamConfig()
 
     def check(self, model: ModelConfig, data: DataConfig) -> None:
@@ -87,7 +86,6 @@ class LanguageModel(GenerationTask):
         return (self.tokenizer.vocab_size,)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
-        """All tokens but the last, and all but the first."""
         text = batch.fields["text"]
         tokens, targets = shift(text, device)
         for token, other in self.tokenizer.same:  # an imported model may end texts where documents begin

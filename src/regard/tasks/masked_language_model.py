@@ -115,7 +115,6 @@ class MaskedLanguageModel(Task):
         return {"text": TextField(self.tokenizer, sampler, max_length=data.max_length, overlong=data.overlong)}
 
     def row(self, example: Example) -> Row:
-        """A line with its line end, or a document."""
         assert isinstance(example, Text)
         return {"text": example.text + example.end}
 
@@ -154,7 +153,6 @@ class MaskedLanguageModel(Task):
         return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy without smoothing, and how many masked tokens are predicted right."""
         assert isinstance(inputs, MaskedInputs)
         parts = token_model(model)
         logits = parts.head(at(parts.hidden(*inputs.arguments), inputs.positions))
@@ -179,12 +177,10 @@ class MaskedLanguageModel(Task):
 
 
 def at(x: Float[Tensor, "batch time width"], positions: Int[Tensor, " masked"]) -> Float[Tensor, "masked width"]:
-    """The vectors at some positions of the flattened batch."""
     return x.flatten(0, 1)[positions]
 
 
 def head_flops(model: ModelConfig, vocab: int, positions: int) -> float:
-    """Matrix-product FLOPs of the output layer at so many positions."""
     width = model.layers()[-1].width if isinstance(model, SingleRecurrentConfig) else model.width
     config = cast(EncoderConfig, model)  # or a baseline with the same parts
     factor = config.embedding.factor if config.embedding.shares_output else None

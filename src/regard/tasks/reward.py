@@ -8,7 +8,7 @@ with n translations y sampled from the model itself, and their mean reward r̄ a
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -16,10 +16,11 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.decode import AnyStepper, Hypothesis, SampleConfig, search
+from regard.decode import Hypothesis, SampleConfig, search
 from regard.metrics.texts import gleu, sentence_bleu
 from regard.nn.layout import Layout, Sequences
 from regard.nn.loss import IGNORED
+from regard.tasks.contract import as_stepper, evaluation_mode
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 
 Metric = Literal["gleu", "bleu"]
@@ -61,20 +62,15 @@ def expected_reward_loss(
 @torch.no_grad()
 def sample_translations(model: nn.Module, source: Sequences, config: RewardConfig) -> list[list[Hypothesis]]:
     """Translations of each source sentence, sampled without dropout."""
-    was_training = model.training
-    model.eval()
     seed = int(torch.randint(2**31, ()))  # of the step, so that a resumed run samples the same
     settings = SampleConfig(samples=config.samples, max_length=config.max_length, seed=seed)
-    try:
-        return search(cast(AnyStepper, model), source, None, settings, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
-    finally:
-        model.train(was_training)
+    with evaluation_mode(model):
+        return search(as_stepper(model), source, None, settings, eos=EOS, bos=BOS, pad=PAD, unk=UNK)
 
 
 def score_samples(
     samples: Sequence[Sequence[Hypothesis]], references: Sequence[Sequence[int]], metric: Metric
 ) -> Float[Tensor, "sentences samples"]:
-    """The reward of each translation."""
     reward = _reward(metric)
     rows = zip(samples, references, strict=True)
     return torch.tensor([[reward(sample.tokens, reference) for sample in row] for row, reference in rows])
@@ -103,7 +99,6 @@ def sequence_logprobs(
 
 
 def repeat_rows(source: Sequences, times: int) -> Sequences:
-    """Each padded row several times, one after another."""
     lengths, tokens = source.layout.lengths, source.tokens
     layout = Layout.padded(lengths.repeat_interleave(times), tokens.shape[1])
     return Sequences(tokens.repeat_interleave(times, 0), layout)

@@ -48,7 +48,7 @@ from regard.tasks.base import (
     need_shape,
     with_balance,
 )
-from regard.tasks.contract import ModelConfig, config_of, token_model
+from regard.tasks.contract import ModelConfig, config_of, evaluation_mode, token_model
 from regard.tasks.generation import AnyInputs, TextGenerator
 from regard.tasks.tensors import shift
 from regard.tasks.translation import Translation, TranslationConfig
@@ -141,7 +141,6 @@ def joined_inputs(
     passes: float = 3.0,
     predict_input: bool = False,
 ) -> JoinedInputs:
-    """Joined sequences as tensors."""
     whole = join(source, target)
     joined_tokens, targets = shift(whole, device)
     outputs = targets.masked_fill(
@@ -250,7 +249,6 @@ class Summarisation(GenerationTask):
         return super().build(model)
 
     def inputs(self, batch: Batch, model: ModelConfig, device: torch.device) -> Inputs:
-        """Input and shifted output as tensors: two sequences, or one of both."""
         if not self.joins_source(model):
             return self._pairs.inputs(batch, model, device)
         source, target = batch.fields["source"], batch.fields["target"]
@@ -274,20 +272,14 @@ class Summarisation(GenerationTask):
         return with_balance(model, losses, inputs.count)
 
     def measure(self, model: nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Cross-entropy of the outputs without smoothing."""
         if not isinstance(inputs, JoinedInputs):
             return super().measure(model, inputs)
         return {"nll": float(self._plain(model, inputs)), "count": inputs.output_count}
 
     @torch.no_grad()
     def _plain(self, model: nn.Module, inputs: JoinedInputs) -> Tensor:
-        """Cross-entropy of the outputs."""
-        was_training = model.training
-        model.eval()  # random numbers of dropout here would change those of later parts
-        try:
+        with evaluation_mode(model):
             return losses_at_targets(model, token_model(model).hidden(*inputs.arguments), inputs.outputs).objective
-        finally:
-            model.train(was_training)
 
     def generator(
         self, stepper: AnyStepper, device: torch.device, longest: int | None = None, base: Path = Path()

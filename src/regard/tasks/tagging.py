@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol, cast
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from regard.data.settings import DataConfig
 from regard.data.store import Store
 from regard.data.store_writer import Row
 from regard.decode import in_batches
-from regard.errors import ConfigError, DataError, InputError, OverlongError, RegardError
+from regard.errors import ConfigError, DataError, InputError, OverlongError
 from regard.metrics.baseline import sampled
 from regard.nn.device import to_device
 from regard.nn.head import TokenHeadConfig
@@ -33,6 +33,7 @@ from regard.tasks.base import (
     Inputs,
     TaskConfig,
     Vocabularies,
+    head_kind,
     need_shape,
     needs_tree,
 )
@@ -77,9 +78,8 @@ class TaggingConfig(TaskConfig):
     def check(self, model: ModelConfig, data: DataConfig) -> None:
         super().check(model, data)
         need_shape(model, ["encoder"], "tagging")
-        head = cast(_TaggerConfig, model).head
-        if head is not None and head.kind != "token":
-            raise ConfigError("model.head", f"a tag for each word needs 'token', got '{head.kind}'; leave it out")
+        if (head := head_kind(model)) not in (None, "token"):
+            raise ConfigError("model.head", f"a tag for each word needs 'token', got '{head}'; leave it out")
         if data.batching is not None and data.batching.kind == "stream":
             raise ConfigError("data.batching", "sentences with tags need 'bucketed' or 'packed' batches, got 'stream'")
         if data.overlong == "cut":
@@ -151,7 +151,7 @@ class Tagging(LabelTask):
         except OverlongError as error:  # of the sentences that are not blank
             numbers = list(filled)
             raise OverlongError({numbers[number - 1]: what for number, what in error.inputs.items()}) from None
-        return [dict([_whole(next(tagged))]) if sentence.words else None for sentence in sentences]
+        return [_joint_probability(next(tagged)) if sentence.words else None for sentence in sentences]
 
     @torch.no_grad()
     def tag(
@@ -161,8 +161,9 @@ class Tagging(LabelTask):
         follows_tree = needs_tree(config_of(model))
         jobs = [_Job(sentence, self.tokenizer.encode_words(sentence.words)) for sentence in sentences]
         refuse_overlong([len(job) for job in jobs], longest)
-        for job in jobs:
-            job.check_tree(follows_tree)
+        if follows_tree:
+            for job in jobs:
+                job.require_tree()
 
         def work(batch: list[_Job]) -> list[list[tuple[str, float]]]:
             likely, chosen = model(_grid(batch, follows_tree, device)).float().softmax(-1).max(-1)
@@ -183,24 +184,19 @@ class _Job:
     def __len__(self) -> int:
         return len(self.cut.tokens)
 
-    def check_tree(self, follows_tree: bool) -> None:
-        """Refuses a sentence without the tree that the model follows."""
-        if follows_tree and self.sentence.heads is None:
-            raise self._refusal(NO_TREE)
-
-    def _refusal(self, problem: str) -> RegardError:
-        file, line = self.sentence.location.file, self.sentence.location.line
-        return InputError(line, problem) if file == PLAIN_TEXT else DataError(file, problem, line)
+    def require_tree(self) -> None:
+        if self.sentence.heads is None:
+            file, line = self.sentence.location.origin
+            raise InputError(line, NO_TREE) if file == PLAIN_TEXT else DataError(file, NO_TREE, line)
 
 
 def _sentence(text: str, line: int) -> Tagged:
-    """A line of words, one space apart."""
     return Tagged(tuple(text.split()), (), None, SourceLocation(PLAIN_TEXT, line))
 
 
-def _whole(tags: Sequence[tuple[str, float]]) -> tuple[str, float]:
+def _joint_probability(tags: Sequence[tuple[str, float]]) -> dict[str, float]:
     """All tags of a sentence, and how likely all of them are right."""
-    return " ".join(tag for tag, _ in tags), math.prod(likely for _, likely in tags)
+    return {" ".join(tag for tag, _ in tags): math.prod(likely for _, likely in tags)}
 
 
 def _grid(batch: Sequence[_Job], follows_tree: bool, device: torch.device) -> Sequences:
@@ -210,18 +206,6 @@ def _grid(batch: Sequence[_Job], follows_tree: bool, device: torch.device) -> Se
     return with_heads(grid, pad(Ragged.of([job.cut.heads(job.sentence.heads or ()) for job in batch])))
 
 
-class _AnyHead(Protocol):
-    @property
-    def kind(self) -> str: ...
-
-
-class _TaggerConfig(Protocol):
-    @property
-    def head(self) -> _AnyHead | None: ...
-    def but(self, *, head: TokenHeadConfig) -> ModelConfig: ...
-
-
 def _tagger(model: ModelConfig) -> ModelConfig:
     """The model's settings with a prediction at each token, where they leave it open."""
-    tagger = cast(_TaggerConfig, model)
-    return model if tagger.head is not None else tagger.but(head=TokenHeadConfig())
+    return model if getattr(model, "head", None) is not None else model.but(head=TokenHeadConfig())

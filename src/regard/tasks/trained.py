@@ -48,7 +48,6 @@ class Trained:
 
     @property
     def tokenizers(self) -> Mapping[str, Tokenizer]:
-        """The tokenizer of each text field."""
         return self.task.vocabularies.tokenizers
 
     @property

@@ -28,7 +28,7 @@ from regard.tasks.base import (
     need_shape,
     total_tokens,
 )
-from regard.tasks.contract import ModelConfig, sequences, token_model
+from regard.tasks.contract import ModelConfig, evaluation_mode, sequences, token_model
 from regard.tasks.generation import TextGenerator
 from regard.tasks.reward import RewardConfig, expected_reward_loss
 from regard.tasks.tensors import shift, to_sequences
@@ -112,13 +112,10 @@ class Translation(GenerationTask):
 
     @torch.no_grad()
     def _plain(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        """Cross-entropy of the references, without dropout, whose random numbers would change those of later parts."""
-        parts, was_training = token_model(model), model.training
-        model.eval()
-        try:
+        """Cross-entropy of the references."""
+        parts = token_model(model)
+        with evaluation_mode(model):
             return parts.head.loss(parts.hidden(*inputs.arguments), inputs.targets)
-        finally:
-            model.train(was_training)
 
     def generator(
         self, stepper: AnyStepper, device: torch.device, longest: int | None = None, base: Path = Path()

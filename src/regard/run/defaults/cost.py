@@ -77,7 +77,6 @@ class Candidate:
 
     @property
     def tokens(self) -> float:
-        """Tokens of an example, on both sides."""
         return self.reads + self.writes
 
     def twice(self) -> "Candidate":
@@ -102,7 +101,6 @@ class Effort:
 
     @property
     def seconds_per_epoch(self) -> float:
-        """Time of a pass over the training data."""
         work = self.examples * self.candidate.flops / self.machine.rate(self.candidate.width)
         return work + self.steps_per_epoch * self.machine.overhead
 

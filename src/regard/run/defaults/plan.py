@@ -92,7 +92,8 @@ def plan_tree(tree: Tree, overrides: Sequence[str] = (), folder: Path = Path(), 
         if problem is not None:
             raise problem from None
         raise
-    kind = _model_kind(tree, overrides, surveyed)
+    named = stated.get("model.kind", stated.get("model"))
+    kind = named if isinstance(named, str) else surveyed.task.usual_model
     job = Job(
         facts, _machine(str(stated.get("train.device", "auto"))), Decider(_with_model(tree, overrides, stated).items())
     )
@@ -190,13 +191,6 @@ def _problem(tree: Tree, overrides: Sequence[str]) -> ConfigError | None:
     except ConfigError as error:
         return error
     return None
-
-
-def _model_kind(tree: Tree, overrides: Sequence[str], surveyed: Recipe) -> str:
-    """The kind of the model, given or usual."""
-    stated = dict(_stated(tree, overrides))
-    kind = stated.get("model.kind", stated.get("model"))
-    return kind if isinstance(kind, str) else surveyed.task.usual_model
 
 
 def _with_model(tree: Tree, overrides: Sequence[str], stated: Tree) -> Tree:

@@ -100,7 +100,6 @@ def overlong_pairs(task: Task, pairs: Sequence[Pair], longest: int | None) -> Ov
 def _by_fields(
     task: Task, fields: Mapping[str, AnyField], examples: Iterable[Example]
 ) -> Iterable[tuple[int, tuple[Example, str]]]:
-    """Examples with a field that is too long."""
     remaining, first = iter(examples), 0
     while batch := list(islice(remaining, AT_ONCE)):
         rows = [task.row(example) for example in batch]

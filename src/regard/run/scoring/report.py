@@ -51,7 +51,6 @@ class ScoringRequest:
     """The examples to generate for, where they were read before; None: all of the source."""
 
     def read(self) -> Iterable[Example]:
-        """The examples to generate for."""
         return read_examples(self.source, self.preparation.base) if self.examples is None else self.examples
 
 
@@ -79,8 +78,6 @@ class Details(TypedDict, total=False):
 
 
 class OverlongSummary(TypedDict):
-    """Examples that are too long for the model."""
-
     treatment: Overlong
     count: int
     examples: list[str]
@@ -97,8 +94,6 @@ example."""
 
 @dataclass(frozen=True)
 class Report:
-    """The scores of a test."""
-
     metrics: dict[str, float]
     examples: int
     seconds: float
@@ -115,7 +110,6 @@ class Report:
     """What `examples` counts: of running text tokens, of a treebank words."""
 
     def tree(self) -> Tree:
-        """Plain values, for JSON."""
         return {
             "metrics": self.metrics,
             "signatures": self.signatures,

@@ -72,8 +72,6 @@ def score_texts(request: ScoringRequest) -> Report:
 
 @dataclass(frozen=True)
 class GeneratedTexts:
-    """Examples and what a model generated for each."""
-
     examples: Sequence[Example]
     sources: Sequence[str]
     """What the texts were generated from; empty where that is no text."""
@@ -99,7 +97,6 @@ def generate_texts(request: ScoringRequest) -> GeneratedTexts:
 
 
 def report_texts(config: TaskConfig, generated: GeneratedTexts, source: SourceConfig, began: float) -> Report:
-    """The report of generated texts beside their references."""
     texts = Texts(generated.sources, generated.hypotheses, generated.references)
     metrics = text_metrics(config.kind, source)
     scores = {metric.name: score for metric in metrics if metric.compute and (score := metric.compute(texts))}
