@@ -64,8 +64,8 @@ def build_trainer(
     if world.is_main:
         if task.verb in ("translate", "generate"):
             generator = task.generator(as_stepper(model), torch.device("cpu"), None, preparation.base)
-            if limit := generator.limit(recipe.usual_search):
-                preparation.notes.append(limit)
+            limit = generator.limit(recipe.usual_search)
+            preparation.notes += [limit] if limit else []
         unpartitioned = config.parallel != "fsdp" and expert_size == 1
         candidate = model.to(world.device) if unpartitioned else model
         try_validation(recipe, task, candidate, valid, preparation, precision.autocast)
