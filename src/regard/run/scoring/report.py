@@ -71,8 +71,8 @@ class Details(TypedDict, total=False):
     """The generated texts."""
     left_out: dict[str, int]
     """How many examples were not scored, by reason."""
-    labels: "list[str] | list[LabelCounts]"
-    """Those of the confusion matrix; or how each of several labels a text fared."""
+    by_label: list[LabelCounts]
+    labels: list[str]
     confusion: list[list[int]]
     """How often each label was predicted where each was right."""
 

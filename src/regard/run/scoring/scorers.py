@@ -271,7 +271,7 @@ def score_multi_labels(request: ScoringRequest) -> Report:
     tested, left_out = _tested(request, store)
     names, chosen = list(task.vocabularies.labels), task.chosen(scores)
     details: Details = {"left_out": left_out} if left_out else {}
-    details["labels"] = [
+    details["by_label"] = [
         {"label": name, "expected": int(y.sum()), "given": int(predicted.sum()), "right": int((predicted & y).sum()),
          "threshold": task.thresholds[name]}
         for name, y, predicted in zip(names, expected.T, chosen.T, strict=True)
