@@ -151,7 +151,7 @@ def test_a_run_scores_classifies_and_has_tuned_thresholds(folder: Path):
     report = api.evaluate(run)
     assert report.metrics["micro_f1"] == report.metrics["macro_f1"] == report.metrics["average_precision"] == 1.0
     assert {row["label"]: row for row in report.details["by_label"]}["animal"] == {
-        "label": "animal", "expected": 80, "given": 80, "right": 80,
+        "label": "animal", "expected": 80, "predicted": 80, "right": 80,
         "threshold": json.loads((folder / "run" / "thresholds.json").read_text())["animal"],
     }  # fmt: skip
     texts = ["so the dog runs in the old town 3", "", "so 4"]

@@ -55,11 +55,11 @@ class ScoringRequest:
 
 
 class LabelCounts(TypedDict):
-    """How often a label was expected, given, and rightly given, and from which probability on it is given."""
+    """How often a label was expected, predicted, and rightly predicted, and from which probability on it is predicted."""
 
     label: str
     expected: int
-    given: int
+    predicted: int
     right: int
     threshold: float
 
