@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from regard.api.inside import Logits as Logits
     from regard.api.inside import Look as Look
     from regard.api.runs import Run as Run
-    from regard.api.runs import compare as compare
     from regard.api.runs import load as load
-    from regard.api.runs import train as train
+    from regard.api.training import compare as compare
+    from regard.api.training import train as train
     from regard.errors import RegardError as RegardError
 
 __version__ = "0.1.0"
@@ -38,9 +38,9 @@ HOMES = {
     "Look": "regard.api.inside",
     "RegardError": "regard.errors",
     "Run": "regard.api.runs",
-    "compare": "regard.api.runs",
+    "compare": "regard.api.training",
     "load": "regard.api.runs",
-    "train": "regard.api.runs",
+    "train": "regard.api.training",
 }
 """The module of each public name."""
 __all__ = [

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.api import inside, runs
+from regard.api import inside, runs, training
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-EXAMPLES = [test for module in (inside, runs) for test in doctest.DocTestFinder().find(module) if test.examples]
+EXAMPLES = [
+    test for module in (inside, runs, training) for test in doctest.DocTestFinder().find(module) if test.examples
+]
 METHODS = ["translate", "generate", "classify", "evaluate", "export", "attention", "logits", "hidden", "patch", "look"]
 
 

@@ -24,6 +24,7 @@ SPLIT_NAMES = {
     "test": "test",
 }
 COLUMNS: dict[Content, tuple[str, ...]] = {"pairs": ("source", "target"), "labelled": ("text", "label")}
+LONGEST_NAME = 500
 UNNAMED = ("first", "second")
 """Columns of rows of two values where the task does not say what they are."""
 EXPECTED = (
@@ -164,6 +165,8 @@ def file_names(data: object) -> list[Path] | None:
     if isinstance(data, Path):
         return [data]
     if isinstance(data, str):
+        if len(data) > LONGEST_NAME or "\n" in data:
+            raise ConfigError("data", "expected rows, files or a recipe, got one long text; give texts as a list")
         first, comma, second = data.partition(",")
         return [Path(first), Path(second)] if comma and not Path(data).exists() else [Path(data)]
     if not isinstance(data, list | tuple) or not data:
