@@ -36,10 +36,9 @@ from regard.run.scoring import Report, score_run
 from regard.run.training import train_run
 from regard.tasks.images import ImageTask
 from regard.text.inputs import Overlong
-from regard.train.callbacks import Callback, Callbacks
 from regard.train.log import read_metrics
 from regard.train.loop import STOPPED
-from regard.train.monitor import Watcher
+from regard.train.monitor import Callback, Callbacks, Watcher
 from regard.train.parallel.processes import is_main_process, parse_device
 from regard.train.precision import choose_precision, machine_peak
 from regard.train.progress import make_watcher

@@ -25,8 +25,7 @@ from regard.files.run_folder import DATA_FOLDER, LOCK_FILE, is_run
 from regard.run.defaults.plan import plan_tree
 from regard.run.recipe import Recipe
 from regard.run.training import refuse_mixing
-from regard.train.callbacks import Callback
-from regard.train.monitor import Quiet
+from regard.train.monitor import Callback, Quiet
 
 
 def train(

@@ -272,8 +272,8 @@ def score_multi_labels(request: ScoringRequest) -> Report:
     names, chosen = list(task.vocabularies.labels), task.chosen(scores)
     details: Details = {"left_out": left_out} if left_out else {}
     details["by_label"] = [
-        {"label": name, "expected": int(y.sum()), "predicted": int(predicted.sum()), "right": int((predicted & y).sum()),
-         "threshold": task.thresholds[name]}
+        {"label": name, "expected": int(y.sum()), "predicted": int(predicted.sum()),
+         "right": int((predicted & y).sum()), "threshold": task.thresholds[name]}
         for name, y, predicted in zip(names, expected.T, chosen.T, strict=True)
     ]  # fmt: skip
     right = (chosen == expected).all(1)
