@@ -55,7 +55,7 @@ class ScoringRequest:
 
 
 class LabelCounts(TypedDict):
-    """How often a label was expected, predicted, and rightly predicted, and the least probability it is predicted at."""
+    """How often a label was expected, predicted and rightly predicted, and the least probability it is predicted at."""
 
     label: str
     expected: int
