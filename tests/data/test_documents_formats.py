@@ -205,3 +205,15 @@ def test_words_are_translated(tmp_path: Path):
         content = make(random.Random(7))
         result = decoded(translated(content, name, str.upper))
         assert any(word.upper() in result for word in WORDS if len(word) > 3)
+
+
+def test_markdown_behind_a_comment_is_markdown():
+    for comment in ("<!-- keep me -->", "<!--\nkeep me\n-->"):
+        content = f"{comment}\n|a word|`keep` it|\n|---|---|\n"
+        wanted = f"{comment}\n|A WORD|`keep` IT|\n|---|---|\n"
+        assert translated(content.encode(), "a.md", str.upper).decode() == wanted
+
+
+def test_unclosed_markup_takes_no_quadratic_time():
+    for content in (b"<!--" * 100_000, b"<![" * 100_000, b"<p>" + b"<? " * 100_000):
+        assert translated(content, "a.html", str.upper) == content

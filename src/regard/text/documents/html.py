@@ -26,6 +26,7 @@ UNTOUCHED = set(_names("""
 INLINE_UNTOUCHED = {"code", "kbd", "samp", "var"}
 VOID = set(_names("area base br col embed hr img input link meta param source track wbr"))
 TOKEN = re.compile(r"&(?:#\d+|#[xX][\da-fA-F]+|[A-Za-z]\w*);|\s*[\r\n]\s*")
+CLOSED_BY, MAX_UNCLOSED = {"<!--": "-->", "<![": "]", "<": ">"}, 1000
 CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 
 
@@ -50,6 +51,8 @@ def html_document(text: str, offset: int = 0, lines: Lines | None = None) -> Doc
     """A page or a fragment, which may begin at an offset of a larger document."""
     lines = lines or Lines(text)
     segments, edits = list[Segment](), list[Edit]()
+    if any(text.count(opening) > text.count(closing) + MAX_UNCLOSED for opening, closing in CLOSED_BY.items()):
+        return Document(text, [], [])  # no HTML, and the parser would take quadratic time
     for start, atoms in _segments(_Scanner(text).events()):
         edits.append(Edit(offset + start, offset + start + len(raw_of(atoms)), len(segments)))
         segments.append(Segment(atoms, lines.at(offset + start), html_escape))

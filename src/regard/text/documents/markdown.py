@@ -95,10 +95,11 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
         marker = _marker_end(body)
         opened = FENCE.match(body)
         is_fence = opened is not None and not (fence and not opened.group(1).startswith(fence))
-        whole = bool(fence) or is_fence or not body.strip("> \t") or DEFINITION.match(body) or RULE.match(body)
-        whole = whole or TABLE_RULE.match(body) or (INDENTED.match(body) and was_blank and not in_list)
+        whole = bool(fence) or is_fence or _is_structure(body)
+        whole = whole or (INDENTED.match(body) and was_blank and not in_list)
         if kind == "html" and start < end and body.strip():
-            end = here + len(body)
+            is_over = text.startswith("<!--", start) and "-->" in body  # a comment
+            start, end = (position, position) if is_over else (start, here + len(body))
             continue
         begins = marker > 0 and not _is_continuation(body, marker)
         if start < end and (whole or begins or kind == "table"):
@@ -125,6 +126,12 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
             start = end = position
     if start < end:
         yield start, end, kind
+
+
+def _is_structure(body: str) -> bool:
+    """Whether a line has no text: blank, a rule, a link definition, a comment."""
+    is_comment = body.lstrip().startswith("<!--") and body.rstrip().endswith("-->")
+    return is_comment or not body.strip("> \t") or any(one.match(body) for one in (DEFINITION, RULE, TABLE_RULE))
 
 
 def _marker_end(body: str) -> int:
