@@ -217,3 +217,29 @@ def test_markdown_behind_a_comment_is_markdown():
 def test_unclosed_markup_takes_no_quadratic_time():
     for content in (b"<!--" * 100_000, b"<![" * 100_000, b"<p>" + b"<? " * 100_000):
         assert translated(content, "a.html", str.upper) == content
+
+
+FILLED = {
+    "a.xlf": r"<source>((?:(?!</source>).)*)</source>\s*<target>(.*?)</target>",
+    "a.tmx": r'<seg>((?:(?!</seg>).)*)</seg></tuv>\s*<tuv xml:lang="de"><seg>(.*?)</seg>',
+    "a.po": r'msgid ((?:"[^\n]*\n)+)msgstr ((?:"[^\n]*\n)+)',
+}
+"""Source and filled-in translation of a unit."""
+
+
+@pytest.mark.parametrize("translate", [str.upper, garbled, lambda text: f"{text} {text}"])
+@pytest.mark.parametrize("name", FILLED)
+def test_every_filled_in_translation_has_the_placeholders_and_tags_of_its_source(name: str, translate):
+    count = 0
+    for seed in range(40):
+        result = decoded(translated(MAKERS[name](random.Random(seed)), name, translate)).replace("\r\n", "\n")
+        for source, target in re.findall(FILLED[name], result, re.DOTALL):
+            if any(text in target for text in ("Schon da.", "unsicher", "Language:")) or not target.strip(' "\n'):
+                continue
+            codes = [
+                Counter([*re.findall(r"<[^>]*>", text), *(kept for kept in KEPT for _ in range(text.count(kept)))])
+                for text in (source, target)
+            ]
+            assert codes[0] == codes[1], (seed, source, target)
+            count += 1
+    assert count > 60

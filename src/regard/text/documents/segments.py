@@ -290,7 +290,7 @@ class _Sentence:
                 continue
             piece, text, raw = _stripped(run), text_of(run), raw_of(run)
             result = self.translated.get(piece) if piece else None
-            if not result or result == piece:
+            if not result or result == piece or PLACEHOLDER.search(result) or MARKUP.search(result):
                 parts.append(raw)
                 continue
             lead = len(text) - len(text.lstrip())
@@ -319,7 +319,7 @@ class _Sentence:
         """Where the protected atoms are in the output; None where one of them is missing or doubtful."""
         atoms = [atom for atom in self.atoms if isinstance(atom, Protected) and atom.text]
         placeholders = [atom.text for atom in atoms if PLACEHOLDER.fullmatch(atom.text)]
-        if not survive(placeholders, result):
+        if MARKUP.search(result) or not survive(placeholders, result):
             return None
         positions = dict[int, Protected]()
         for text, count in Counter(atom.text for atom in atoms).items():
