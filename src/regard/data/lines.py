@@ -84,7 +84,7 @@ def open_stream(file: Path) -> io.BufferedReader:
         case "gzip":
             return io.BufferedReader(gzip.GzipFile(file, "rb"), BLOCK)  # type: ignore[arg-type]
         case "zstd":
-            import pyarrow as pa  # here, as it is slow to load and few files need it
+            import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]  # slow to load, and few files need it
 
             return io.BufferedReader(pa.input_stream(str(file), compression="zstd"), BLOCK)  # type: ignore[arg-type]
         case None:
@@ -174,10 +174,10 @@ def plain_text(text: object) -> str:
 def plain_texts(texts: object) -> list[str]:
     """Texts that were given in a list; InputError for one that is no text."""
     if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
-        got = "one text" if isinstance(texts, str) else f"a value of type {type(texts).__name__}"
+        got = "one text" if isinstance(texts, str) else f"a value of type {type(cast(object, texts)).__name__}"
         raise ConfigError("texts", f"expected a list of texts, got {got}")
-    plain = []
-    for number, text in enumerate(texts, start=1):
+    plain: list[str] = []
+    for number, text in enumerate(cast(Iterable[object], texts), start=1):
         try:
             plain.append(plain_text(text))
         except ValueError as problem:

@@ -56,9 +56,12 @@ class _EpochPlan(ABC):
         self.tokens_per_batch = tokens_per_batch
         self.seed = seed
         # two are kept, as whoever looks ahead is in both
-        self._planned = lru_cache(maxsize=2)(lambda epoch: self._plan(np.random.default_rng([seed, epoch])))
+        self._planned = lru_cache(maxsize=2)(self._plan_epoch)
         require_examples(self.lengths)
         require_fits(self.lengths, tokens_per_batch)
+
+    def _plan_epoch(self, epoch: int) -> Epoch:
+        return self._plan(np.random.default_rng([self.seed, epoch]))
 
     def num_batches(self, epoch: int) -> int:
         return len(self.epoch(epoch))

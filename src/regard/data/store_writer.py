@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
@@ -51,7 +51,7 @@ def write_store(
 
 
 @contextmanager
-def written_aside(folder: Path) -> Iterator[Path]:
+def written_aside(folder: Path) -> Generator[Path]:
     """A folder to write into that gets its name when all is written; one that stands there already stays."""
     aside = folder.with_name(f".{folder.name}.{token_hex(4)}")
     try:

@@ -36,9 +36,10 @@ class StreamPlan:
             raise DataError("data", f"the text has {tokens:,} tokens, but one row needs {shortest:,}")
         self._rows = -(-(tokens - 1) // context)
         # two are kept, as whoever looks ahead is in both
-        self._shuffled = lru_cache(maxsize=2)(
-            lambda epoch: np.random.default_rng([seed, epoch]).permutation(self._rows)
-        )
+        self._shuffled = lru_cache(maxsize=2)(self._shuffle)
+
+    def _shuffle(self, epoch: int) -> Int64[np.ndarray, " rows"]:
+        return np.random.default_rng([self.seed, epoch]).permutation(self._rows)
 
     def num_batches(self, epoch: int) -> int:
         """How many batches an epoch has: the same in each."""

@@ -58,7 +58,7 @@ class Vocabularies:
 
     tokenizers: Mapping[str, Tokenizer]
     labels: Sequence[str] = ()
-    thresholds: Mapping[str, float] = field(default_factory=dict)
+    thresholds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Of each label, where they were tuned."""
 
     def save(self, folder: Path) -> None:

@@ -20,7 +20,7 @@ from regard.data.store_writer import Row
 from regard.decode import in_batches
 from regard.errors import ConfigError, DataError, nearest, shortened
 from regard.metrics.baseline import Baseline, most_frequent
-from regard.nn.device import to_device
+from regard.nn.device import to_device, to_list
 from regard.nn.layout import Sequences
 from regard.nn.loss import Losses, cross_entropy, smoothed_losses
 from regard.tasks.base import Inputs, Task, TaskConfig, Vocabularies, head_kind, need_shape, total_tokens, with_balance
@@ -186,7 +186,7 @@ class Classification(LabelTask):
         refuse_overlong([len(row) for row in rows], longest)
 
         def work(batch: list[list[int]]) -> list[dict[str, float]]:
-            probabilities = self.probabilities(model(Sequences.padded(batch, device=device))).tolist()
+            probabilities = to_list(self.probabilities(model(Sequences.padded(batch, device=device))))
             return [dict(zip(self.vocabularies.labels, row, strict=True)) for row in probabilities]
 
         answers = iter(in_batches([row for row in rows if row], work, tokens_per_batch=TOKENS_PER_BATCH))

@@ -1,6 +1,6 @@
 """What a task asks of a model and of its settings, beside the contract of all models."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol, cast
 
@@ -48,7 +48,7 @@ def sequences(argument: object) -> Sequences:
 
 
 @contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: nn.Module) -> Generator[None]:
     """Without dropout, whose random numbers would also change those of later steps."""
     was_training = model.training
     model.eval()

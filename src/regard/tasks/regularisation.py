@@ -69,8 +69,13 @@ def adversarial_perturbation(
 ) -> Embeddings:
     """r = share·‖x‖·g/‖g‖ over all elements of a text, padding left out; zero where the gradient is."""
     x, gradient = (vectors.masked_fill(~valid[..., None], 0.0) for vectors in (x, gradient))
-    norm, gradient_norm = (torch.linalg.vector_norm(vectors, dim=(1, 2), keepdim=True) for vectors in (x, gradient))
-    return share * norm * gradient / gradient_norm.clamp(min=torch.finfo(gradient.dtype).tiny)
+    tiny = torch.finfo(gradient.dtype).tiny
+    return share * _norm(x) * gradient / _norm(gradient).clamp(min=tiny)
+
+
+def _norm(x: Embeddings) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)  # pyright: ignore[reportUnknownMemberType]
+    return norm
 
 
 def _with_hook(embedding: nn.Module, change: Callable[[Tensor], Tensor | None], read: Callable[[], Tensor]) -> Tensor:

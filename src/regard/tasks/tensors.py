@@ -14,7 +14,7 @@ from regard.nn.loss import IGNORED
 
 def to_sequences(field: Padded | Packed, device: torch.device) -> Sequences:
     """The tokens of a field and their layout."""
-    tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
+    tokens, lengths = torch.as_tensor(field.tokens), torch.as_tensor(field.lengths)
     if isinstance(field, Packed):
         layout = Layout.packing(lengths)
     elif bool((lengths == tokens.shape[1]).all()):
@@ -26,7 +26,7 @@ def to_sequences(field: Padded | Packed, device: torch.device) -> Sequences:
 
 def with_heads(sequences: Sequences, heads: Padded | Packed) -> Sequences:
     """The sequences with the position of each token's head, counted from the start of its sequence."""
-    layout, lengths, positions = sequences.layout, torch.from_numpy(heads.lengths), torch.from_numpy(heads.tokens)
+    layout, lengths, positions = sequences.layout, torch.as_tensor(heads.lengths), torch.as_tensor(heads.tokens)
     if not torch.equal(lengths, layout.lengths.cpu()):
         raise ConfigError(
             "model.position",
@@ -46,9 +46,9 @@ def shift(field: Padded | Packed, device: torch.device) -> tuple[Sequences, Int[
     if isinstance(field, Packed):
         ends = np.cumsum(field.lengths)
         inputs = Packed(np.delete(field.tokens, ends - 1, axis=1), field.lengths - 1)
-        targets = torch.from_numpy(np.delete(field.tokens, ends - field.lengths, axis=1))
+        targets = torch.as_tensor(np.delete(field.tokens, ends - field.lengths, axis=1))
         return to_sequences(inputs, device), to_device(targets, device)
-    tokens, lengths = torch.from_numpy(field.tokens), torch.from_numpy(field.lengths)
+    tokens, lengths = torch.as_tensor(field.tokens), torch.as_tensor(field.lengths)
     inputs = Padded(tokens[:, :-1].contiguous().numpy(), (lengths - 1).numpy())
     beyond = torch.arange(tokens.shape[1] - 1) >= (lengths - 1)[:, None]
     targets = tokens[:, 1:].masked_fill(beyond, IGNORED)

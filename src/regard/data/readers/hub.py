@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from regard.config.values import is_table
 from regard.data.columns import Record
 from regard.data.examples import SourceLocation
 from regard.data.findings import Findings
@@ -46,7 +47,7 @@ def _load(datasets: ModuleType, name: str, config: str | None, split: str, base:
 
 
 def _split(saved: Any, split: str) -> Any:  # noqa: ANN401
-    if not isinstance(saved, dict):
+    if not is_table(saved):
         return saved
     if split not in saved:
         raise ValueError(f"no split '{split}'; {nearest(split, saved)}")
@@ -54,7 +55,7 @@ def _split(saved: Any, split: str) -> Any:  # noqa: ANN401
 
 
 def _classes(rows: Any) -> dict[str, Sequence[str]]:  # noqa: ANN401
-    features = getattr(rows, "features", None) or {}
+    features: dict[str, Any] = getattr(rows, "features", None) or {}
     return {key: feature.names for key, feature in features.items() if getattr(feature, "names", None)}
 
 

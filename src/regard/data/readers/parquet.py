@@ -1,5 +1,8 @@
 """Parquet files, read a few rows at a time; packed ones (.parquet.gz) are unpacked to a temporary file first."""
 
+# pyright: basic, reportMissingTypeStubs=false
+# pyarrow comes without types.
+
 import errno
 import tempfile
 from collections.abc import Iterator, Sequence
