@@ -6,6 +6,7 @@ gradient of the loss, by a share of their norm.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -74,8 +75,8 @@ def adversarial_perturbation(
 
 
 def _norm(x: Embeddings) -> Tensor:
-    norm: Tensor = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)  # pyright: ignore[reportUnknownMemberType]
-    return norm
+    norm = torch.linalg.vector_norm  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return cast(Tensor, norm(x, dim=(1, 2), keepdim=True))
 
 
 def _with_hook(embedding: nn.Module, change: Callable[[Tensor], Tensor | None], read: Callable[[], Tensor]) -> Tensor:
