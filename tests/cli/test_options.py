@@ -34,6 +34,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.txt").write_text("".join(f"the {one} sees the {two}\n" for one in ANIMALS for two in ANIMALS) * 4)
     (folder / "films.tsv").write_text("".join(f"a {word} film\t{label}\n" for word, label in FILMS) * 20)
     (folder / "line.txt").write_text(SOURCE)
+    unit = f'<tu><tuv xml:lang="en"><seg>{SOURCE}</seg></tuv></tu>'
+    (folder / "one.tmx").write_text(f'<tmx version="1.4"><header srclang="en"/><body>{unit}</body></tmx>\n')
     (folder / "words.tsv").write_text("Anna\tXXX\n.\tYYY\ndog\tZZZ\nsees\tWWW\nThe\tVVV\n")
     recipes: dict[str, dict[str, Any]] = {
         "pairs": {
@@ -85,6 +87,7 @@ GENERATE = "generate AT/text AT/line.txt --engine torch"
 EVALUATE = "evaluate AT/pairs --data valid --json"
 EXPORT = "export AT/pairs --to ctranslate2 --out NEW/out"
 LOOK = "look AT/text the --out NEW/page"
+DOCUMENT = "translate AT/pairs AT/one.tmx --engine torch"
 PARTS = "translate AT/pairs AT/line.txt --engine torch --out NEW"
 
 ACTS = {
@@ -102,6 +105,7 @@ ACTS = {
     "translate --json": (TRANSLATE.removesuffix("--json"), TRANSLATE),
     "translate --out": (PARTS.removesuffix("--out NEW"), PARTS),
     "translate --format": (PARTS, f"{PARTS} --format json"),
+    "translate --languages": (DOCUMENT, f"{DOCUMENT} --languages en-fr"),
     "translate --lines-per-part": (PARTS, f"{PARTS} --lines-per-part 7"),
     "generate --length": (GENERATE, f"{GENERATE} --length 3"),
     "generate --temperature": (GENERATE, f"{GENERATE} --temperature 0"),
@@ -195,6 +199,8 @@ PROVED = {
 
 REFUSED = {
     "translate AT/pairs --nbest 9 --beam 3 --engine torch": "--nbest: expected at most the beam's size (3), got 9",
+    "translate AT/pairs AT/line.txt --languages en-de": "--languages: only documents (.po, .xliff, .tmx",
+    "translate AT/pairs AT/one.tmx --json": "--json: is about lines, and",
     "translate AT/pairs --format json": "--format: says how parts are written into a folder; give --out too",
     "translate AT/pairs --lines-per-part 9": "--lines-per-part: says how parts are written",
     "translate AT/pairs AT/line.txt --out NEW --json --format parquet": "--json: asks for parts of JSON, and --format",

@@ -173,7 +173,7 @@ def test_tables_that_are_wrong(tmp_path: Path):
         ({"image": "a", "label": "b"}, "file"),
         ({"file": "a.tsv", "image": "b"}, "image: needs a label = … or a target = …"),
         ({"file": "a.tsv", "image": "b", "text": "c", "label": "d"}, "image: needs a label"),
-        ({"file": "a.tsv", "text": "c", "labels": "d"}, "labels: only data given by 'images'"),
+        ({"file": "a.tsv", "source": "b", "target": "c", "labels": "d"}, "labels"),
     ],
 )
 def test_sources_that_cannot_be(source, problem: str):

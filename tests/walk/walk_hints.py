@@ -222,7 +222,7 @@ class Exempt:
 EXCEPTIONS = [
     Exempt(r"defaults", "recipes of this test are complete; tests/run/test_defaults_runs.py has others", tried=False),
     Exempt(r"plugins.*", "files with the user's own code; see tests/run/test_plugins.py", tried=False),
-    Exempt(r"train\.cuda_graph", "needs a GPU; tests/run/test_cuda_graph.py compares the steps", tried=False),
+    Exempt(r"train\.cuda_graph", "needs a GPU; tests/run/test_captured_steps.py compares the steps", tried=False),
     Exempt(r"train\.compile", "the same results, faster; tests/train/test_compiling.py compares them", tried=False),
     Exempt(r"train\.parallel", "needs several processes; tests/train/test_parallel.py starts them", tried=False),
     Exempt(r"train\.expert_parallel", "needs several processes; tests/train/test_expert_parallel.py starts them"),

@@ -131,7 +131,7 @@ def test_lists_alternatives_and_auto(server: str, http: httpx.Client, folders: d
         ({"source": "fr"}, 400, "fr to de is not supported; known: en to de"),
         ({"model": "films"}, 400, "'films' classifies texts"),
         ({"model": "nothing"}, 404, "no run called 'nothing'"),
-        ({"format": "html"}, 422, "format"),
+        ({"format": "docx"}, 422, "format"),
         ({"alternatives": 11}, 422, "alternatives"),
         ({"colour": "red"}, 422, "colour"),
         ({"q": "word " * 300}, 413, "a sentence of"),
